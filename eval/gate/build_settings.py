@@ -11,7 +11,7 @@ from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.manifest import BuildManifest
 
 _CODE = "code."
-_NOT_SETTINGS = ("name", "description")
+_NOT_SETTINGS = ("name", "description", "overdue_hours")
 _UNSET = "not set"
 
 

@@ -39,6 +39,11 @@ class Plan:
     tail_only: bool
 
     @property
+    def unchanged(self) -> list[str]:
+        """The collections whose inputs are as the published build has them."""
+        return [name for name in self.collections if name not in self.changed]
+
+    @property
     def nothing_to_do(self) -> bool:
         """True where the published build is what a build would make again."""
         return not self.changed and not self.tail_only
@@ -178,7 +183,7 @@ def _fingerprint(
     """Hashes all that the stages of a collection depend on; `sources` gives (uri, content hash)."""
     relations = folder / config.document_relations if config.document_relations else None
     return content_id(
-        config.model_dump_json(),
+        config.model_dump_json(exclude={"overdue_hours"}),  # no table depends on it
         configured_space(home, config, folder).name,
         decisions.key,
         *([key] if (key := decisions.graph_key(config.name)) else []),

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import dagster as dg
 
+from palimpsest.build.freshness import confirm_collections
 from palimpsest.build.plan import make_plan
 from palimpsest.build.stages import collection_stages, once_stages
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
-from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, suites
+from palimpsest.orchestration.assets.freshness import fresh_collections
+from palimpsest.orchestration.assets.months import collection_months
 from palimpsest.orchestration.assets.resources import BATCH, HomeResource, collections
+from palimpsest.orchestration.assets.steps import ALL_STEPS, BY
 from palimpsest.orchestration.executors import executor_from_environment
 from palimpsest.orchestration.schedule import schedule_from_environment
 from palimpsest.orchestration.watch import alert_when_failed, record_failed_operations
@@ -33,15 +36,18 @@ build_collection = dg.define_asset_job(
     description="Everything of one collection, from its sources to its versions.",
     partitions_def=collections,
     executor_def=EXECUTOR,
+    tags=ALL_STEPS,
     hooks={alert_when_failed, record_failed_operations},
 )
 
 
 publish_build = dg.define_asset_job(
     "publish_build",
-    dg.AssetSelection.groups("serving") | dg.AssetSelection.assets(*(s.name for s in once_stages())),
+    (dg.AssetSelection.groups("serving") | dg.AssetSelection.assets(*(s.name for s in once_stages())))
+    - dg.AssetSelection.checks(fresh_collections),  # a schedule of its own runs it
     description="Index of all collections, invariants, gate, and the switch that readers see.",
     executor_def=EXECUTOR,
+    tags=ALL_STEPS,
     hooks={alert_when_failed, record_failed_operations},
 )
 
@@ -61,9 +67,17 @@ evaluate_suite = dg.define_asset_job(
     executor_def=EXECUTOR,
 )
 
+measure_months = dg.define_asset_job(
+    "measure_months",
+    dg.AssetSelection.assets("month_figures"),
+    description="Figures of collections and months of the published build; it reads, and writes nothing to the home.",
+    partitions_def=collection_months,
+    executor_def=EXECUTOR,
+)
+
 
 def _requests(
-    context: dg.ScheduleEvaluationContext | dg.SensorEvaluationContext, home: Home, batch: str
+    context: dg.ScheduleEvaluationContext | dg.SensorEvaluationContext, home: Home, batch: str, trigger: str
 ) -> Iterator[dg.RunRequest]:
     """Yields a run for each collection that changed and registers new ones as partitions.
 
@@ -72,9 +86,10 @@ def _requests(
     """
     plan = make_plan(home, None)
     home.remember_sources(plan.collections)
+    confirm_collections(home, plan.unchanged)
     context.instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
     for name in plan.changed or (list(plan.collections)[:1] if plan.tail_only else []):
-        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch})
+        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
 
 
 @dg.schedule(
@@ -92,7 +107,8 @@ def nightly_rebuild(
     if not current_home.sources and not DEFAULT_CORPUS.is_dir():
         yield dg.SkipReason(f"home {current_home.path} has no sources yet; palimpsest build --corpus FOLDER names them")
         return
-    requests = list(_requests(context, current_home, f"{NIGHTLY}{context.scheduled_execution_time:%Y%m%dT%H%M}"))
+    batch = f"{NIGHTLY}{context.scheduled_execution_time:%Y%m%dT%H%M}"
+    requests = list(_requests(context, current_home, batch, "nightly"))
     yield from requests
     if not requests:
         _confirm_published(context.instance, current_home)
@@ -137,7 +153,8 @@ def weekly_evaluation(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunR
     """Yields a run for each suite that is found, or the reason to skip."""
     names = _register_suites(context.instance)
     for name in names:
-        yield dg.RunRequest(run_key=f"weekly-{context.scheduled_execution_time:%Y%m%d}/{name}", partition_key=name)
+        key = f"weekly-{context.scheduled_execution_time:%Y%m%d}/{name}"
+        yield dg.RunRequest(run_key=key, partition_key=name, tags={BY: "weekly"})
     if not names:
         yield dg.SkipReason("no golden set and no suite; PALIMPSEST_SUITES names a folder of suites")
 
@@ -166,7 +183,8 @@ def new_relation_program(
     for request in requests:
         yield request._replace(job_name="build_collection")
     for name in [] if requests or not programs else _register_suites(context.instance, GOLDEN):
-        yield dg.RunRequest(run_key=f"program-{state}/{name}", partition_key=name, job_name="evaluate_suite")
+        key, tags = f"program-{state}/{name}", {BY: "program"}
+        yield dg.RunRequest(run_key=key, partition_key=name, job_name="evaluate_suite", tags=tags)
 
 
 def _requests_once(
@@ -184,7 +202,7 @@ def _requests_once(
     if state == (context.cursor or ""):
         return dg.SkipReason(unchanged)
     try:
-        requests = list(_requests(context, home, f"{trigger}-{state}"))
+        requests = list(_requests(context, home, f"{trigger}-{state}", trigger))
     except PalimpsestError as e:
         return dg.SkipReason(str(e))
     context.update_cursor(state)
@@ -202,47 +220,3 @@ def _folder_state(home: Home) -> str:
             stat = path.lstat()
             h.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
     return h.hexdigest()
-
-
-@dg.run_status_sensor(
-    run_status=dg.DagsterRunStatus.SUCCESS,
-    monitored_jobs=[build_collection],
-    request_job=publish_build,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    minimum_interval_seconds=5,
-    description="Publishes once the last collection of a batch is built.",
-)
-def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
-    """Waits for the other collections of the same batch; a collection built by hand is its own batch."""
-    run = context.dagster_run
-    if run.tags.get("palimpsest/by") == "cli":
-        return dg.SkipReason("the command line publishes its own builds")
-    batch = run.tags.get(BATCH, run.run_id)
-    unfinished = context.instance.get_runs_count(
-        dg.RunsFilter(
-            job_name="build_collection",
-            tags={BATCH: batch},
-            statuses=[dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED],
-        )
-    )
-    if unfinished:
-        return dg.SkipReason(f"{unfinished} collections of {batch} are still being built")
-    return dg.RunRequest(run_key=f"{batch}/tail", job_name="publish_build", tags={BATCH: batch})
-
-
-@dg.run_status_sensor(
-    run_status=dg.DagsterRunStatus.SUCCESS,
-    monitored_jobs=[publish_build],
-    request_job=serve_graph,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    minimum_interval_seconds=5,
-    description="Loads each published build into Neo4j, for homes that were loaded there before.",
-)
-def serve_after_publishing(context: dg.RunStatusSensorContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
-    """A home is served once `palimpsest build --graph` was run on it."""
-    run = context.dagster_run
-    if run.tags.get("palimpsest/by") == "cli":
-        return dg.SkipReason("the command line loads its own builds")
-    if not is_served(home.home()):
-        return dg.SkipReason("this home is not served by Neo4j; palimpsest build --graph begins it")
-    return dg.RunRequest(run_key=f"{run.run_id}/graph", job_name="serve_graph")

@@ -7,6 +7,7 @@ import dagster as dg
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.assets.steps import BY
 from palimpsest.orchestration.automation import EXECUTOR, SCHEDULE
 from palimpsest.orchestration.watch import alert_when_failed
 from palimpsest.sources.crawl.scheduled_sites import list_sites
@@ -39,6 +40,6 @@ def due_sites(context: dg.ScheduleEvaluationContext, home: HomeResource) -> dg.R
     for name, why in problems:
         context.log.warning(f"sites of {name}: {why}")
     if any(not site.why_not for site in sites):
-        return dg.RunRequest(run_key=f"crawl-{now.astimezone(dt.UTC):%Y%m%dT%H%M}")
+        return dg.RunRequest(run_key=f"crawl-{now.astimezone(dt.UTC):%Y%m%dT%H%M}", tags={BY: "sites"})
     failed = "".join(f"; {name}: {why}" for name, why in problems)
     return dg.SkipReason(f"none of {len(sites)} entries with a schedule is due{failed}")

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+from palimpsest.build.freshness import overdue_hours
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.progress import say
-from palimpsest.orchestration.dagster_home import DEFINITIONS, write_dagster_yaml
-from palimpsest.orchestration.schedule import AUTOMATION, schedule_from_environment
+from palimpsest.orchestration.dagster_home import DEFINITIONS, set_pool_limits, write_dagster_yaml
+from palimpsest.orchestration.schedule import AUTOMATION, first_month, schedule_from_environment
 from palimpsest.store.home import Home
 
 _STOP_WAIT_S = 15.0
@@ -29,11 +31,14 @@ def serve_ui(home: Home, port: int, host: str = "127.0.0.1") -> int:
         host: address to listen on. The UI has no login, and can start and delete runs.
 
     Raises:
-        PalimpsestError: a variable of the schedule cannot be read.
+        PalimpsestError: a variable of the schedule or of a pool, or dagster.yaml, cannot be read.
+        ComponentFailed: the database of Dagster's runs does not answer.
     """
     schedule = schedule_from_environment()
+    first_month(), overdue_hours()  # mistakes in them are reported before anything starts
     home.create()
     write_dagster_yaml(home)
+    _set_pool_limits(home)
     state = "on" if schedule.on else f"off ({AUTOMATION})"
     say(f"nightly builds at {schedule.nightly} {schedule.timezone} and on changed folders: {state}")
     environment = os.environ | {
@@ -42,6 +47,30 @@ def serve_ui(home: Home, port: int, host: str = "127.0.0.1") -> int:
     }
     command = [sys.executable, "-m", "dagster", "dev", "-m", DEFINITIONS, "-h", host, "-p", str(port)]
     return run_group(command, environment)
+
+
+def _set_pool_limits(home: Home) -> None:
+    """Writes the limits of pools.
+
+    Raises:
+        PalimpsestError: dagster.yaml or a variable of a pool cannot be read.
+        ComponentFailed: the database of Dagster's runs does not answer.
+    """
+    import dagster as dg  # takes two seconds
+    from sqlalchemy.exc import DBAPIError
+
+    where = home.dagster / "dagster.yaml"
+    try:
+        with dg.DagsterInstance.from_config(str(home.dagster.resolve())) as instance:
+            set_pool_limits(instance)
+    except dg.DagsterInvalidConfigError as e:
+        raise PalimpsestError(f"{where}: {' '.join(str(e).split())[:200]}") from None
+    except Exception as e:
+        if isinstance(e, DBAPIError) or type(e).__name__ == "DagsterPostgresException":
+            raise ComponentFailed(
+                f"{where}: the database of Dagster's runs does not answer ({type(e).__name__})"
+            ) from None
+        raise
 
 
 def run_group(command: Sequence[str], environment: Mapping[str, str]) -> int:

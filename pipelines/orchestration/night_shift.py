@@ -5,6 +5,7 @@ import dagster as dg
 from palimpsest.build.plan import make_plan
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.assets.resources import BATCH, HomeResource
+from palimpsest.orchestration.assets.steps import BY
 from palimpsest.orchestration.automation import EXECUTOR, NIGHTLY, SCHEDULE, publish_build
 from palimpsest.store.builds import published
 
@@ -34,7 +35,7 @@ def nightly_consolidation(context: dg.ScheduleEvaluationContext, home: HomeResou
         is_due = False  # the rebuild reports it; what is published can be consolidated
     if is_due:
         return dg.SkipReason("a rebuild is due; consolidation follows its publication")
-    return dg.RunRequest(run_key=f"consolidate-{context.scheduled_execution_time:%Y%m%dT%H%M}")
+    return dg.RunRequest(run_key=f"consolidate-{context.scheduled_execution_time:%Y%m%dT%H%M}", tags={BY: "nightly"})
 
 
 @dg.run_status_sensor(
@@ -50,4 +51,4 @@ def consolidate_after_publishing(context: dg.RunStatusSensorContext) -> dg.RunRe
     batch = context.dagster_run.tags.get(BATCH, "")
     if not batch.startswith(NIGHTLY):
         return dg.SkipReason("not the nightly rebuild; palimpsest consolidate runs it at any time")
-    return dg.RunRequest(run_key=f"{batch}/consolidate", job_name="consolidate_home")
+    return dg.RunRequest(run_key=f"{batch}/consolidate", job_name="consolidate_home", tags={BY: "nightly"})

@@ -10,6 +10,7 @@ from typing import Any
 
 from palimpsest.build.delete.due import delete_due
 from palimpsest.build.delete.target import unfinished_deletes
+from palimpsest.build.freshness import confirm_collections
 from palimpsest.build.plan import Plan, make_plan
 from palimpsest.build.publish import drop_unplanned
 from palimpsest.build.repair.repair_builds import repair_older
@@ -116,6 +117,7 @@ def _build(home: Home, options: _Options) -> BuildSummary:
             say(f"warning: {len(unfinished)} deletes were begun and not finished; run the same palimpsest delete again")
         plan = _plan_with_repairs(home, options, repairs)
         home.remember_sources(plan.collections)
+        confirm_collections(home, plan.unchanged)
         if options.repair or not plan.nothing_to_do:
             repairs.add(repair_history(home))
         if plan.nothing_to_do:

@@ -74,6 +74,13 @@ class CollectionConfig(BaseModel):
         le=36_500,
         description="days after which a memory is no longer served; the next build deletes it",
     )
+    overdue_hours: int | None = Field(
+        default=None,
+        gt=0,
+        le=8_760,
+        description="hours after which the collection is overdue where no run confirmed its sources; "
+        "`PALIMPSEST_OVERDUE_HOURS` where it names none",
+    )
     on_removed: Literal["retire", "delete"] = Field(
         default="retire", description="what happens to the memories of a source that no longer exists"
     )

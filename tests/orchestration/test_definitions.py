@@ -30,6 +30,7 @@ EDGES = {
     "housekeeping": {"applied_proposals"},
     "backup_file": {"housekeeping"},
     "suite_metrics": set(),
+    "month_figures": {"published"},
 }
 GROUPS = {
     "sources": {"documents", "chunks", "web_pages"},
@@ -40,6 +41,7 @@ GROUPS = {
     "graph": {"facts", "nodes", "layout", "neo4j_graph"},
     "consolidation": {"proposals", "applied_proposals", "housekeeping", "backup_file"},
     "evaluation": {"suite_metrics"},
+    "figures": {"month_figures"},
 }
 
 
@@ -63,8 +65,24 @@ def test_every_asset_has_group_kinds_owner_and_a_description_for_the_ui(specs):
 
 
 def test_assets_are_partitioned_by_collection_up_to_versions_and_not_after(specs):
-    parted = {n: s.partitions_def.name for n, s in specs.items() if s.partitions_def is not None}
-    assert parted == dict.fromkeys(STAGES, "collections") | {"suite_metrics": "suites"}
+    parted = {n: s.partitions_def for n, s in specs.items() if s.partitions_def is not None}
+    months = parted.pop("month_figures")
+    assert [d.name for d in months.partitions_defs] == ["collection", "month"]
+    names = {n: definition.name for n, definition in parted.items()}
+    assert names == dict.fromkeys(STAGES, "collections") | {"suite_metrics": "suites"}
+
+
+def test_every_asset_that_writes_the_home_or_calls_a_component_has_a_pool(specs):
+    from palimpsest.definitions import defs
+
+    pools = {n: s.tags.get("palimpsest/pool") for n, s in specs.items()}
+    named = {"embeddings": "embedder", "suite_metrics": "embedder", "neo4j_graph": "neo4j"}
+    named |= dict.fromkeys(("notes", "facts", "relations", "proposals", "applied_proposals"), "lm")
+    free = {"offline_labeler", "web_pages", "month_figures"}
+    assert pools == {n: None if n in free else named.get(n, "home") for n in specs}
+    jobs = ("build_collection", "publish_build", "serve_graph", "consolidate_home", "evaluate_suite")
+    nodes = {n.name: n.definition.pool for j in jobs for n in defs.resolve_job_def(j).graph.nodes}
+    assert nodes == {n: pools[n] for n in nodes} and set(nodes) == set(specs) - free
 
 
 def test_invariants_and_gate_block_what_comes_after_them():
@@ -72,9 +90,14 @@ def test_invariants_and_gate_block_what_comes_after_them():
 
     checks = {k.name: k.asset_key.to_user_string() for k in defs.resolve_asset_graph().asset_check_keys}
     own = {"rejects": "documents", "invariants": "index", "gate": "retrieval_report"}
+    own["fresh_collections"] = "published"
     assert checks == own | dict.fromkeys(CHECKS, "neo4j_graph")
     graph = defs.resolve_asset_graph()
-    assert {k.name for k in graph.asset_check_keys if not graph.get_check_spec(k).blocking} == {*WARNINGS, "rejects"}
+    assert {k.name for k in graph.asset_check_keys if not graph.get_check_spec(k).blocking} == {
+        *WARNINGS,
+        "rejects",
+        "fresh_collections",
+    }
 
 
 def test_the_load_of_the_graph_runs_no_stage_of_a_collection():

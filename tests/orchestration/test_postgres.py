@@ -9,6 +9,7 @@ from sqlalchemy import create_engine, text
 
 from palimpsest.build.delete import delete, postgres_runs
 from palimpsest.build.delete.postgres_runs import RunTables
+from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.run_storage import check_run_storage
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.orchestration.run import build
@@ -80,6 +81,23 @@ def test_what_the_tables_still_contain_is_found_by_the_proof(tmp_path, url, monk
             delete(home, user="bob")
     delete(home, user="bob")
     assert rows_with(url, "quixotic-77") == 0
+
+
+def test_a_delete_of_a_collection_leaves_no_row_that_names_it(tmp_path, url):
+    home = home_with(tmp_path / "home", _YAML.format(url=url))
+    corpus = write_chats(tmp_path / "corpus")
+    build(home, [write_chats(corpus, name="zebrafish")])
+    with instance_of(home) as instance:
+        for asset, partition in (("layout", "zebrafish"), ("month_figures", "zebrafish|2026-02")):
+            instance.report_runless_asset_event(dg.AssetMaterialization(asset, partition=partition))
+        assert instance.get_runs(dg.RunsFilter(tags={"palimpsest/collection": "zebrafish"}))
+    delete(home, collection="zebrafish")
+    engine = create_engine(url)
+    assert RunTables(engine).search(Probes(frozenset({"zebrafish"})))[0] == []
+    engine.dispose()
+    with instance_of(home) as instance:
+        kept = instance.get_runs(dg.RunsFilter(job_name="build_collection"))
+        assert {run.tags["palimpsest/collection"] for run in kept} == {"chats"}
 
 
 def execute(url: str, *statements: str) -> list[tuple[object, ...]]:

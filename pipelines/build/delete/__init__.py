@@ -7,6 +7,7 @@ all that is searched for, which stay until nothing of it is found, so that a rer
 import datetime as dt
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 
 from palimpsest.build.delete.check_target import check_found, collection_of
 from palimpsest.build.delete.collect import collect
@@ -15,6 +16,7 @@ from palimpsest.build.delete.erase_home import check_server, erase, write_tombst
 from palimpsest.build.delete.home_folders import sources_in_home
 from palimpsest.build.delete.probes import read_pending
 from palimpsest.build.delete.proof import search_home
+from palimpsest.build.delete.run_history import search_collection
 from palimpsest.build.delete.run_storage import check_run_storage, search_runs
 from palimpsest.build.delete.target import Target, pending_path
 from palimpsest.core.errors import PalimpsestError, Refused
@@ -120,6 +122,9 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     erased = erase(home, target, found, probes)
     proof = search_home(home, probes, {*home.path.glob("pending-delete-*.json"), *skipped})
     proof = search_runs(home, probes, proof)
+    if target.whole_collection:
+        left = search_collection(home, str(target.collection))
+        proof = replace(proof, residue=(*proof.residue, *left))
     if proof.residue:
         shown = ", ".join(proof.residue[:MAX_SHOWN])
         raise Refused(f"delete: still found in {shown}; run the same delete again")

@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from palimpsest.build.delete.collection_runs import forget_collection, rows_of_collection, runs_to_delete
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.proof import contains_probe
 from palimpsest.build.delete.run_storage import run_tables
@@ -13,7 +14,6 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 
 _BATCH_ROWS = 500
-_PARTITION = "dagster/partition"
 
 
 def delete_runs(home: Home, probes: Probes, collection: str | None = None) -> int:
@@ -22,7 +22,7 @@ def delete_runs(home: Home, probes: Probes, collection: str | None = None) -> in
     Args:
         home: the home.
         probes: what must not be found afterwards.
-        collection: a collection that is deleted whole: the runs of its partition are deleted too.
+        collection: a collection that is deleted whole: runs and other rows that name it are deleted too.
 
     Raises:
         PalimpsestError: another process is writing the history.
@@ -45,7 +45,7 @@ def _delete_runs(home: Home, probes: Probes, collection: str | None, runs: set[s
         runs = runs | {run for path in found for run in _find_runs(home, path, probes)}
         runs = _delete_dagster_runs(home, runs, collection)
         for path in _history_files(home):
-            if path.suffix == ".db":
+            if path.name.endswith(".db"):  # `.db` alone has the events of no run
                 _delete_matching_rows(path, probes)
         for path in (p for p in found if p.suffix != ".db" and p.exists()):
             if contains_probe(path, probes):
@@ -55,6 +55,16 @@ def _delete_runs(home: Home, probes: Probes, collection: str | None, runs: set[s
             f"delete: Dagster's run history is in use ({e}); stop palimpsest dev, then delete again"
         ) from None
     return len(runs)
+
+
+def search_collection(home: Home, collection: str) -> list[str]:
+    """Returns the tables of Dagster in which rows of a deleted collection are left."""
+    if not home.dagster.is_dir():
+        return []
+    import dagster as dg
+
+    with dg.DagsterInstance.from_config(str(home.dagster.resolve())) as instance:
+        return rows_of_collection(instance, collection)
 
 
 def _history_files(home: Home) -> list[Path]:
@@ -80,12 +90,12 @@ def _delete_dagster_runs(home: Home, runs: set[str], collection: str | None) -> 
 
     with dg.DagsterInstance.from_config(str(home.dagster.resolve())) as instance:
         if collection is not None:
-            of_partition = dg.RunsFilter(tags={_PARTITION: collection})
-            runs = runs | {record.dagster_run.run_id for record in instance.get_run_records(filters=of_partition)}
-            instance.delete_dynamic_partition("collections", collection)
+            runs = runs | runs_to_delete(instance, collection)
         for run in sorted(runs):
             if instance.has_run(run):
                 instance.delete_run(run)
+        if collection is not None:
+            forget_collection(instance, collection)
     for run in runs:
         remove_run_files(home, run)
     return runs

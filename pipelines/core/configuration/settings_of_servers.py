@@ -178,6 +178,23 @@ SCHEDULE = (
         1,
         64,
     ),
+    Setting(
+        "schedule.first_month",
+        "PALIMPSEST_FIRST_MONTH",
+        "`2015-01`",
+        "first month that `month_figures` has partitions of ([Dagster](../dagster.md#months))",
+    ),
+    Setting(
+        "schedule.pool_embedder",
+        "PALIMPSEST_POOL_EMBEDDER",
+        "1",
+        "runs of Dagster at once that embed ([Dagster](../dagster.md#pools))",
+        "whole",
+        1,
+        64,
+    ),
+    Setting("schedule.pool_lm", "PALIMPSEST_POOL_LM", "1", "runs at once that may call a model", "whole", 1, 64),
+    Setting("schedule.pool_neo4j", "PALIMPSEST_POOL_NEO4J", "1", "runs at once that load Neo4j", "whole", 1, 64),
 )
 
 NEO4J = (

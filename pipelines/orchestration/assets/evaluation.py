@@ -9,6 +9,7 @@ import dagster as dg
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.assets.resources import OWNERS, HomeResource
+from palimpsest.orchestration.assets.steps import EMBEDDER, POOL, retried
 from palimpsest.store.home import data_folder
 
 suites = dg.DynamicPartitionsDefinition(name="suites")
@@ -30,6 +31,8 @@ def known_suites() -> dict[str, Path]:
     group_name="evaluation",
     kinds={"python"},
     owners=OWNERS,
+    tags={POOL: EMBEDDER},
+    pool=EMBEDDER,
     partitions_def=suites,
     code_version=code_hash(("palimpsest.eval.runs.suite_runs",)),
     freshness_policy=dg.FreshnessPolicy.time_window(fail_window=2 * _WEEK, warn_window=_WEEK + dt.timedelta(days=1)),
@@ -43,7 +46,8 @@ def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.M
         raise PalimpsestError(
             f"suite {context.partition_key}: not found; set PALIMPSEST_SUITES to the folder of suites"
         )
-    done = measure(path, None, "auto", BUDGET_TOKENS, None)
+    with retried(context):
+        done = measure(path, None, "auto", BUDGET_TOKENS, None)
     context.log.info(f"{done.suite}: R@5 {done.metrics['R@5']:.3f} over {done.queries} queries")
     types = "\n".join(
         f"| {kind} | {means['queries']} | {means['R@5']:.3f} | {means['packed_recall']:.3f} |"

@@ -9,6 +9,7 @@ from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, run_of
 from palimpsest.orchestration.assets.serving import published
+from palimpsest.orchestration.assets.steps import NEO4J, POOL
 from palimpsest.store.event_log import observed, run_scope
 
 _SPECS = [
@@ -20,7 +21,7 @@ _SPECS = [
 @dg.multi_asset(
     name="neo4j_graph",
     check_specs=_SPECS,
-    pool="neo4j",
+    pool=NEO4J,
     can_subset=True,  # so that it may be skipped
     specs=[
         dg.AssetSpec(
@@ -28,6 +29,7 @@ _SPECS = [
             group_name="graph",
             kinds={"neo4j"},
             owners=OWNERS,
+            tags={POOL: NEO4J},
             deps=[published],
             skippable=True,
             description="The published build in Neo4j: only the difference is written, and readers move to it in one "

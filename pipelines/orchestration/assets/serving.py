@@ -1,7 +1,6 @@
 """Group `serving`: the index of a whole build, its report and gate, and the switch that readers see."""
 
 import base64
-import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,14 @@ from palimpsest.build.finish import finish_staged
 from palimpsest.build.publish import publish_build, refusal
 from palimpsest.build.stages import last_stages
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.orchestration.assets.freshness import freshness_of_builds
 from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, run_of
+from palimpsest.orchestration.assets.steps import HOME, POOL, retried, tag_run
 from palimpsest.store.builds import staged
 from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.manifest import BuildManifest
 
 _MAX_VIOLATIONS, _MAX_REASONS = 50, 10
-_DAY = dt.timedelta(days=1)
 _INVARIANTS = dg.AssetCheckSpec(
     "invariants",
     asset="index",
@@ -33,15 +33,24 @@ _GATE = dg.AssetCheckSpec(
 )
 
 
-@dg.asset(group_name="serving", kinds={"duckdb"}, owners=OWNERS, deps=last_stages(), check_specs=[_INVARIANTS])
+@dg.asset(
+    group_name="serving",
+    kinds={"duckdb"},
+    owners=OWNERS,
+    deps=last_stages(),
+    check_specs=[_INVARIANTS],
+    tags={POOL: HOME},
+    pool=HOME,
+)
 def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
     """One DuckDB file over all collections: vectors, words, graph and versions, staged next to the published one."""  # noqa: DOC402 (the docstring is the description in the UI)
     from palimpsest.eval.runs.judge_build import check_staged
 
-    with run_scope(run_of(context.run)), home.home().lock(LOCK_WAIT_S):
+    with run_scope(run_of(context.run)), retried(context), home.home().lock(LOCK_WAIT_S):
         finish_staged(home.home())
         found = check_staged(home.home())
         manifest = staged(home.home()).manifest
+        tag_run(context, manifest.build_id)
     context.log.info(f"indexed {manifest.memories} memories, {len(found)} violations")
     lines = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in found[:_MAX_VIOLATIONS]) or "none"
     violations, shown = manifest.violations or [], {"violations": dg.MetadataValue.md(lines)}
@@ -61,12 +70,20 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
     _stop_if(violations, manifest, shown)
 
 
-@dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[index], check_specs=[_GATE])
+@dg.asset(
+    group_name="serving",
+    kinds={"python"},
+    owners=OWNERS,
+    deps=[index],
+    check_specs=[_GATE],
+    tags={POOL: HOME},
+    pool=HOME,
+)
 def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
     """Golden questions on the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""  # noqa: DOC402 (the docstring is the description in the UI)
     from palimpsest.eval.runs.judge_build import PICTURE, REPORT, judge_staged
 
-    with run_scope(run_of(context.run)), home.home().lock(LOCK_WAIT_S):
+    with run_scope(run_of(context.run)), retried(context), home.home().lock(LOCK_WAIT_S):
         verdict = judge_staged(home.home())
         manifest, folder = staged(home.home()).manifest, staged(home.home()).path
     gate = manifest.gate
@@ -93,8 +110,10 @@ def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> I
     group_name="serving",
     kinds={"file"},
     owners=OWNERS,
+    tags={POOL: HOME},
+    pool=HOME,
     deps=[retrieval_report],
-    freshness_policy=dg.FreshnessPolicy.time_window(fail_window=3 * _DAY, warn_window=_DAY + dt.timedelta(hours=2)),
+    freshness_policy=freshness_of_builds(),
 )
 def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """The build that readers see, switched in one rename; the five newest builds are kept."""  # noqa: DOC501 (the docstring is the description in the UI)
@@ -108,7 +127,7 @@ def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
     return dg.MaterializeResult(metadata={"build": build_id, "how": "published"})
 
 
-@dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[published])
+@dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[published], tags={POOL: HOME}, pool=HOME)
 def memory_health(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """Growth, ages, confidence, contradictions, orphans, use, cost and time of the published build."""
     from palimpsest.eval.runs.report_health import PAGE, record_health

@@ -13,6 +13,7 @@ from palimpsest.build.stage import Stage, StageContext
 from palimpsest.build.stages import STAGES, upstream
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, collections, run_of
+from palimpsest.orchestration.assets.steps import POOL, pool_of, retried, tag_run
 from palimpsest.store.builds import published, staged
 from palimpsest.store.column_descriptions import description
 from palimpsest.store.event_log import run_scope
@@ -33,6 +34,8 @@ def stage_asset(stage: Stage) -> dg.AssetsDefinition:
         group_name=stage.group,
         kinds=set(stage.kinds),
         owners=OWNERS,
+        tags={POOL: pool_of(stage.name)},
+        pool=pool_of(stage.name),
         deps=upstream(stage),
         partitions_def=collections if stage.runs == "by_collection" else None,
         code_version=stage.code,
@@ -54,8 +57,9 @@ def table_schema(table: str) -> dg.TableSchema:
 
 def _materialize(context: dg.AssetExecutionContext, resource: HomeResource, stage: Stage) -> dg.MaterializeResult:
     home = resource.home()
-    with run_scope(run_of(context.run)), home.lock(LOCK_WAIT_S):
+    with run_scope(run_of(context.run)), retried(context), home.lock(LOCK_WAIT_S):
         stage_on = _stage_context(context, resource, home, stage)
+        tag_run(context, stage_on.build.build_id, "" if stage.runs == "once" else stage_on.name)
         record = run_stage(stage_on, stage.name)
     context.log.info(f"{stage.name}: {record.cache_status} in {record.seconds:.2f} s")
     checks = [

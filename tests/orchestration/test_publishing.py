@@ -1,0 +1,135 @@
+"""When a batch of collections is published: once, after the last of its runs, retried ones and backfills included."""
+
+import dagster as dg
+import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemotePartitionSetOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.orchestration.dagster_home import set_pool_limits
+from palimpsest.orchestration.dev_server import serve_ui
+from palimpsest.orchestration.publishing import why_not_yet
+from palimpsest.store.home import Home
+from tests.orchestration.jobs import instance_of, new_home
+from tests.small_corpus import write_chats
+
+STATUS = dg.DagsterRunStatus
+_RETRIES = {"run_retries": {"enabled": True, "max_retries": 2}}
+
+
+def add_run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **tags: str) -> dg.DagsterRun:
+    from palimpsest.orchestration.code_location import defs
+
+    job = defs.resolve_job_def("build_collection")
+    named = {name.replace("__", "/"): value for name, value in tags.items()}
+    run = instance.create_run_for_job(job, tags={"dagster/partition": "chats", **named})
+    if event := {STATUS.SUCCESS: "PIPELINE_SUCCESS", STATUS.FAILURE: "PIPELINE_FAILURE"}.get(status):
+        instance.report_dagster_event(dg.DagsterEvent(event, "build_collection"), run.run_id)
+    found = instance.get_run_by_id(run.run_id)
+    assert found is not None and found.status == status
+    return found
+
+
+def repository_origin() -> RemoteRepositoryOrigin:
+    target = LoadableTargetOrigin(module_name="palimpsest.definitions")
+    location = ManagedGrpcPythonEnvCodeLocationOrigin(
+        loadable_target_origin=target, location_name="palimpsest.definitions"
+    )
+    return RemoteRepositoryOrigin(code_location_origin=location, repository_name="__repository__")
+
+
+def backfill_of(backfill_id: str, names: list[str]) -> PartitionBackfill:
+    """A backfill of `build_collection` that has launched no run yet."""
+    origin = RemotePartitionSetOrigin(
+        repository_origin=repository_origin(), partition_set_name="build_collection_partition_set"
+    )
+    return PartitionBackfill(
+        backfill_id,
+        status=BulkActionStatus.REQUESTED,
+        from_failure=False,
+        tags={},
+        backfill_timestamp=0.0,
+        partition_set_origin=origin,
+        partition_names=names,
+    )
+
+
+@pytest.fixture
+def instance():
+    with dg.instance_for_test(overrides=_RETRIES) as made:
+        yield made
+
+
+def test_the_last_run_of_a_batch_publishes_and_the_others_do_not(instance):
+    first = add_run(instance, STATUS.SUCCESS, palimpsest__batch="b")
+    assert why_not_yet(instance, first) == ""
+    waiting = add_run(instance, STATUS.NOT_STARTED, palimpsest__batch="b")
+    add_run(instance, STATUS.NOT_STARTED, palimpsest__batch="other")
+    assert why_not_yet(instance, first) == "1 collections are still to be built"
+    instance.delete_run(waiting.run_id)
+    last = add_run(instance, STATUS.SUCCESS, palimpsest__batch="b")
+    assert why_not_yet(instance, first) == "another collection ended later"
+    assert why_not_yet(instance, last) == ""
+
+
+def test_a_failed_run_that_will_be_retried_is_waited_for_and_one_that_will_not_is_not(instance):
+    done = add_run(instance, STATUS.SUCCESS, palimpsest__batch="b")
+    failed = add_run(instance, STATUS.FAILURE, palimpsest__batch="b")
+    instance.add_run_tags(failed.run_id, {"dagster/will_retry": "true"})
+    assert why_not_yet(instance, done) == "1 collections are still to be built"
+    instance.add_run_tags(failed.run_id, {"dagster/auto_retry_run_id": "another"})
+    assert why_not_yet(instance, done) == ""
+    instance.add_run_tags(failed.run_id, {"dagster/will_retry": "false"})
+    assert why_not_yet(instance, done) == ""
+
+
+def test_partitions_of_a_backfill_that_have_no_run_yet_are_waited_for(instance):
+    backfill = backfill_of("fill", ["chats", "notes"])
+    instance.add_backfill(backfill)
+    done = add_run(instance, STATUS.SUCCESS, dagster__backfill="fill")
+    assert why_not_yet(instance, done) == "1 collections are still to be built"
+    instance.update_backfill(backfill.with_status(BulkActionStatus.CANCELED))
+    assert why_not_yet(instance, done) == ""
+
+
+def test_pools_have_a_limit_before_their_first_run_and_the_environment_sets_it(tmp_path, monkeypatch):
+    home = new_home(tmp_path / "home", write_chats(tmp_path / "corpus"))
+    monkeypatch.setenv("PALIMPSEST_POOL_LM", "4")
+    with instance_of(home) as instance:
+        set_pool_limits(instance)
+        limits = {p.name: p.limit for p in instance.event_log_storage.get_pool_limits()}
+        assert limits == {"home": 1, "embedder": 1, "lm": 4, "neo4j": 1}
+        monkeypatch.setenv("PALIMPSEST_POOL_LM", "none")
+        with pytest.raises(PalimpsestError, match="PALIMPSEST_POOL_LM: 'none' must be a whole number"):
+            set_pool_limits(instance)
+
+
+@pytest.mark.parametrize(
+    ("dagster_yaml", "error", "line"),
+    [
+        (
+            "run_retries: {often: true}\n",
+            PalimpsestError,
+            r"dagster\.yaml: Errors whilst loading dagster instance config",
+        ),
+        (
+            "storage: {postgres: {postgres_url: 'postgresql+psycopg2://a@/b?host=/nowhere'}}\n",
+            ComponentFailed,
+            r"dagster\.yaml: the database of Dagster's runs does not answer",
+        ),
+    ],
+)
+def test_settings_or_a_database_that_dagster_cannot_use_are_one_line_before_anything_starts(
+    tmp_path, dagster_yaml, error, line
+):
+    home = Home(tmp_path / "home")
+    home.create()
+    home.dagster.mkdir(exist_ok=True)
+    (home.dagster / "dagster.yaml").write_text(dagster_yaml)
+    with pytest.raises(error, match=line):
+        serve_ui(home, 0)
