@@ -61,10 +61,11 @@ PEERS_OUT ?= build/peers
 bench-peers: .venv/.installed $(PEERS:%=.venv-peers/%/.installed)  ## other toolkits next to Palimpsest, on PALIMPSEST_SUITES; 45 minutes
 	$(BIN)/python -m palimpsest.eval.peers.run_peers --out $(PEERS_OUT) $(PEERS_OPTIONS)
 
-# Files are copied: some toolkits refuse to read a data file that is linked twice.
+# Files are copied: some toolkits refuse to read a data file that is linked twice. NAME.overrides replaces pins of a toolkit.
 .venv-peers/%/.installed: eval/peers/locks/%.txt setup.py
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-peers/$*
-	$(BIN)/uv pip install --quiet --python .venv-peers/$*/bin/python --link-mode copy $(LINKS) -r $<
+	$(BIN)/uv pip install --quiet --python .venv-peers/$*/bin/python --link-mode copy $(LINKS) \
+	  $(addprefix --override ,$(wildcard $(<:.txt=.overrides))) -r $<
 	$(BIN)/uv pip install --quiet --python .venv-peers/$*/bin/python --no-deps -e .
 	touch $@
 

@@ -66,6 +66,34 @@ def suite_corpus(folder: Path, max_texts: int, max_questions: int) -> Corpus:
     return Corpus(suite.name, texts, questions, {q.query_id: dict(suite.qrels[q.query_id]) for q in questions})
 
 
+def small_corpus(folder: Path, max_texts: int, max_questions: int) -> Corpus:
+    """Returns a part of a suite for toolkits that need seconds for a text: questions of one scope and their texts.
+
+    The texts are those that some question is judged to need, and others drawn by a hash: with fewer texts its questions
+    are easier than the whole suite's.
+
+    Raises:
+        PalimpsestError: the suite is malformed.
+    """
+    whole = suite_corpus(folder, sys.maxsize, sys.maxsize)
+    scope = whole.questions[0].scope
+    texts = {text.text_id: text for text in whole.texts if text.scope == scope}
+    kept: set[str] = set()
+    questions: list[Question] = []
+    for question in (q for q in whole.questions if q.scope == scope):
+        needed = {text_id for text_id, grade in whole.qrels[question.query_id].items() if grade > 0}
+        if len(questions) < max_questions and len(kept | needed) <= max_texts:
+            kept |= needed
+            questions.append(question)
+    kept |= set(sorted(texts.keys() - kept, key=_draw)[: max_texts - len(kept)])
+    return Corpus(
+        f"{whole.name}, {len(kept)} texts",
+        [text for text_id, text in texts.items() if text_id in kept],
+        questions,
+        {q.query_id: whole.qrels[q.query_id] for q in questions},
+    )
+
+
 def write_corpus(corpus: Corpus, folder: Path, *, is_timed: bool) -> CorpusFiles:
     """Writes a corpus for the processes of peers.
 

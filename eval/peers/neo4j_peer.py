@@ -65,6 +65,5 @@ class Neo4jPeer(BasePeer, ABC, Generic[_Store]):
         return None
 
     def close(self) -> None:
-        """Empties the database."""
-        empty_database(self.driver)
+        """Ends the connections; the next one to use the database empties it."""
         self.driver.close()

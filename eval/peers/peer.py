@@ -105,7 +105,7 @@ class Peer(Protocol):
         """Returns the bytes below the folder; None where a server stores the texts."""
 
     def close(self) -> None:
-        """Removes what a server stores for this peer, and ends its connections."""
+        """Ends its connections. What a server stores is left there: the next peer empties the database."""
 
 
 OpenPeer = Callable[[Setting], Peer]

@@ -56,6 +56,7 @@ def _run_corpus(job: Job, files: CorpusFiles, setting: Setting, report: Report) 
 
     try:
         timed("build", lambda: peer.build(texts))
+        setting.embedder.save()
         result = _search(peer, files, job.depth, result)
         report(result)
         if files.changed is not None and files.updated is not None:
@@ -105,9 +106,17 @@ def _last_error() -> str:
 
 
 def _peak_mb() -> float:
-    """Returns the most resident memory of this process so far, in MiB."""
+    """Returns the most resident memory of this process so far, in MiB.
+
+    Where there is /proc, its figure is taken: that of getrusage has the memory of the process that started this one.
+    """
     import resource
 
+    status = Path("/proc/self/status")
+    lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
+    for line in lines:
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 2**10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 

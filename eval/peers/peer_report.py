@@ -11,7 +11,7 @@ from palimpsest.eval.peers.corpora import Corpus
 from palimpsest.eval.peers.demo_corpus import DemoCorpus, StaleScores
 from palimpsest.eval.peers.job import CorpusResult, Phase
 from palimpsest.eval.peers.registry import PeerInfo
-from palimpsest.eval.peers.run_job import JobRun
+from palimpsest.eval.peers.run_job import JobRun, LMUse
 
 MEASURE = "R@5"
 PHASES = ("build", "rebuild_same", "rebuild_changed", "update")
@@ -29,6 +29,10 @@ class Judged(Protocol):
         """The suites."""
 
     @property
+    def small(self) -> Sequence[Corpus]:
+        """Small parts of suites, which every peer is measured on."""
+
+    @property
     def demo(self) -> Sequence[DemoCorpus]:
         """The demo collections."""
 
@@ -39,6 +43,7 @@ class PeerReport:
 
     Attributes:
         info: the peer.
+        texts: texts of the timed builds.
         rounds: timed rounds that were finished.
         phases: medians by phase.
         p95_ms: of a search in the timed corpus, its embedding included; the median of the rounds.
@@ -46,13 +51,15 @@ class PeerReport:
         disk_mb: after the timed builds.
         peak_mb: of the process of the timed builds.
         server_peak_mb: of the Neo4j server in the meantime.
-        lm_calls: of the timed builds and their searches.
+        server_disk_mb: what the Neo4j server's store grew by, in the first round.
+        lm: calls and words of the timed builds and their searches, of one round.
         recall: R@5 by suite.
         stale: by demo collection.
         errors: one line each.
     """
 
     info: PeerInfo
+    texts: int
     rounds: int
     phases: Mapping[str, Phase]
     p95_ms: float | None
@@ -60,7 +67,8 @@ class PeerReport:
     disk_mb: float | None
     peak_mb: float | None
     server_peak_mb: float | None
-    lm_calls: int
+    server_disk_mb: float | None
+    lm: LMUse
     recall: Mapping[str, float]
     stale: Mapping[str, StaleScores]
     errors: Sequence[str]
@@ -79,6 +87,7 @@ def peer_report(info: PeerInfo, timed: Sequence[JobRun], judged: JobRun | None, 
     found = judged.result.corpora if judged else {}
     return PeerReport(
         info,
+        max((c.texts for c in done), default=0),
         len(searched),
         {
             name: median
@@ -90,8 +99,13 @@ def peer_report(info: PeerInfo, timed: Sequence[JobRun], judged: JobRun | None, 
         _median([c.bytes_on_disk / 2**20 for c in done if c.bytes_on_disk is not None]),
         _median([run.result.peak_mb for run in timed if run.result.peak_mb]),
         _median([run.server_peak_mb for run in timed if run.server_peak_mb]),
-        max((run.lm_calls for run in timed), default=0),
-        {corpus.name: _recall(corpus, found[corpus.name]) for corpus in corpora.suites if _complete(corpus, found)},
+        next((run.server_disk_mb for run in timed if run.server_disk_mb is not None), None),
+        max((run.lm for run in timed), key=lambda use: use.calls, default=LMUse()),
+        {
+            corpus.name: _recall(corpus, found[corpus.name])
+            for corpus in (*corpora.suites, *corpora.small)
+            if _complete(corpus, found)
+        },
         {
             demo.corpus.name: demo.score(_demo_rankings(info, demo, found))
             for demo in corpora.demo

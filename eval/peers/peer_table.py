@@ -10,12 +10,12 @@ from palimpsest.eval.peers.registry import CAPABILITIES
 _NONE = "-"
 
 
-def markdown(reports: Sequence[PeerReport], memories: int, rounds: int, machine: Machine) -> str:
+def markdown(reports: Sequence[PeerReport], machine: Machine) -> str:
     """Returns the tables: builds, searches, recall, stale memories, capabilities, and what failed."""
     sections = [
         f"{machine.cpu}, {machine.cpus} cores, load {machine.load_1min:.1f} at the start, Python {machine.python}; "
-        f"{memories} texts in the timed builds, medians of {rounds} rounds.",
-        _table(reports, _build_columns(memories)),
+        "medians of the rounds.",
+        _table(reports, _BUILD_COLUMNS),
         _table(reports, _SEARCH_COLUMNS),
         _table(reports, [(name, _recall(name)) for name in _names(reports, "recall")], "R@5"),
         _table(
@@ -41,34 +41,29 @@ def _table(reports: Sequence[PeerReport], columns: Sequence[_Column], corner: st
     return "\n".join(lines)
 
 
-def _build_columns(memories: int) -> list[_Column]:
-    def rate(report: PeerReport) -> str:
-        phase = report.phases.get("build")
-        return _NONE if phase is None else f"{memories / phase.seconds:.0f}"
-
-    def own_rate(report: PeerReport) -> str:
-        phase = report.phases.get("build")
-        own = phase.seconds - phase.embedding_s if phase else 0.0
-        return f"{memories / own:.0f}" if own > 0 else _NONE
-
-    return [
-        ("memories/s", rate),
-        ("without embedding", own_rate),
-        ("unchanged again, s", _phase("rebuild_same")),
-        ("1 % changed, s", _phase("rebuild_changed")),
-        ("1 % named by the caller, s", _phase("update")),
-        ("embedded", lambda report: "/".join(str(p.embedded) for p in report.phases.values() if not p.unsupported)),
-        ("LM calls", lambda report: str(report.lm_calls)),
-    ]
+def _rate(report: PeerReport) -> str:
+    phase = report.phases.get("build")
+    return _NONE if phase is None else _number(report.texts / phase.seconds)
 
 
-_SEARCH_COLUMNS: list[_Column] = [
-    ("p95, ms", lambda report: _number(report.p95_ms)),
-    ("without embedding", lambda report: _number(report.p95_own_ms)),
-    ("disk, MB", lambda report: _number(report.disk_mb)),
-    ("peak memory, MB", lambda report: _number(report.peak_mb)),
-    ("server's, MB", lambda report: _number(report.server_peak_mb)),
-]
+def _own_rate(report: PeerReport) -> str:
+    phase = report.phases.get("build")
+    own = phase.seconds - phase.embedding_s if phase else 0.0
+    return _number(report.texts / own) if own > 0 else _NONE
+
+
+def _lm(report: PeerReport) -> str:
+    use = report.lm
+    return f"{use.calls} ({use.words_in}/{use.words_out} words)" if use.calls else "0"
+
+
+def _embedded(report: PeerReport) -> str:
+    return "/".join(str(p.embedded) for p in report.phases.values() if not p.unsupported)
+
+
+def _disk(report: PeerReport) -> str:
+    parts = [_number(mb) for mb in (report.disk_mb, report.server_disk_mb) if mb is not None]
+    return " + ".join(parts) or _NONE
 
 
 def _phase(name: str) -> Callable[[PeerReport], str]:
@@ -79,6 +74,25 @@ def _phase(name: str) -> Callable[[PeerReport], str]:
         return "no" if phase.unsupported else f"{phase.seconds:.2f}"
 
     return cell
+
+
+_BUILD_COLUMNS: list[_Column] = [
+    ("texts x rounds", lambda report: f"{report.texts} x {report.rounds}"),
+    ("texts/s", _rate),
+    ("without embedding", _own_rate),
+    ("unchanged again, s", _phase("rebuild_same")),
+    ("1 % changed, s", _phase("rebuild_changed")),
+    ("1 % named by the caller, s", _phase("update")),
+    ("embedded", _embedded),
+    ("LM calls", _lm),
+]
+_SEARCH_COLUMNS: list[_Column] = [
+    ("p95, ms", lambda report: _number(report.p95_ms)),
+    ("without embedding", lambda report: _number(report.p95_own_ms)),
+    ("disk (own files + server's), MB", _disk),
+    ("peak memory, MB", lambda report: _number(report.peak_mb)),
+    ("server's, MB", lambda report: _number(report.server_peak_mb)),
+]
 
 
 def _recall(suite: str) -> Callable[[PeerReport], str]:

@@ -3,35 +3,60 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neo4j.exceptions import DriverError
+
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.peers.job import CorpusFiles, Job, JobResult, read_result
-from palimpsest.eval.peers.neo4j_database import empty_database
-from palimpsest.eval.peers.peer import Neo4jLogin
+from palimpsest.eval.peers.peer_server import peer_server, stored_bytes
 from palimpsest.eval.peers.registry import PeerInfo
 
 if TYPE_CHECKING:
-    from palimpsest.eval.testing.fake_lm_server import FakeLMServer
+    from palimpsest.eval.testing.fake_lm_server import FakeLMServer, RequestCounts
 
 _QUIET = {
     "ANONYMIZED_TELEMETRY": "False",
     "GRAPHITI_TELEMETRY_ENABLED": "false",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "MEM0_TELEMETRY": "False",
     "OPENAI_API_KEY": "none",
 }
 
 
 @dataclass(frozen=True)
+class LMUse:
+    """Requests to the language model, and the words of prompts and answers."""
+
+    calls: int = 0
+    words_in: int = 0
+    words_out: int = 0
+
+    @classmethod
+    def between(cls, before: "RequestCounts", after: "RequestCounts") -> "LMUse":
+        """Returns what was counted since an earlier count."""
+        return cls(
+            after.requests - before.requests, after.tokens_in - before.tokens_in, after.tokens_out - before.tokens_out
+        )
+
+
+@dataclass(frozen=True)
 class JobRun:
-    """The result of a process, the calls of the language model, and the peak memory of the server in MiB."""
+    """What one process did.
+
+    Attributes:
+        result: what it wrote.
+        lm: calls of the language model.
+        server_peak_mb: peak memory of the server, in MiB.
+        server_disk_mb: what the files of its store grew by, in MiB; None where that was not measured.
+    """
 
     result: JobResult
-    lm_calls: int = 0
+    lm: LMUse = LMUse()
     server_peak_mb: float | None = None
+    server_disk_mb: float | None = None
 
 
 @dataclass(frozen=True)
@@ -51,8 +76,16 @@ class Workplace:
     lm: "FakeLMServer"
 
 
-def run_job(peer: PeerInfo, corpora: tuple[CorpusFiles, ...], place: Workplace, name: str, limit_s: float) -> JobRun:
-    """Runs a peer over corpora in a process of its own.
+def run_job(
+    peer: PeerInfo,
+    corpora: tuple[CorpusFiles, ...],
+    place: Workplace,
+    name: str,
+    limit_s: float,
+    *,
+    measures_store: bool = False,
+) -> JobRun:
+    """Runs a peer over corpora in a process of its own; a server that fails is the error of this peer only.
 
     Args:
         peer: the peer.
@@ -60,21 +93,28 @@ def run_job(peer: PeerInfo, corpora: tuple[CorpusFiles, ...], place: Workplace, 
         place: where.
         name: of the folder of this job.
         limit_s: seconds after which the process is ended; what it did until then is kept.
+        measures_store: whether the server starts with an empty store, whose size is measured at the end.
     """
     folder = place.folder / name
     folder.mkdir(parents=True)
     python = peer.python(place.venvs) if peer.venv else Path(sys.executable)
     if not python.exists():
         return JobRun(JobResult(error=f"not installed: {peer.venv}"))
-    with _neo4j(place.server if peer.needs_neo4j else None) as server:
-        login = server.login if server else None
-        job = Job(peer.module, folder / "data", corpora, neo4j=login, lm_url=place.lm.url if peer.needs_lm else None)
-        job.write(folder / "job.json")
-        calls = place.lm.counts.requests
-        error = _run_process(python, folder, limit_s)
-        result = read_result(folder / "result.json")
-        peak = server.peak_mb() if server else None
-    return JobRun(replace(result, error=error or result.error), place.lm.counts.requests - calls, peak)
+    server_folder = place.server if peer.needs_neo4j else None
+    try:
+        with peer_server(server_folder, fresh=measures_store) as server:
+            login = server.login if server else None
+            url = place.lm.url if peer.needs_lm else None
+            Job(peer.module, folder / "data", corpora, neo4j=login, lm_url=url).write(folder / "job.json")
+            before = replace(place.lm.counts)
+            error = _run_process(python, folder, limit_s)
+            calls = LMUse.between(before, place.lm.counts)
+            peak = server.peak_mb() if server else None
+        stored = stored_bytes(server_folder) / 2**20 if server_folder and measures_store else None
+    except (PalimpsestError, DriverError) as e:
+        return JobRun(JobResult(error=f"its server: {e}"))
+    result = read_result(folder / "result.json")
+    return JobRun(replace(result, error=error or result.error), calls, peak, stored)
 
 
 def _run_process(python: Path, folder: Path, limit_s: float) -> str | None:
@@ -91,38 +131,3 @@ def _run_process(python: Path, folder: Path, limit_s: float) -> str | None:
         return None
     lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return f"exit code {done.returncode}: {lines[-1][:300] if lines else 'no message'}"
-
-
-@dataclass(frozen=True)
-class _Server:
-    login: Neo4jLogin
-    pid: int
-
-    def peak_mb(self) -> float:
-        """Returns the most resident memory of the server since `_reset_peak`, in MiB; 0 where it is not known."""
-        status = Path(f"/proc/{self.pid}/status")
-        lines = status.read_text().splitlines() if status.exists() else []
-        return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmHWM:")), 0.0)
-
-    def reset_peak(self) -> None:
-        """Lets the kernel count the most resident memory from now on, where it can."""
-        if (counts := Path(f"/proc/{self.pid}/clear_refs")).exists():
-            counts.write_text("5")
-
-
-@contextmanager
-def _neo4j(folder: Path | None) -> Iterator[_Server | None]:
-    """Yields the server of a folder, started and empty; None without a folder."""
-    if folder is None:
-        yield None
-        return
-    from palimpsest.neo4j_graph.connect import connect
-    from palimpsest.neo4j_graph.server.local_server import start_server
-
-    info = start_server(folder)
-    assert info.pid is not None
-    with connect(info.uri, info.user, info.password) as connection:
-        empty_database(connection.driver)
-    server = _Server(Neo4jLogin(info.uri, info.user, info.password), info.pid)
-    server.reset_peak()
-    yield server

@@ -89,6 +89,7 @@ class FakeLMServer:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else an answer waits 40 ms for the acknowledgement of its headers
 
             def do_POST(self) -> None:
                 answer(self)

@@ -10,7 +10,14 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.golden.questions import Question as GoldenQuestion
 from palimpsest.eval.golden.resolve import ResolvedQuestion
 from palimpsest.eval.metrics.latency import this_machine
-from palimpsest.eval.peers.corpora import CHANGED_SHARE, Corpus, suite_corpus, timed_corpus, write_corpus
+from palimpsest.eval.peers.corpora import (
+    CHANGED_SHARE,
+    Corpus,
+    small_corpus,
+    suite_corpus,
+    timed_corpus,
+    write_corpus,
+)
 from palimpsest.eval.peers.demo_corpus import DemoCorpus
 from palimpsest.eval.peers.job import read_result
 from palimpsest.eval.peers.peer import Question, Text, read_texts
@@ -21,6 +28,7 @@ from palimpsest.eval.peers.scripted_lm import scripted_lm
 
 ADAPTERS = "palimpsest.eval.peers.adapters"
 OVERLAP = PeerInfo("overlap", f"{ADAPTERS}.word_overlap", "palimpsest-memory", "common words")
+WITH_LM = PeerInfo("asking", f"{ADAPTERS}.word_overlap", "palimpsest-memory", "common words", needs_lm=True)
 BROKEN = PeerInfo("broken", f"{ADAPTERS}.no_such_peer", "palimpsest-memory", "does not start")
 
 
@@ -79,6 +87,32 @@ def test_a_run_measures_every_peer_and_says_what_failed(suite: Path, tmp_path: P
     text = write_report(tmp_path / "out", reports, sizes, this_machine())
     assert "| overlap " in text and "- broken: pets: ModuleNotFoundError" in text
     assert json.loads((tmp_path / "out" / "peers.json").read_text())["peers"][0]["recall"] == {"pets": 1.0}
+
+
+def test_a_toolkit_that_calls_a_model_is_measured_once_and_on_the_small_parts_only(suite: Path, tmp_path: Path):
+    small = [small_corpus(suite, 2, 10)]
+    corpora = Corpora(timed_corpus(suite, 6, 10), [suite_corpus(suite, 6, 10)], [], timed_corpus(suite, 3, 10), small)
+    with scripted_lm() as lm:
+        reports = measure_peers([OVERLAP, WITH_LM], corpora, place(tmp_path, lm), Sizes(rounds=2, limit_s=60))
+    everywhere, asking = reports
+    assert everywhere.recall == {"pets": 1.0, "pets, 2 texts": 1.0} and (everywhere.texts, everywhere.rounds) == (6, 2)
+    assert asking.recall == {"pets, 2 texts": 1.0} and (asking.texts, asking.rounds) == (3, 1)
+    text = write_report(tmp_path / "out", reports, Sizes(), this_machine())
+    assert "| asking 0" in text and "| 3 x 1 |" in text
+
+
+def test_no_round_is_begun_when_the_time_is_over(suite: Path, tmp_path: Path):
+    with scripted_lm() as lm:
+        sizes = Sizes(rounds=3, limit_s=60, minutes=0)
+        (report,) = measure_peers([OVERLAP], Corpora(timed_corpus(suite, 6, 10)), place(tmp_path, lm), sizes)
+    assert report.rounds <= 1 and not (tmp_path / "overlap-round-2").exists()
+
+
+def test_a_small_part_has_the_texts_that_its_questions_need(suite: Path):
+    corpus = small_corpus(suite, 2, 10)
+    (question,) = corpus.questions
+    assert {t.scope for t in corpus.texts} == {question.scope} and len(corpus.texts) == 2
+    assert corpus.qrels[question.query_id].keys() <= {t.text_id for t in corpus.texts}
 
 
 def test_a_stale_memory_counts_only_where_a_person_wrote_down_that_it_is_stale():

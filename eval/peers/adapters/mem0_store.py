@@ -38,7 +38,8 @@ class Mem0Peer(BasePeer):
             }
         )
         self._memory.embedding_model = _Embedder(setting)
-        self._memory.vector_store._bm25_encoder = _bm25(setting)
+        encoder = _bm25(setting)  # of both stores: that of entities is made at the first memory
+        type(self._memory.vector_store)._get_bm25_encoder = lambda _: encoder
         self._ids: dict[str, str] = {}
 
     def build(self, texts: Sequence[Text]) -> None:

@@ -29,15 +29,5 @@ class PalimpsestGraphPeer(PalimpsestPeer):
         with connect() as connection:
             load_graph(self._home, build, connection)
 
-    def close(self) -> None:
-        """Drops the home from the server."""
-        from palimpsest.neo4j_graph.connect import connect
-        from palimpsest.neo4j_graph.identity import home_id
-        from palimpsest.neo4j_graph.load.erase import drop_home
-
-        super().close()
-        with connect() as connection:
-            drop_home(connection, home_id(self._home))
-
 
 open_peer = PalimpsestGraphPeer
