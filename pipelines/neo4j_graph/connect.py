@@ -182,8 +182,8 @@ def probe(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
                 f"neo4j: {uri}: the user may not change the schema; grant schema privileges"
             ) from None
         raise PalimpsestError(
-            f"neo4j: {uri} is {capabilities.version} and cannot search a vector index with WHERE in Cypher 25; "
-            f"install {_REQUIRED}, or run palimpsest neo4j start"
+            f"neo4j: {uri} is {capabilities.version} and cannot search a vector index with WHERE in Cypher 25 "
+            f"({e.code}); install {_REQUIRED}, or run palimpsest neo4j start"
         ) from None
     return capabilities
 

@@ -130,6 +130,9 @@ def test_a_secret_is_read_from_stdin_and_never_shown(work):
         (("get", "nope"), "no setting 'nope'"),
         (("set", "schedule.nightly", "0 3 * *"), "schedule.nightly: must be a cron expression of five fields"),
         (("set", "schedule.timezone", "Mars/Olympus"), "schedule.timezone: must be the IANA name of a time zone"),
+        (("set", "neo4j.heap", "much"), "neo4j.heap: must be a number with k, m or g, such as '2g'"),
+        (("set", "neo4j.pagecache", "0g"), "neo4j.pagecache: must be a number with k, m or g"),
+        (("set", "lm.price", "cheap"), "lm.price: must be two numbers in quotes, such as '0.15,0.6'"),
         (("trust",), "is not there"),
     ],
 )

@@ -42,6 +42,14 @@ def ranked(backend, hops=0, strategy=None, **weights):
     return rank(ScopeQuery(ServedScope(backend, SCOPE, Filters()), "w", np.zeros(384), ["w"], chosen), hops)
 
 
+def test_the_best_of_many_scores_are_those_of_sorting_all_of_them():
+    rng = np.random.default_rng(5)
+    for scores in (rng.standard_normal(300_000), rng.integers(0, 50, 300_000).astype(float)):
+        best = np.lexsort((np.arange(len(scores)), -scores))  # ties to the lower index
+        for n in (1, 100, 1000):
+            assert sorted(top(scores, n)) == sorted(best[:n])
+
+
 def test_scores_are_sums_of_z_scores_over_every_candidate():
     found = ranked(FakeBackend({"a": (0.9, 0.0), "b": (0.5, 4.0), "c": (0.1, 0.0), "d": (0.5, 0.0)}))
     # cosine: mean .5, std .2828; words: mean 1, std 1.7321

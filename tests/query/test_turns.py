@@ -4,9 +4,10 @@ import pytest
 from palimpsest.query import Scope, open_index
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.ranking.conversation import nearby_word_scores, smooth
+from palimpsest.query.ranking.layout import LineLayout, RowLayout
 from palimpsest.query.ranking.rank import rank
 from palimpsest.query.scope.reading_order import TurnOrder
-from palimpsest.query.scope.scope_arrays import Postings, word_sums
+from palimpsest.query.scope.scope_arrays import Postings
 from tests.query.made import memory, scope_query, tables, write
 
 ANA = Scope("notes", "ana")
@@ -20,9 +21,24 @@ def turn(memory_id, text, ordinal, session="s1", **columns):
     return memory(memory_id, text, **(about | columns))
 
 
+def smoothed(scores, order, shares):
+    line = np.zeros(order.length)
+    line[order.places] = scores
+    return smooth(line, order.line_weight, shares)[order.places]
+
+
+def nearby_words(postings, order, shares, candidates=None):
+    """Returns the scores of the candidates, and 0 for the others."""
+    candidates = np.ones(len(order.places), bool) if candidates is None else candidates
+    layout = LineLayout(candidates, order)
+    placed = [layout.place(p) for p in postings]
+    scores = nearby_word_scores(placed, layout.word_sums(placed), layout.smoothing_weight, shares)
+    return np.where(candidates, scores[order.places], 0)
+
+
 def test_a_turn_takes_a_share_of_its_neighbours_and_nothing_of_another_session():
     scores = np.array([1.0, 10.0, 4.0, 2.0, 0.0])
-    assert smooth(scores, ORDER, (0.5, 0.25)).tolist() == [
+    assert smoothed(scores, ORDER, (0.5, 0.25)).tolist() == [
         1 + 0.5 * (4 + 2),
         10,
         4 + 0.5 * 1 + 0.25 * 2,
@@ -33,32 +49,56 @@ def test_a_turn_takes_a_share_of_its_neighbours_and_nothing_of_another_session()
 
 def test_a_short_turn_takes_on_as_much_less():
     order = TurnOrder.of(*FOLLOWING, np.array([5, 30, 30, 30, 10]))
-    assert smooth(np.array([1.0, 10.0, 4.0, 2.0, 0.0]), order, (0.5,)).tolist() == [1 + 0.2 * 3, 10, 4.5, 2.5, 0.4 * 5]
+    assert smoothed(np.array([1.0, 10.0, 4.0, 2.0, 0.0]), order, (0.5,)).tolist() == [
+        1 + 0.2 * 3,
+        10,
+        4.5,
+        2.5,
+        0.4 * 5,
+    ]
     city = Postings(np.array([0, 2], np.int32), np.array([1.0, 2.0], np.float32))
-    scores = nearby_word_scores([city], order, (0.75,), np.ones(5, bool), word_sums([city], 5))
-    assert scores.tolist() == pytest.approx([1 + 0.2 * 0.5, 0, 2, 0.75, 0])
+    assert nearby_words([city], order, (0.75,)).tolist() == pytest.approx([1 + 0.2 * 0.5, 0, 2, 0.75, 0])
 
 
 def test_each_word_counts_once_in_the_turn_or_neighbor_that_scores_it_best():
     city = Postings(np.array([0, 2], np.int32), np.array([1.0, 2.0], np.float32))
     spring = Postings(np.array([2, 3, 4], np.int32), np.array([4.0, 1.0, 3.0], np.float32))
-    everyone = np.ones(5, bool)
-    own = word_sums([city, spring], 5)
-    assert nearby_word_scores([city, spring], ORDER, (0.75, 0.25), everyone, own).tolist() == [
+    assert nearby_words([city, spring], ORDER, (0.75, 0.25)).tolist() == [
         0.75 * 2 + 0.75 * 4,
         0.75 * 3,
         2 + 4,
         0.75 * 1 + 1,
         3,
     ]
-    assert nearby_word_scores([city, spring], ORDER, (), everyone, own).tolist() == [1, 0, 6, 1, 3]
+    assert nearby_words([city, spring], ORDER, ()).tolist() == [1, 0, 6, 1, 3]
 
 
 def test_words_of_what_is_no_candidate_do_not_count_nearby():
     city = Postings(np.array([2], np.int32), np.array([2.0], np.float32))
-    candidates = np.array([True, True, False, True, True])
-    scores = nearby_word_scores([city], ORDER, (0.5,), candidates, word_sums([city], 5))
-    assert scores[candidates].tolist() == [0] * 4
+    assert nearby_words([city], ORDER, (0.5,), np.array([True, True, False, True, True])).tolist() == [0] * 5
+
+
+def test_statistics_in_a_line_are_those_of_the_candidates():
+    rng, allowed = np.random.default_rng(3), np.array([True, True, False, True, True])
+    line, by_row = LineLayout(allowed, ORDER), RowLayout(allowed)
+    scores = rng.standard_normal(4)
+    in_line, in_rows = line.scatter(scores), by_row.scatter(scores)
+    assert line.z(in_line)[line.places(line.rows)] == pytest.approx(by_row.z(in_rows)[by_row.rows])
+    assert line.deviation(in_line) == pytest.approx(by_row.deviation(in_rows))
+    assert sorted(line.best(in_line, 2)) == sorted(by_row.best(in_rows, 2))
+    assert line.best(line.scatter(np.ones(4)), 2).tolist() == [0, 1]  # ties to the lower row
+    assert line.best(line.scatter(-np.ones(4)), 9).tolist() == [0, 1, 3, 4]
+    assert not line.z(line.scatter(np.ones(4))).any()
+
+
+def test_a_large_scope_is_scored_in_float32_with_the_statistics_of_float64():
+    rng, size = np.random.default_rng(9), 150_000
+    pairs = np.flatnonzero(np.arange(size - 1) % 40 != 39)
+    line = LineLayout(rng.random(size) < 0.9, TurnOrder.of(pairs, pairs + 1, np.full(size, 30)))
+    cosines = rng.normal(0.2, 0.05, len(line.rows))
+    scores = line.scatter(cosines)
+    assert scores.dtype == np.float32 and line.z(scores).dtype == np.float32
+    assert line.gather(line.z(scores)) == pytest.approx((cosines - cosines.mean()) / cosines.std(), abs=2e-5)
 
 
 TALK = [
@@ -120,9 +160,9 @@ def test_scores_along_the_line_equal_those_computed_turn_by_turn():
         own[term.rows] = np.where(candidates[term.rows], term.scores, 0)
         best = np.array([max([own[row], *(shares[d - 1] * own[at] for d, at in around[row])]) for row in range(size)])
         words += own + order.smoothing_weight * (best - own)
-    found = nearby_word_scores(postings, order, shares, candidates, word_sums(postings, size))
-    assert np.allclose(found[candidates], words[candidates], rtol=1e-12, atol=1e-12)
+    found = nearby_words(postings, order, shares, candidates)
+    assert np.allclose(found, np.where(candidates, words, 0), rtol=1e-12, atol=1e-12)
 
     scores = rng.standard_normal(size)
     added = np.array([sum(shares[d - 1] * scores[at] for d, at in around[row]) for row in range(size)])
-    assert np.allclose(smooth(scores, order, shares), scores + order.smoothing_weight * added, rtol=1e-12)
+    assert np.allclose(smoothed(scores, order, shares), scores + order.smoothing_weight * added, rtol=1e-12)

@@ -1,6 +1,7 @@
 """One setting: its names, the type of its value, and what a file may say of it."""
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -8,7 +9,7 @@ from typing import Literal
 from palimpsest.core.cron import is_cron
 from palimpsest.core.times import is_time_zone
 
-Kind = Literal["text", "path", "whole", "amount", "switch", "names", "choice", "cron", "zone"]
+Kind = Literal["text", "path", "whole", "amount", "switch", "names", "choice", "cron", "zone", "bytes", "prices"]
 _MAX_CHARS = 4096
 _EXAMPLES = {
     "text": "a text in quotes",
@@ -18,6 +19,12 @@ _EXAMPLES = {
     "names": 'a list such as ["a", "b"]',
     "cron": "a cron expression of five fields, such as '0 3 * * *'",
     "zone": "the IANA name of a time zone, such as 'Europe/Berlin'",
+    "bytes": "a number with k, m or g, such as '2g'",
+    "prices": "two numbers in quotes, such as '0.15,0.6'",
+}
+_PATTERNS = {
+    "bytes": re.compile(r"[1-9][0-9]{0,8}[kmgKMG]"),
+    "prices": re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?\s*,\s*[0-9]{1,9}(?:\.[0-9]{1,9})?"),
 }
 
 
@@ -131,6 +138,8 @@ class Setting:
             return isinstance(value, str) and value in self.choices
         if not isinstance(value, str) or not value.strip():
             return False
+        if self.kind in _PATTERNS:
+            return _PATTERNS[self.kind].fullmatch(value) is not None
         if self.kind == "cron":
             return is_cron(value)
         return is_time_zone(value) if self.kind == "zone" else len(value.encode()) >= self.lowest

@@ -65,6 +65,7 @@ LM = (
         "PALIMPSEST_LM_PRICE",
         "`0,0`",
         "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs it",
+        "prices",
     ),
     Setting("lm.concurrency", "PALIMPSEST_LM_CONCURRENCY", "8", "requests at once", "whole", 1, 1000),
     Setting("lm.rpm", "PALIMPSEST_LM_RPM", "no limit", "requests per minute", "whole", 0, 1_000_000),

@@ -235,8 +235,8 @@ NEO4J = (
         0,
         1_000_000,
     ),
-    Setting("neo4j.heap", "PALIMPSEST_NEO4J_HEAP", "`1g`", "Java heap of the local server"),
-    Setting("neo4j.pagecache", "PALIMPSEST_NEO4J_PAGECACHE", "`512m`", "page cache of the local server"),
+    Setting("neo4j.heap", "PALIMPSEST_NEO4J_HEAP", "`1g`", "Java heap of the local server", "bytes"),
+    Setting("neo4j.pagecache", "PALIMPSEST_NEO4J_PAGECACHE", "`512m`", "page cache of the local server", "bytes"),
     Setting(
         "neo4j.maven",
         "PALIMPSEST_MAVEN",

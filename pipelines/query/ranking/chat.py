@@ -10,7 +10,7 @@ conversations are: `conversation`.
 
 import numpy as np
 
-from palimpsest.query.ranking.scoring import Scored, base_scores, rescale, z_scores
+from palimpsest.query.ranking.scoring import Scored, base_scores, rescale
 from palimpsest.query.request.strategies import ChatWeights
 from palimpsest.query.request.types import Link
 from palimpsest.query.scope.scope_arrays import Postings
@@ -44,10 +44,10 @@ def score_chat(view: ScopeView, query: ScopeQuery, chat: ChatWeights) -> Scored:
     gain = chat.answer * order.smoothing_weight * np.append(unworded, 0.0)[answers]
     worded = answer_word_scores(b.postings, answers, chat.answer_words * order.smoothing_weight, b.allowed)
     own = unworded + np.where(lesser, chat.assistant, 0.0)
-    alone = own + words_weight * role_scores(z_scores(b.words, rows), assistant, rows)
-    total = own + gain + words_weight * role_scores(z_scores(worded, rows), assistant, rows)
-    base = rescale(alone, b.base, rows)
-    total = rescale(total, b.base, rows)
+    alone = own + words_weight * role_scores(b.layout.z(b.words), assistant, rows)
+    total = own + gain + words_weight * role_scores(b.layout.z(worded), assistant, rows)
+    base = rescale(alone, b.base, b.layout)
+    total = rescale(total, b.base, b.layout)
 
     def path(row: int) -> tuple[Link, ...]:
         lifted = float(total[row] - base[row])

@@ -12,8 +12,8 @@ from functools import cache
 import numpy as np
 
 from palimpsest.query.ranking.chat import is_chat, score_chat
-from palimpsest.query.ranking.fusion import score_stats
-from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale, z_scores
+from palimpsest.query.ranking.layout import LineLayout
+from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Link
 from palimpsest.query.scope.reading_order import REACH, TurnOrder
@@ -33,74 +33,68 @@ def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
     """
     if query.weights.chat is not None and is_chat(view):
         return score_chat(view, query, query.weights.chat)
-    weights, b, order = query.weights, base_scores(view, query), view.turn_order()
-    rows, total = b.rows, smooth(b.unworded, order, weights.shares)
-    nearby = nearby_word_scores(b.postings, order, weights.nearby, b.allowed, b.words)
-    total += weights.words * z_scores(nearby, rows)
+    weights, order = query.weights, view.turn_order()
+    layout = LineLayout(view.allowed(query.filters), order)
+    b = base_scores(view, query, layout)
+    total = smooth(b.unworded, layout.smoothing_weight, weights.shares)
+    nearby = nearby_word_scores(b.placed, b.words, layout.smoothing_weight, weights.nearby)
+    total += weights.words * layout.z(nearby)
 
     @cache
     def scale() -> float:
-        return weights.words / max(score_stats(nearby[rows]).std, _LEAST_DEVIATION)
+        return weights.words / max(layout.deviation(nearby), _LEAST_DEVIATION)
 
     def path(row: int) -> tuple[Link, ...]:
         return _best_neighbor(view, b, order, weights, scale(), row)
 
-    return Scored(view.ids, rows, b.cosines, b.words, b.base, rescale(total, b.base, rows), path)
+    total = rescale(total, b.base, layout)
+    return Scored(view.ids, layout.rows, b.cosines, b.words, b.base, total, path, layout)
 
 
-def smooth(scores: np.ndarray, order: TurnOrder, shares: Sequence[float]) -> np.ndarray:
+def smooth(line: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> np.ndarray:
     """Returns scores plus shares of those one turn away, two turns away and so on, on both sides.
 
     Args:
-        scores: shape (memories,); 0 for memories that must not count.
-        order: of the same memories.
+        line: scores in the line of a `TurnOrder`; 0 for memories that must not count.
+        weight: of what is added to each, shape of `line`.
         shares: of the neighbors at distance 1, 2, ..., `REACH` at most.
     """
-    line, added = np.zeros(order.length), np.zeros(order.length)
-    line[order.places] = scores
-    for here, near in _slices(order.length, len(shares)):
+    out = line.copy()
+    for here, near in _slices(len(line), len(shares)):
+        added = np.zeros(here.stop - here.start, line.dtype)
         for share, (before, after) in zip(shares, near, strict=True):
             both = line[before] + line[after]
             both *= share
-            added[here] += both
-    total: np.ndarray = added[order.places]
-    total *= order.smoothing_weight
-    total += scores
-    return total
+            added += both
+        added *= weight[here]
+        out[here] += added
+    return out
 
 
 def nearby_word_scores(
-    postings: Iterable[Postings],
-    order: TurnOrder,
-    shares: Sequence[float],
-    candidates: np.ndarray,
-    own: np.ndarray,
+    postings: Iterable[Postings], own: np.ndarray, weight: np.ndarray, shares: Sequence[float]
 ) -> np.ndarray:
     """Returns the sum over terms of each candidate's best score for the term, its own or a share of one nearby.
 
     Args:
-        postings: of the question's terms.
-        order: of the scope's memories.
+        postings: of the question's terms, by place in the line; candidates alone, others add nothing to their
+            neighbors.
+        own: sums over terms of each turn's own score, in the line.
+        weight: share of what its neighbors add that a turn takes, in the line.
         shares: of a term's score one, two, ... turns away, on both sides, `REACH` at most.
-        candidates: which memories count, shape (memories,) bool; others add nothing to their neighbors.
-        own: sums over terms of each turn's own score, shape (memories,).
     """
-    line, best = np.zeros(order.length), np.zeros(order.length)
+    line, best = np.zeros_like(own), np.zeros_like(own)
     for term in postings:
-        counted = candidates[term.rows]
-        rows, scores = term.rows[counted], term.scores[counted].astype(float)
-        places = order.places[rows]
-        line[places] = scores
-        if len(rows) * _RARE < order.length:
-            _add_best_around(best, line, places, scores, shares)
+        line[term.rows] = term.scores
+        if len(term.rows) * _RARE < len(line):
+            _add_best_around(best, line, term, shares)
         else:
             _add_best(best, line, shares)
-            line[places] = 0.0
-    total: np.ndarray = best[order.places]
-    total -= own
-    total *= order.smoothing_weight
-    total += own
-    return total
+            line[term.rows] = 0.0
+    best -= own
+    best *= weight
+    best += own
+    return best
 
 
 def _add_best(sums: np.ndarray, line: np.ndarray, shares: Sequence[float]) -> None:
@@ -114,14 +108,12 @@ def _add_best(sums: np.ndarray, line: np.ndarray, shares: Sequence[float]) -> No
         sums[here] += best
 
 
-def _add_best_around(
-    sums: np.ndarray, line: np.ndarray, places: np.ndarray, scores: np.ndarray, shares: Sequence[float]
-) -> None:
+def _add_best_around(sums: np.ndarray, line: np.ndarray, term: Postings, shares: Sequence[float]) -> None:
     """Does the same at the places of a term and around them, and leaves the line empty: for terms of few turns."""
-    reached = [places]
+    reached = [term.rows]
     for distance, share in enumerate(shares, 1):
-        for at in (places - distance, places + distance):
-            line[at] = np.maximum(line[at], share * scores)
+        for at in (term.rows - distance, term.rows + distance):
+            line[at] = np.maximum(line[at], share * term.scores)
             reached.append(at)
     for at in reached:  # a place that is reached twice adds 0 the second time
         sums[at] += line[at]
@@ -147,7 +139,9 @@ def _best_neighbor(
 ) -> tuple[Link, ...]:
     """Returns the link from the neighbor that adds most: of its base score, and by words that score better there."""
     smoothing = float(order.smoothing_weight[row])
-    gains = {at: smoothing * share * float(b.unworded[at]) for at, share in _around(order, row, weights.shares)}
+    gains = {
+        at: smoothing * share * float(b.unworded[order.places[at]]) for at, share in _around(order, row, weights.shares)
+    }
     near = [(at, share) for at, share in _around(order, row, weights.nearby) if b.allowed[at]]
     for term in b.postings:
         (here,) = term.scores_of(np.array([row]))

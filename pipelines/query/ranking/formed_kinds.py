@@ -20,8 +20,8 @@ def lift_requested_kinds(scored: Scored, view: ScopeView, query: ScopeQuery) -> 
     """
     if not (kinds := requested_kinds(query.text)) or not query.served.has_formed:
         return scored
-    total, is_candidate = scored.total.copy(), np.zeros(len(scored.total), bool)
+    total, is_candidate = scored.total.copy(), np.zeros(len(scored.ids), bool)
     is_candidate[scored.rows] = True
     rows = view.formed().of_kinds(kinds)
-    total[rows[is_candidate[rows]]] += KIND_WEIGHT
+    total[scored.places(rows[is_candidate[rows]])] += KIND_WEIGHT
     return replace(scored, total=total)

@@ -93,13 +93,13 @@ def top(scores: np.ndarray, n: int) -> np.ndarray:
     """Returns the indices of the `n` best scores, in no order; a tie at the border goes to the lower index."""
     if len(scores) <= n:
         return np.arange(len(scores))
-    leading = _leading(scores, n)
-    border = np.partition(scores[leading], len(leading) - n)[len(leading) - n]
-    above = leading[scores[leading] > border]
-    return np.concatenate([above, leading[scores[leading] == border][: n - len(above)]])
+    found = leading(scores, n)
+    border = np.partition(scores[found], len(found) - n)[len(found) - n]
+    above = found[scores[found] > border]
+    return np.concatenate([above, found[scores[found] == border][: n - len(above)]])
 
 
-def _leading(scores: np.ndarray, n: int) -> np.ndarray:
+def leading(scores: np.ndarray, n: int) -> np.ndarray:
     """Returns ascending indices that include the `n` best: of many scores only a few, for sorting them is slow.
 
     Of the best of each block of scores, the `n` best are `n` scores; so no lower score is among the `n` best of all.

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from palimpsest.query.ranking.formed_kinds import lift_requested_kinds
-from palimpsest.query.ranking.fusion import fuse, top
+from palimpsest.query.ranking.fusion import fuse
 from palimpsest.query.ranking.listing import listed_memories
 from palimpsest.query.ranking.priors import uses_priors
 from palimpsest.query.ranking.scorers import scorer_named
@@ -145,18 +145,17 @@ class _ScoredPool:
         self._scored, self._n = replace(scored, total=total), n
 
     def best(self) -> dict[str, Candidate]:
-        s = self._scored
-        return self._candidates(s.rows[top(s.total[s.rows], self._n)])
+        return self._candidates(self._scored.best(self._n))
 
     def more(self, ids: Sequence[str]) -> dict[str, Candidate]:
         return self._candidates(rows_of(self._scored.ids, ids))
 
     def _candidates(self, rows: np.ndarray) -> dict[str, Candidate]:
         s = self._scored
-        columns = (a[rows].tolist() for a in (s.ids, s.total, s.cosines, s.words, s.base))
+        columns = (a[s.places(rows)].tolist() for a in (s.total, s.cosines, s.words, s.base))
         return {
             i: Candidate(i, score, vector, words, base, partial(s.path, row))
-            for row, i, score, vector, words, base in zip(rows.tolist(), *columns, strict=True)
+            for row, i, score, vector, words, base in zip(rows.tolist(), s.ids[rows].tolist(), *columns, strict=True)
         }
 
 

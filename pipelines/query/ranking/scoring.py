@@ -6,46 +6,62 @@ from dataclasses import dataclass
 import numpy as np
 
 from palimpsest.query.ranking.experimental.reciprocal_ranks import reciprocal_ranks
-from palimpsest.query.ranking.fusion import score_stats, z_values
+from palimpsest.query.ranking.fusion import top
+from palimpsest.query.ranking.layout import Layout, RowLayout
 from palimpsest.query.ranking.priors import prior_scores, uses_priors
 from palimpsest.query.ranking.window_bias import without_window_bias
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Link
-from palimpsest.query.scope.scope_arrays import Postings, word_sums
+from palimpsest.query.scope.scope_arrays import Postings
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 
 
 @dataclass(frozen=True)
 class BaseScores:
-    """What every scorer starts from: see `Scored`; `postings` are those of the query's terms.
+    """What every scorer starts from: see `Scored`.
 
-    `allowed` is whether each memory is among the candidates `rows`; it is read-only. `unworded` is `base` without the
-    z-scores of words.
+    Attributes:
+        layout: where the memories are in the arrays of scores, and which of them are candidates.
+        cosines, words, base: see `Scored`.
+        unworded: `base` without the z-scores of words.
+        postings: of the query's terms, by local row.
+        placed: the same, by place in the arrays of scores.
     """
 
-    allowed: np.ndarray
-    rows: np.ndarray
+    layout: Layout
     cosines: np.ndarray
     words: np.ndarray
     base: np.ndarray
     unworded: np.ndarray
     postings: list[Postings]
+    placed: list[Postings]
+
+    @property
+    def allowed(self) -> np.ndarray:
+        """Whether each memory is a candidate, by local row; read-only."""
+        return self.layout.allowed
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Local rows of the candidates."""
+        return self.layout.rows
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Every memory of a scope, scored.
+    """The memories of a scope, scored.
 
     Attributes:
         ids: memory ids, ascending, shape (memories,).
         rows: local rows of the candidates.
-        cosines: of every memory.
-        words: BM25 sums of every memory.
+        cosines: of every candidate, by its place in `layout`, as all scores are.
+        words: BM25 sums of every candidate.
         base: weighted sum of the z-scores of both (of cosines without their bias by windows), of the overlap with the
             question's period, and of the priors; 0 for memories that are no candidates.
         total: the ranking score, on the scale of `base`.
         path: returns the links over which a memory, by local row, got the difference of `total` and `base`.
+        layout: where memories are in the arrays of scores; None where that is their local row.
     """
 
     ids: np.ndarray
@@ -55,38 +71,63 @@ class Scored:
     base: np.ndarray
     total: np.ndarray
     path: Callable[[int], tuple[Link, ...]]
+    layout: Layout | None = None
+
+    def best(self, n: int) -> np.ndarray:
+        """Returns the local rows of the `n` best candidates, in no order; ties to the lower row."""
+        if self.layout is not None:
+            return self.layout.best(self.total, n)
+        found: np.ndarray = self.rows[top(self.total[self.rows], n)]
+        return found
+
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """Returns where the scores of some local rows are."""
+        return rows if self.layout is None else self.layout.places(rows)
 
 
-def base_scores(view: ScopeView, query: ScopeQuery) -> BaseScores:
-    """Scores every candidate by itself: z(cosine), z(BM25), z(overlap with the question's period) and its priors."""
-    weights, allowed, size = query.weights, view.allowed(query.filters), len(view.ids)
-    rows = np.flatnonzero(allowed)
+def base_scores(view: ScopeView, query: ScopeQuery, layout: Layout | None = None) -> BaseScores:
+    """Scores every candidate by itself: z(cosine), z(BM25), z(overlap with the question's period) and its priors.
+
+    Args:
+        view: the scope.
+        query: the query of the scope.
+        layout: of the arrays of scores; by default a memory is at its local row.
+    """
+    weights = query.weights
+    layout = layout or RowLayout(view.allowed(query.filters))
     postings = view.postings(query.word_terms)
-    cosines, sums = view.cosines(query.vector), word_sums(postings, size)
-    unworded, worded = np.zeros(size), np.zeros(size)
-    if len(rows):
-        windows = view.windows() if weights.windows else None
-        similar = cosines[rows] if windows is None else without_window_bias(cosines[rows], windows[rows])
-        worded[rows] = weights.words * z_values(sums[rows])
-        unworded[rows] = _vector_part(similar, sums[rows], worded[rows], weights)
+    placed = [layout.place(p) for p in postings]
+    cosines, words = layout.scatter(view.cosines(query.vector)[layout.rows]), layout.word_sums(placed)
+    worded = weights.words * layout.z(words)
+    unworded = _vector_part(view, cosines, words, weights, layout)
+    if weights.fusion != "z":
+        unworded -= worded
     if query.period is not None:
-        unworded += weights.time * z_scores(view.periods().fit_scores(query.period, size), rows)
+        fits = view.periods().fit_scores(query.period, len(layout.allowed))
+        unworded += weights.time * layout.z(layout.scatter(fits[layout.rows]))
     if uses_priors(weights):
-        unworded += prior_scores(view.priors(), rows, weights, query.filters.query_time)
-    return BaseScores(allowed, rows, cosines, sums, unworded + worded, unworded, postings)
+        priors = prior_scores(view.priors(), layout.rows, weights, query.filters.query_time)
+        unworded += layout.scatter(priors[layout.rows])
+    return BaseScores(layout, cosines, words, unworded + worded, unworded, postings, placed)
 
 
-def _vector_part(cosines: np.ndarray, sums: np.ndarray, worded: np.ndarray, weights: Weights) -> np.ndarray:
-    """Returns what candidates score by vectors; by ranks what they score by both, less their z-scores of words.
+def _vector_part(
+    view: ScopeView, cosines: np.ndarray, words: np.ndarray, weights: Weights, layout: Layout
+) -> np.ndarray:
+    """Returns what candidates score by vectors; by ranks what they score by both.
 
     With ranks, a memory without any word of the query has none by words.
     """
     part: np.ndarray
+    windows = view.windows() if weights.windows else None
+    if windows is not None:
+        cosines = layout.scatter(without_window_bias(layout.gather(cosines), windows[layout.rows]))
     if weights.fusion == "z":
-        part = weights.vector * z_values(cosines)
+        part = weights.vector * layout.z(cosines)
     else:
-        ranks = weights.vector * reciprocal_ranks(cosines) + weights.words * reciprocal_ranks(sums, floor=0.0)
-        part = z_values(ranks) - worded
+        ranks = weights.vector * reciprocal_ranks(layout.gather(cosines))
+        ranks += weights.words * reciprocal_ranks(layout.gather(words), floor=0.0)
+        part = layout.z(layout.scatter(ranks))
     return part
 
 
@@ -96,20 +137,11 @@ def score_alone(view: ScopeView, query: ScopeQuery) -> Scored:
     return Scored(view.ids, b.rows, b.cosines, b.words, b.base, b.base, lambda row: ())
 
 
-def z_scores(scores: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Returns z-scores over the candidates `rows`; 0 for every other memory."""
-    out = np.zeros(len(scores))
-    if len(rows):
-        out[rows] = z_values(scores[rows])
-    return out
-
-
-def rescale(total: np.ndarray, base: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def rescale(total: np.ndarray, base: np.ndarray, layout: Layout) -> np.ndarray:
     """Returns `total` with the mean and deviation of `base` over the candidates: scores of all strategies compare.
 
     0 for memories that are no candidates.
     """
-    out = np.zeros(len(total))
-    if len(rows):
-        out[rows] = score_stats(base[rows]).std * z_values(total[rows])
-    return out
+    scaled = layout.z(total)
+    scaled *= layout.deviation(base)
+    return scaled

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palimpsest.query.ranking.fusion import score_stats, top
+from palimpsest.query.ranking.fusion import top
 from palimpsest.query.ranking.pairs import NONE, Pairs, best_pairs
 from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale
 from palimpsest.query.request.strategies import Spreading
@@ -55,14 +55,14 @@ def score_passages(view: ScopeView, query: ScopeQuery) -> Scored:
     walk = _walk(view, graph, b, query)
     seeds = walk.seeds
     leading = seeds[np.lexsort((seeds, -base[seeds]))][: use.leading if use.pairs > 0 else 0]
-    deviation = score_stats(b.words[rows]).std
+    deviation = b.layout.deviation(b.words)
     word = query.weights.words / deviation if deviation > 0 else 0.0
     pairs = best_pairs(graph, leading, base, b.postings, word, use.title, b.allowed)
     best = float(base[rows].max())
     total = np.log(walk.rows + 1 / len(rows)) + use.pairs * pairs.share
     if best > 0:
         total += use.own / best * base
-    total = rescale(total, base, rows)
+    total = rescale(total, base, b.layout)
     titled = set(walk.titled.tolist())
 
     def path(row: int) -> tuple[Link, ...]:

@@ -63,19 +63,24 @@ class TurnOrder:
         smoothing_weight: share of its neighbors' contribution that a turn takes, shape (memories,), 0 to 1: a turn of
             a few words takes less.
         places: of every memory in the line, shape (memories,) int64.
-        length: places of the line, the empty ones at both ends included.
+        rows: local row of the memory at each place, -1 at an empty one, shape (length,) int64.
+        line_weight: `smoothing_weight` of the memory at each place, 0 at an empty one, shape (length,).
     """
 
     order: ReadingOrder
     smoothing_weight: np.ndarray
     places: np.ndarray
-    length: int
+    rows: np.ndarray
+    line_weight: np.ndarray
 
     @classmethod
     def of(cls, rows: np.ndarray, next_rows: np.ndarray, tokens: np.ndarray) -> "TurnOrder":
         """Makes the order from pairs of local rows that follow each other and the tokens of every memory."""
-        order = ReadingOrder.of(rows, next_rows, len(tokens))
-        return cls(order, np.minimum(1.0, tokens / FULL_SHARE_TOKENS), *_line(order.before))
+        order, weight = ReadingOrder.of(rows, next_rows, len(tokens)), np.minimum(1.0, tokens / FULL_SHARE_TOKENS)
+        places, length = _line(order.before)
+        at, line_weight = np.full(length, -1), np.zeros(length)
+        at[places], line_weight[places] = np.arange(len(tokens)), weight
+        return cls(order, weight, places, at, line_weight)
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, size: int) -> "TurnOrder":
@@ -87,7 +92,13 @@ class TurnOrder:
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        return self.order.nbytes + self.smoothing_weight.nbytes + self.places.nbytes
+        arrays = (self.smoothing_weight, self.places, self.rows, self.line_weight)
+        return self.order.nbytes + sum(a.nbytes for a in arrays)
+
+    @property
+    def length(self) -> int:
+        """Places of the line, the empty ones at both ends included."""
+        return len(self.rows)
 
 
 def _line(before: np.ndarray) -> tuple[np.ndarray, int]:

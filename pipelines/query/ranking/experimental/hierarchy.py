@@ -12,11 +12,12 @@ import numpy as np
 
 from palimpsest.query.ranking.experimental.node_search import ReachedMemories, find_nodes, join_reached, reach_memories
 from palimpsest.query.ranking.fusion import fuse, score_stats
+from palimpsest.query.ranking.layout import RowLayout
 from palimpsest.query.ranking.scoring import Scored, rescale, score_alone
 from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.node_filter import NodeFilter
-from palimpsest.query.scope.scope_arrays import word_sums
+from palimpsest.query.scope.scope_arrays import Flags, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
@@ -36,7 +37,10 @@ def score_nodes(view: ScopeView, query: ScopeQuery) -> Scored:
     scored = narrowed or score_alone(view, query)
     lift, number = np.zeros(len(view.ids)), np.full(len(view.ids), -1)
     lift[reached.rows], number[reached.rows] = LIFT * reached.gains, reached.nodes
-    total = rescale(scored.base + lift, scored.base, scored.rows) if lift[scored.rows].any() else scored.base
+    total = scored.base
+    if lift[scored.rows].any():
+        layout = RowLayout(Flags.from_rows(scored.rows, len(view.ids)).values)
+        total = rescale(scored.base + lift, scored.base, layout)
 
     def path(row: int) -> tuple[Link, ...]:
         """The node that lifted it."""

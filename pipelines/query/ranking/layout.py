@@ -1,0 +1,172 @@
+"""Where each memory of a scope is in the arrays of scores of one query, and the statistics of its candidates.
+
+Most scorers keep the score of a memory at its local row. A scorer that reads the neighbors of every turn keeps the
+scores of a session next to each other: see `TurnOrder`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from palimpsest.query.ranking.fusion import leading, score_stats, top, z_values
+from palimpsest.query.scope.reading_order import TurnOrder
+from palimpsest.query.scope.scope_arrays import Postings
+
+_BLOCK = 1024
+_MANY = 100_000
+"""Places of a line from which its scores are float32: a query takes as long as it reads and writes memory."""
+
+
+class Layout(ABC):
+    """Arrays of scores of one query.
+
+    Attributes:
+        allowed: whether each memory is a candidate, shape (memories,) bool; read-only.
+        rows: local rows of the candidates, ascending.
+        size: length of an array of scores.
+        dtype: of the scores.
+    """
+
+    def __init__(self, allowed: np.ndarray, size: int, dtype: type[np.floating[Any]] = np.float64):
+        self.allowed, self.size, self.dtype, self.rows = allowed, size, dtype, np.flatnonzero(allowed)
+
+    @abstractmethod
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """Returns where the scores of some local rows are."""
+
+    @abstractmethod
+    def scatter(self, scores: np.ndarray) -> np.ndarray:
+        """Returns the scores of the candidates, in the order of `rows`, as an array of scores; 0 elsewhere."""
+
+    @abstractmethod
+    def place(self, postings: Postings) -> Postings:
+        """Returns the postings of a term with places instead of local rows; those of no candidate may be left out."""
+
+    @abstractmethod
+    def z(self, scores: np.ndarray) -> np.ndarray:
+        """Returns the z-scores of the candidates over them; 0 elsewhere, where `scores` may be anything or 0."""
+
+    @abstractmethod
+    def deviation(self, scores: np.ndarray) -> float:
+        """Returns the standard deviation of the scores of the candidates."""
+
+    @abstractmethod
+    def best(self, scores: np.ndarray, n: int) -> np.ndarray:
+        """Returns the local rows of the `n` candidates that score best, in no order; ties to the lower row."""
+
+    def gather(self, scores: np.ndarray) -> np.ndarray:
+        """Returns the scores of the candidates, in the order of `rows`."""
+        found: np.ndarray = scores[self.places(self.rows)]
+        return found
+
+    def word_sums(self, placed: Iterable[Postings]) -> np.ndarray:
+        """Returns the BM25 sums of placed postings; terms are added in their order, for float sums depend on it."""
+        sums = np.zeros(self.size, self.dtype)
+        for term in placed:
+            sums[term.rows] += term.scores
+        return sums
+
+
+class RowLayout(Layout):
+    """The score of a memory is at its local row."""
+
+    def __init__(self, allowed: np.ndarray):
+        super().__init__(allowed, len(allowed))
+
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        return rows
+
+    def scatter(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        out = np.zeros(self.size)
+        out[self.rows] = scores
+        return out
+
+    def place(self, postings: Postings) -> Postings:
+        """See Layout."""
+        return postings
+
+    def z(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        return self.scatter(z_values(self.gather(scores)))
+
+    def deviation(self, scores: np.ndarray) -> float:
+        """See Layout."""
+        return score_stats(self.gather(scores)).std
+
+    def best(self, scores: np.ndarray, n: int) -> np.ndarray:
+        """See Layout."""
+        found: np.ndarray = self.rows[top(self.gather(scores), n)]
+        return found
+
+
+class LineLayout(Layout):
+    """The scores of turns are in the line of a `TurnOrder`; arrays are 0 where there is no candidate.
+
+    Most memories of a scope are candidates, so a pass over the whole line takes less than picking them out of it.
+    """
+
+    def __init__(self, allowed: np.ndarray, order: TurnOrder):
+        super().__init__(allowed, order.length, np.float32 if order.length > _MANY else np.float64)
+        self._order, self._at_candidates = order, order.places[self.rows]
+        self.mask = np.zeros(self.size, bool)
+        self.mask[self._at_candidates] = True
+        self.smoothing_weight = (order.line_weight * self.mask).astype(self.dtype)
+
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        found: np.ndarray = self._order.places[rows]
+        return found
+
+    def gather(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        found: np.ndarray = scores[self._at_candidates]
+        return found
+
+    def scatter(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        out = np.zeros(self.size, self.dtype)
+        out[self._at_candidates] = scores
+        return out
+
+    def place(self, postings: Postings) -> Postings:
+        """See Layout."""
+        counted = self.allowed[postings.rows]
+        return Postings(self._order.places[postings.rows[counted]], postings.scores[counted].astype(self.dtype))
+
+    def z(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout; `scores` must be 0 where there is no candidate."""
+        centered, deviation = self._centered(scores)
+        if deviation == 0:
+            return np.zeros(self.size, self.dtype)
+        centered /= deviation
+        return centered
+
+    def deviation(self, scores: np.ndarray) -> float:
+        """See Layout; `scores` must be 0 where there is no candidate."""
+        return self._centered(scores)[1]
+
+    def best(self, scores: np.ndarray, n: int) -> np.ndarray:
+        """See Layout."""
+        places = leading(np.where(self.mask, scores, -np.inf), n)
+        rows = np.sort(self._order.rows[places[self.mask[places]]])
+        found: np.ndarray = rows[top(scores[self.places(rows)], n)]
+        return found
+
+    def _centered(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
+        count = max(1, len(self.rows))
+        centered = scores - float(scores.sum()) / count
+        centered *= self.mask
+        deviation = math.sqrt(_sum_of_squares(centered) / count)
+        return centered, deviation if deviation > 1e-9 else 0.0
+
+
+def _sum_of_squares(scores: np.ndarray) -> float:
+    """Returns the sum of squares, block by block: one float32 sum over a million of them is wrong by 1e-4."""
+    whole = len(scores) // _BLOCK * _BLOCK
+    blocks, rest = scores[:whole].reshape(-1, _BLOCK), scores[whole:]
+    return float(np.einsum("ij,ij->i", blocks, blocks).sum(dtype=np.float64)) + float(rest @ rest)
