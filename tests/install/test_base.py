@@ -173,7 +173,7 @@ def imported_modules() -> set[str]:
 
 
 # Measured against, never needed: comparisons that their own modules say are optional.
-OPTIONAL = {"neo4j_graphrag", "langchain_text_splitters"}
+OPTIONAL = {"neo4j_graphrag", "langchain_text_splitters", "faiss", "usearch", "numkong"}
 
 
 def test_every_module_that_the_code_imports_is_in_the_base_or_in_a_known_extra():

@@ -179,7 +179,7 @@ def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home,
 
 
 def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> None:
-    from palimpsest.orchestration.automation import serve_after_publishing
+    from palimpsest.orchestration.publishing import serve_after_publishing
 
     def evaluate_sensor() -> object:
         with dg.instance_for_test() as instance:

@@ -1,6 +1,7 @@
 """Freshness: each collection by its own hours, and the policy that Dagster's daemon evaluates."""
 
 import datetime as dt
+import re
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -60,7 +61,7 @@ def test_each_collection_is_overdue_after_its_own_hours_and_the_check_says_which
     result = check(home, 30)
     assert not result.passed and result.severity == dg.AssetCheckSeverity.WARN
     assert result.description == "overdue: chats" and result.metadata["overdue"].value == 1
-    assert "| notes | 30.0 | 100 |" in result.metadata["hours"].value
+    assert re.search(r"\| notes \| (?:30|29)\.\d \| 100 \|", result.metadata["hours"].value)
 
 
 def test_a_collection_that_cannot_be_built_stays_overdue_while_the_others_are_published(built):

@@ -62,8 +62,15 @@ class LlamaIndexPeer(Neo4jPeer[_Store]):
         self.build(texts)
 
     def find(self, store: _Store, question: str, k: int) -> list[str]:
-        """Retrieves nodes and returns their documents."""
-        nodes = store.index.as_retriever(similarity_top_k=k).retrieve(question)
+        """Retrieves nodes and returns their documents.
+
+        The words go to Lucene as they are, and a slash of a question is the start of a regular expression there.
+        """
+        from llama_index.core import QueryBundle
+
+        words = question.replace("/", " ")
+        bundle = QueryBundle(words, embedding=self._embedding.get_query_embedding(question))
+        nodes = store.index.as_retriever(similarity_top_k=k).retrieve(bundle)
         return list(dict.fromkeys(node.node.ref_doc_id for node in nodes))
 
     def bytes_on_disk(self) -> int:
