@@ -7,12 +7,12 @@ nobody reports it: the run would be `started` for ever, and no queued run would 
 from contextlib import suppress
 
 import dagster as dg
-import psutil
 from dagster._core.events import JobFailureData, RunFailureReason
 from dagster._core.launcher import DefaultRunLauncher
 from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.processes import process_created_s
 from palimpsest.store.home import Home
 
 _CLOCK_S = 1.0  # two clocks name the start of a process
@@ -46,10 +46,5 @@ def _has_process(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
     pids = [log.dagster_event.pid for log in logs if log.dagster_event is not None]
     if not pids or pids[-1] is None or record.start_time is None:
         return True
-    try:
-        process = psutil.Process(pids[-1])
-        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= record.start_time + _CLOCK_S
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
+    created_s = process_created_s(pids[-1])
+    return created_s is not None and created_s <= record.start_time + _CLOCK_S
