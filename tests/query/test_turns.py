@@ -7,7 +7,7 @@ from palimpsest.query.ranking.conversation import nearby_word_scores, smooth
 from palimpsest.query.ranking.layout import LineLayout, RowLayout
 from palimpsest.query.ranking.rank import rank
 from palimpsest.query.scope.reading_order import TurnOrder
-from palimpsest.query.scope.scope_arrays import Postings
+from palimpsest.query.scope.scope_arrays import Postings, word_sums
 from tests.query.made import memory, scope_query, tables, write
 
 ANA = Scope("notes", "ana")
@@ -32,7 +32,7 @@ def nearby_words(postings, order, shares, candidates=None):
     candidates = np.ones(len(order.places), bool) if candidates is None else candidates
     layout = LineLayout(candidates, order)
     placed = [layout.place(p) for p in postings]
-    scores = nearby_word_scores(placed, layout.word_sums(placed), layout.smoothing_weight, shares)
+    scores = nearby_word_scores(placed, word_sums(placed, layout.size), layout.smoothing_weight, shares)
     return np.where(candidates, scores[order.places], 0)
 
 

@@ -4,18 +4,15 @@ Most scorers keep the score of a memory at its local row. A scorer that reads th
 scores of a session next to each other: see `TurnOrder`.
 """
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from palimpsest.query.ranking.fusion import leading, score_stats, top, z_values
+from palimpsest.query.ranking.fusion import center, leading, score_stats, top, unit_deviation, z_values
 from palimpsest.query.scope.reading_order import TurnOrder
 from palimpsest.query.scope.scope_arrays import Postings
 
-_BLOCK = 1024
 _MANY = 100_000
 """Places of a line from which its scores are float32: a query takes as long as it reads and writes memory."""
 
@@ -32,14 +29,11 @@ class Layout(ABC):
 
     def __init__(self, allowed: np.ndarray, size: int, dtype: type[np.floating[Any]] = np.float64):
         self.allowed, self.size, self.dtype, self.rows = allowed, size, dtype, np.flatnonzero(allowed)
+        self._at_candidates = self.places(self.rows)
 
     @abstractmethod
     def places(self, rows: np.ndarray) -> np.ndarray:
         """Returns where the scores of some local rows are."""
-
-    @abstractmethod
-    def scatter(self, scores: np.ndarray) -> np.ndarray:
-        """Returns the scores of the candidates, in the order of `rows`, as an array of scores; 0 elsewhere."""
 
     @abstractmethod
     def place(self, postings: Postings) -> Postings:
@@ -59,15 +53,14 @@ class Layout(ABC):
 
     def gather(self, scores: np.ndarray) -> np.ndarray:
         """Returns the scores of the candidates, in the order of `rows`."""
-        found: np.ndarray = scores[self.places(self.rows)]
+        found: np.ndarray = scores[self._at_candidates]
         return found
 
-    def word_sums(self, placed: Iterable[Postings]) -> np.ndarray:
-        """Returns the BM25 sums of placed postings; terms are added in their order, for float sums depend on it."""
-        sums = np.zeros(self.size, self.dtype)
-        for term in placed:
-            sums[term.rows] += term.scores
-        return sums
+    def scatter(self, scores: np.ndarray) -> np.ndarray:
+        """Returns the scores of the candidates, in the order of `rows`, as an array of scores; 0 elsewhere."""
+        out = np.zeros(self.size, self.dtype)
+        out[self._at_candidates] = scores
+        return out
 
 
 class RowLayout(Layout):
@@ -79,12 +72,6 @@ class RowLayout(Layout):
     def places(self, rows: np.ndarray) -> np.ndarray:
         """See Layout."""
         return rows
-
-    def scatter(self, scores: np.ndarray) -> np.ndarray:
-        """See Layout."""
-        out = np.zeros(self.size)
-        out[self.rows] = scores
-        return out
 
     def place(self, postings: Postings) -> Postings:
         """See Layout."""
@@ -111,8 +98,8 @@ class LineLayout(Layout):
     """
 
     def __init__(self, allowed: np.ndarray, order: TurnOrder):
+        self._order = order
         super().__init__(allowed, order.length, np.float32 if order.length > _MANY else np.float64)
-        self._order, self._at_candidates = order, order.places[self.rows]
         self.mask = np.zeros(self.size, bool)
         self.mask[self._at_candidates] = True
         self.smoothing_weight = (order.line_weight * self.mask).astype(self.dtype)
@@ -122,33 +109,18 @@ class LineLayout(Layout):
         found: np.ndarray = self._order.places[rows]
         return found
 
-    def gather(self, scores: np.ndarray) -> np.ndarray:
-        """See Layout."""
-        found: np.ndarray = scores[self._at_candidates]
-        return found
-
-    def scatter(self, scores: np.ndarray) -> np.ndarray:
-        """See Layout."""
-        out = np.zeros(self.size, self.dtype)
-        out[self._at_candidates] = scores
-        return out
-
     def place(self, postings: Postings) -> Postings:
         """See Layout."""
         counted = self.allowed[postings.rows]
-        return Postings(self._order.places[postings.rows[counted]], postings.scores[counted].astype(self.dtype))
+        return Postings(self.places(postings.rows[counted]), postings.scores[counted].astype(self.dtype))
 
     def z(self, scores: np.ndarray) -> np.ndarray:
         """See Layout; `scores` must be 0 where there is no candidate."""
-        centered, deviation = self._centered(scores)
-        if deviation == 0:
-            return np.zeros(self.size, self.dtype)
-        centered /= deviation
-        return centered
+        return unit_deviation(*center(scores, self.mask, len(self.rows)))
 
     def deviation(self, scores: np.ndarray) -> float:
         """See Layout; `scores` must be 0 where there is no candidate."""
-        return self._centered(scores)[1]
+        return center(scores, self.mask, len(self.rows))[1].std
 
     def best(self, scores: np.ndarray, n: int) -> np.ndarray:
         """See Layout."""
@@ -156,17 +128,3 @@ class LineLayout(Layout):
         rows = np.sort(self._order.rows[places[self.mask[places]]])
         found: np.ndarray = rows[top(scores[self.places(rows)], n)]
         return found
-
-    def _centered(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
-        count = max(1, len(self.rows))
-        centered = scores - float(scores.sum()) / count
-        centered *= self.mask
-        deviation = math.sqrt(_sum_of_squares(centered) / count)
-        return centered, deviation if deviation > 1e-9 else 0.0
-
-
-def _sum_of_squares(scores: np.ndarray) -> float:
-    """Returns the sum of squares, block by block: one float32 sum over a million of them is wrong by 1e-4."""
-    whole = len(scores) // _BLOCK * _BLOCK
-    blocks, rest = scores[:whole].reshape(-1, _BLOCK), scores[whole:]
-    return float(np.einsum("ij,ij->i", blocks, blocks).sum(dtype=np.float64)) + float(rest @ rest)

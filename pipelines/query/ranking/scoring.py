@@ -12,7 +12,7 @@ from palimpsest.query.ranking.priors import prior_scores, uses_priors
 from palimpsest.query.ranking.window_bias import without_window_bias
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Link
-from palimpsest.query.scope.scope_arrays import Postings
+from palimpsest.query.scope.scope_arrays import Postings, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 
@@ -97,7 +97,10 @@ def base_scores(view: ScopeView, query: ScopeQuery, layout: Layout | None = None
     layout = layout or RowLayout(view.allowed(query.filters))
     postings = view.postings(query.word_terms)
     placed = [layout.place(p) for p in postings]
-    cosines, words = layout.scatter(view.cosines(query.vector)[layout.rows]), layout.word_sums(placed)
+    cosines, words = (
+        layout.scatter(view.cosines(query.vector)[layout.rows]),
+        word_sums(placed, layout.size, layout.dtype),
+    )
     worded = weights.words * layout.z(words)
     unworded = _vector_part(view, cosines, words, weights, layout)
     if weights.fusion != "z":

@@ -119,9 +119,9 @@ class Postings:
         return np.where(self.rows[at] == rows, self.scores[at], 0.0)
 
 
-def word_sums(postings: Iterable[Postings], size: int) -> np.ndarray:
+def word_sums(postings: Iterable[Postings], size: int, dtype: type[np.floating[Any]] = np.float64) -> np.ndarray:
     """Returns the BM25 sum of each of `size` memories; terms are added in their order, for float sums depend on it."""
-    sums = np.zeros(size)
+    sums = np.zeros(size, dtype)
     for term in postings:
         sums[term.rows] += term.scores
     return sums
