@@ -9,6 +9,7 @@ model. A second build of the same turns follows. FOLDER keeps the home, for quer
 
 import argparse
 import json
+import resource
 import sys
 import tempfile
 import threading
@@ -149,7 +150,7 @@ def _peak_memory() -> Iterator[Callable[[], int]]:
     most, stopped = [0], threading.Event()
 
     def sample() -> None:
-        page = 4096
+        page = resource.getpagesize()
         while not stopped.wait(_SAMPLE_S):
             most[0] = max(most[0], int(Path("/proc/self/statm").read_text().split()[1]) * page)
 

@@ -99,9 +99,7 @@ check_freshness = dg.define_asset_job(
 @dg.schedule(
     cron_schedule="20 */6 * * *",
     job=check_freshness,
-    default_status=dg.DefaultScheduleStatus.RUNNING
-    if schedule_from_environment().on
-    else dg.DefaultScheduleStatus.STOPPED,
+    default_status=dg.DefaultScheduleStatus.RUNNING if _IS_ON else dg.DefaultScheduleStatus.STOPPED,
     description="Checks the freshness of collections four times a day.",
 )
 def regular_freshness(context: dg.ScheduleEvaluationContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:

@@ -64,11 +64,6 @@ class GraphitiPeer(BasePeer):
         found = self._run(self._graph.search_(question.text, config=config, group_ids=[self._groups[question.scope]]))
         facts = [uuid for edge in found.edges for uuid in edge.episodes]
         episodes = [episode.uuid for episode in found.episodes]
-        mode = os.environ.get("MODE", "mix")
-        if mode == "facts":
-            episodes = []
-        if mode == "episodes":
-            facts = []
         ids = (self._episodes[uuid] for uuid in _alternate(facts, episodes) if uuid in self._episodes)
         return list(dict.fromkeys(ids))[:k]
 

@@ -137,7 +137,7 @@ class Parse:
 def parse_texts(texts: Iterable[str]) -> Iterator[Parse]:
     """Yields one parse for each text, in order; the part after `MAX_PARSED_CHARACTERS` is ignored.
 
-    The last `_MAX_KEPT` parses are kept for other stages that read the same texts: a small build parses a text once.
+    Up to `_MAX_KEPT` parses are kept for other stages that read the same texts: a small build parses a text once.
     """
     remaining = map(parsed_text, texts)
     while batch := list(islice(remaining, _BATCH_SIZE)):
