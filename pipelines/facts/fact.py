@@ -1,7 +1,7 @@
 """A fact: subject, predicate, and another entity or a value, as one clause of a memory states it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,15 @@ class Named:
     topic_name: str = ""
     antecedent: str | None = None
     is_page: bool = False
+
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """Ids of the entities that the text names or is about; empty where there is none."""
+        return *(m.entity_id for m in self.mentions), self.speaker, self.topic, self.antecedent or ""
+
+    def with_own_types(self) -> "Named":
+        """Returns the same with the types of these entities only: it is sent to another process."""
+        return replace(self, types={e: self.types[e] for e in self.entities if e in self.types})
 
 
 @dataclass(frozen=True, order=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
+from palimpsest.core.batches.local_processes import map_chunks
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE, scope_parts
 from palimpsest.facts.extract_facts import extract_facts
@@ -16,6 +17,7 @@ from palimpsest.text.normalize import fold
 
 RULES, LM = "rules", "lm"
 """Values of `extractor`."""
+_TEXTS_PER_CHUNK = 512
 _PLACE = ("memory_id", "char_start", "subject_id", "predicate", "object_id", "value")
 _FACT = (*SCOPE, "subject_id", "predicate", "object_id", "folded_value", "is_negated")
 
@@ -127,12 +129,16 @@ def speakers(clauses: pl.DataFrame, entities: pl.DataFrame, memories: pl.DataFra
 
 
 def _extract(memories: pl.DataFrame, named: Mapping[str, Named]) -> pl.DataFrame:
-    texts, rows = [_without_headings(t) for t in memories["text"]], list[tuple[object, ...]]()
-    for (memory_id, *scope), text, parse in zip(
-        memories.select("memory_id", *SCOPE).iter_rows(), texts, parse_texts(texts), strict=True
-    ):
-        rows += fact_rows((memory_id, *scope), extract_facts(text, parse, named[memory_id]), RULES)
-    return clause_table(rows)
+    texts = memories.select("memory_id", *SCOPE, "text").iter_rows()
+    items = [((memory_id, *scope), text, named[memory_id].with_own_types()) for memory_id, *scope, text in texts]
+    return clause_table([row for rows in map_chunks(_rows_of_texts, items, _TEXTS_PER_CHUNK, "facts") for row in rows])
+
+
+def _rows_of_texts(items: Sequence[tuple[tuple[str, ...], str, Named]]) -> list[tuple[object, ...]]:
+    rows, texts = list[tuple[object, ...]](), [_without_headings(text) for _, text, _ in items]
+    for (ids, _, named), text, parse in zip(items, texts, parse_texts(texts), strict=True):
+        rows += fact_rows(ids, extract_facts(text, parse, named), RULES)
+    return rows
 
 
 def fact_rows(ids: Sequence[str], facts: Iterable[Fact], extractor: str) -> list[tuple[object, ...]]:

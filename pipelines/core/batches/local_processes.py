@@ -1,0 +1,43 @@
+"""Chunks of many items, computed by as many processes of this machine as there are processors."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from palimpsest.core.batches.batch import Item, Result
+from palimpsest.core.errors import ComponentFailed
+
+MIN_CHUNKS = 8
+"""Fewer are computed in this process: others first import libraries and load a model for some seconds."""
+
+_IDLE_S = 20
+
+
+def map_chunks(
+    compute: Callable[[Sequence[Item]], Result], items: Sequence[Item], size: int, what: str
+) -> Iterator[Result]:
+    """Yields what `compute` returns of each chunk of items, in order.
+
+    Args:
+        compute: a function of a module; its results do not depend on which chunks it computed before.
+        items: what is cut into chunks.
+        size: items of a chunk; the last chunk has fewer.
+        what: a verb, for messages.
+
+    Raises:
+        ComponentFailed: a process was ended from outside, as the system does where memory is short.
+    """
+    chunks = (items[start : start + size] for start in range(0, len(items), size))
+    if len(items) < MIN_CHUNKS * size:
+        yield from map(compute, chunks)
+        return
+    from joblib import Parallel, cpu_count, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    # Without max_nbytes joblib would write large arguments to files. Processes whose build was killed end by the timeout.
+    run = Parallel(n_jobs=cpu_count(), return_as="generator", max_nbytes=None, idle_worker_timeout=_IDLE_S)
+    try:
+        yield from run(delayed(compute)(chunk) for chunk in chunks)
+    except TerminatedWorkerError:
+        raise ComponentFailed(
+            f"{what}: a process of this build was ended from outside, mostly for want of memory; free memory or set "
+            "LOKY_MAX_CPU_COUNT=1, and run palimpsest build again, which continues with what is missing"
+        ) from None

@@ -1,0 +1,42 @@
+"""Chunks are computed by several processes where there are many, with the results of one."""
+
+import os
+import signal
+
+import pytest
+
+from palimpsest.core.batches.local_processes import MIN_CHUNKS, map_chunks
+from palimpsest.core.errors import ComponentFailed
+
+MANY = range(10 * MIN_CHUNKS)
+
+
+@pytest.fixture(autouse=True)
+def two_processors(monkeypatch):
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "2")
+
+
+def test_results_are_in_order_whichever_process_computed_them():
+    found = list(map_chunks(lambda chunk: (os.getpid(), [n * n for n in chunk]), MANY, 10, "squares"))
+    assert [n for _, squares in found for n in squares] == [n * n for n in MANY]
+    assert os.getpid() not in {pid for pid, _ in found}
+
+
+def test_few_items_and_one_processor_need_no_process(monkeypatch):
+    assert set(map_chunks(lambda _: os.getpid(), MANY[: MIN_CHUNKS * 10 - 1], 10, "squares")) == {os.getpid()}
+    assert list(map_chunks(len, [], 10, "squares")) == []
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+    assert set(map_chunks(lambda _: os.getpid(), MANY, 10, "squares")) == {os.getpid()}
+
+
+def test_a_process_that_the_system_ends_is_one_clear_line():
+    def end(chunk):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(ComponentFailed, match="squares: a process of this build was ended from outside"):
+        list(map_chunks(end, MANY, 10, "squares"))
+
+
+def test_an_error_of_the_work_is_raised_here():
+    with pytest.raises(ZeroDivisionError):
+        list(map_chunks(lambda chunk: 1 // chunk[0], MANY, 10, "squares"))
