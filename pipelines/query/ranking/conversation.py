@@ -8,6 +8,7 @@ of a few words gets less: next to an answer, "Noted." is none.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from hashlib import blake2b
 
 import numpy as np
 
@@ -15,14 +16,17 @@ from palimpsest.query.ranking.chat import is_chat, score_chat
 from palimpsest.query.ranking.layout import LineLayout
 from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale
 from palimpsest.query.request.strategies import Weights
-from palimpsest.query.request.types import Link
+from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.scope.reading_order import REACH, TurnOrder
 from palimpsest.query.scope.scope_arrays import Postings
 from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.threads import Run, threads_for
 from palimpsest.query.scope.view import ScopeView
 
 _LEAST_DEVIATION = 1e-9  # of the word scores of a query
 _SLICE = 32_768  # places of the line at a time
+_Slice = tuple[slice, list[tuple[slice, slice]]]
+"""A slice of the line, and those one, two, ... places before and after it."""
 _RARE = 16  # a term of one turn in so many is scored place by place; more common ones along the whole line
 
 
@@ -34,7 +38,7 @@ def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
     if query.weights.chat is not None and is_chat(view):
         return score_chat(view, query, query.weights.chat)
     weights, order = query.weights, view.turn_order()
-    layout = LineLayout(view.allowed(query.filters), order)
+    layout = _layout(view, query.filters, order)
     b = base_scores(view, query, layout)
     total = smooth(b.unworded, layout.smoothing_weight, weights.shares)
     nearby = nearby_word_scores(b.placed, b.words, layout.smoothing_weight, weights.nearby)
@@ -51,6 +55,13 @@ def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
     return Scored(view.ids, layout.rows, b.cosines, b.words, b.base, total, path, layout)
 
 
+def _layout(view: ScopeView, filters: Filters, order: TurnOrder) -> LineLayout:
+    """Returns the layout of a view's candidates; queries with the same candidates share it."""
+    allowed = view.allowed(filters)
+    key = blake2b(np.packbits(allowed).tobytes(), digest_size=16).hexdigest()
+    return view.cached(f"line {key}", lambda: LineLayout(allowed, order))
+
+
 def smooth(line: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> np.ndarray:
     """Returns scores plus shares of those one turn away, two turns away and so on, on both sides.
 
@@ -60,7 +71,9 @@ def smooth(line: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> np.
         shares: of the neighbors at distance 1, 2, ..., `REACH` at most.
     """
     out = line.copy()
-    for here, near in _slices(len(line), len(shares)):
+
+    def add_shares(part: _Slice) -> None:
+        here, near = part
         added = np.zeros(here.stop - here.start, line.dtype)
         for share, (before, after) in zip(shares, near, strict=True):
             both = line[before] + line[after]
@@ -68,6 +81,9 @@ def smooth(line: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> np.
             added += both
         added *= weight[here]
         out[here] += added
+
+    with threads_for(len(line)) as run:
+        run(add_shares, _slices(len(line), len(shares)))
     return out
 
 
@@ -84,28 +100,33 @@ def nearby_word_scores(
         shares: of a term's score one, two, ... turns away, on both sides, `REACH` at most.
     """
     line, best = np.zeros_like(own), np.zeros_like(own)
-    for term in postings:
-        line[term.rows] = term.scores
-        if len(term.rows) * _RARE < len(line):
-            _add_best_around(best, line, term, shares)
-        else:
-            _add_best(best, line, shares)
-            line[term.rows] = 0.0
+    with threads_for(len(line)) as run:
+        for term in postings:
+            line[term.rows] = term.scores
+            if len(term.rows) * _RARE < len(line):
+                _add_best_around(best, line, term, shares)
+            else:
+                _add_best(best, line, shares, run)
+                line[term.rows] = 0.0
     best -= own
     best *= weight
     best += own
     return best
 
 
-def _add_best(sums: np.ndarray, line: np.ndarray, shares: Sequence[float]) -> None:
+def _add_best(sums: np.ndarray, line: np.ndarray, shares: Sequence[float], run: Run) -> None:
     """Adds the best score of a term at each place of the line: for terms of many turns."""
-    for here, near in _slices(len(line), len(shares)):
+
+    def add_part(part: _Slice) -> None:
+        here, near = part
         best = line[here].copy()
         for share, (before, after) in zip(shares, near, strict=True):
             nearest = np.maximum(line[before], line[after])
             nearest *= share
             np.maximum(best, nearest, out=best)
         sums[here] += best
+
+    run(add_part, _slices(len(line), len(shares)))
 
 
 def _add_best_around(sums: np.ndarray, line: np.ndarray, term: Postings, shares: Sequence[float]) -> None:
@@ -120,7 +141,7 @@ def _add_best_around(sums: np.ndarray, line: np.ndarray, term: Postings, shares:
         line[at] = 0.0
 
 
-def _slices(length: int, reach: int) -> Iterator[tuple[slice, list[tuple[slice, slice]]]]:
+def _slices(length: int, reach: int) -> Iterator[_Slice]:
     """Yields slices of the line that fit the processor's cache, each with those one, two, ... places off both sides."""
     assert reach <= REACH
     for start in range(REACH, length - REACH, _SLICE):

@@ -12,9 +12,7 @@ import numpy as np
 from palimpsest.query.ranking.fusion import center, leading, score_stats, top, unit_deviation, z_values
 from palimpsest.query.scope.reading_order import TurnOrder
 from palimpsest.query.scope.scope_arrays import Postings
-
-_MANY = 100_000
-"""Places of a line from which its scores are float32: a query takes as long as it reads and writes memory."""
+from palimpsest.query.scope.threads import MANY
 
 
 class Layout(ABC):
@@ -38,6 +36,10 @@ class Layout(ABC):
     @abstractmethod
     def place(self, postings: Postings) -> Postings:
         """Returns the postings of a term with places instead of local rows; those of no candidate may be left out."""
+
+    @abstractmethod
+    def lay_out(self, scores: np.ndarray) -> np.ndarray:
+        """Returns scores of every memory, by local row, as an array of scores; 0 where there is no candidate."""
 
     @abstractmethod
     def z(self, scores: np.ndarray) -> np.ndarray:
@@ -77,6 +79,10 @@ class RowLayout(Layout):
         """See Layout."""
         return postings
 
+    def lay_out(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        return np.where(self.allowed, scores, 0.0)
+
     def z(self, scores: np.ndarray) -> np.ndarray:
         """See Layout."""
         return self.scatter(z_values(self.gather(scores)))
@@ -94,15 +100,22 @@ class RowLayout(Layout):
 class LineLayout(Layout):
     """The scores of turns are in the line of a `TurnOrder`; arrays are 0 where there is no candidate.
 
-    Most memories of a scope are candidates, so a pass over the whole line takes less than picking them out of it.
+    Most memories of a scope are candidates, so a pass over the whole line takes less than picking them out of it. Scores
+    of a long line are float32: a query takes as long as it reads and writes memory.
     """
 
     def __init__(self, allowed: np.ndarray, order: TurnOrder):
         self._order = order
-        super().__init__(allowed, order.length, np.float32 if order.length > _MANY else np.float64)
+        super().__init__(allowed, order.length, np.float32 if order.length > MANY else np.float64)
         self.mask = np.zeros(self.size, bool)
         self.mask[self._at_candidates] = True
         self.smoothing_weight = (order.line_weight * self.mask).astype(self.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes; the order is not counted."""
+        arrays = (self.allowed, self.rows, self._at_candidates, self.mask, self.smoothing_weight)
+        return sum(a.nbytes for a in arrays)
 
     def places(self, rows: np.ndarray) -> np.ndarray:
         """See Layout."""
@@ -113,6 +126,10 @@ class LineLayout(Layout):
         """See Layout."""
         counted = self.allowed[postings.rows]
         return Postings(self.places(postings.rows[counted]), postings.scores[counted].astype(self.dtype))
+
+    def lay_out(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        return np.where(self.mask, scores[self._order.rows].astype(self.dtype), self.dtype(0))
 
     def z(self, scores: np.ndarray) -> np.ndarray:
         """See Layout; `scores` must be 0 where there is no candidate."""

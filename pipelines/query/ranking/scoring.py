@@ -14,6 +14,7 @@ from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Link
 from palimpsest.query.scope.scope_arrays import Postings, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.threads import threads_for
 from palimpsest.query.scope.view import ScopeView
 
 
@@ -96,11 +97,9 @@ def base_scores(view: ScopeView, query: ScopeQuery, layout: Layout | None = None
     weights = query.weights
     layout = layout or RowLayout(view.allowed(query.filters))
     postings = view.postings(query.word_terms)
-    placed = [layout.place(p) for p in postings]
-    cosines, words = (
-        layout.scatter(view.cosines(query.vector)[layout.rows]),
-        word_sums(placed, layout.size, layout.dtype),
-    )
+    with threads_for(layout.size) as run:
+        placed = run(layout.place, postings)
+    cosines, words = layout.lay_out(view.cosines(query.vector)), word_sums(placed, layout.size, layout.dtype)
     worded = weights.words * layout.z(words)
     unworded = _vector_part(view, cosines, words, weights, layout)
     if weights.fusion != "z":

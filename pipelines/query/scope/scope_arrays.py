@@ -1,8 +1,6 @@
 """The arrays of one scope that a query reads, by local row: vectors, postings, ids, priors."""
 
-import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,9 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-_MANY_VECTORS = 100_000
-"""Vectors whose products take longer than it takes to start threads for one query; two read memory faster than one."""
-_THREADS = min(4, os.cpu_count() or 1)
+from palimpsest.query.scope.threads import threads_for
 
 Arrays = dict[str, Any]
 """Numpy arrays and lists of strings by name: one part of a scope as a store keeps it; empty where it has none."""
@@ -60,13 +56,8 @@ class ScopeVectors:
     def cosines(self, query: np.ndarray) -> np.ndarray:
         """Returns the cosine of each memory's best window with the unit query, shape (memories,) float64."""
         # Row by row in this thread: as fast as BLAS threads for one client, and twenty times faster for eight at once.
-        score = partial(np.vecdot, query)
-        if self.count < _MANY_VECTORS:
-            parts = [score(m) for m in self.matrices]
-        else:
-            with ThreadPoolExecutor(_THREADS) as pool:
-                parts = list(pool.map(score, self.matrices))
-        scores = np.concatenate(parts)
+        with threads_for(self.count) as run:
+            scores = np.concatenate(run(partial(np.vecdot, query), self.matrices))
         if len(self.starts) < self.count:
             scores = np.maximum.reduceat(scores, self.starts)
         return scores.astype(np.float64)
