@@ -52,6 +52,7 @@ def test_an_index_without_the_words_of_sentences_gives_the_same_scores(tmp_path)
     with open_index(path) as reader:
         first = [(m.memory_id, m.score) for m in reader.search(QUESTION, ANA, k=8, strategy="graph").memories]
     with duckdb.connect(str(path)) as db:
+        db.execute("DROP INDEX sentences_by_row").fetchall()
         for column in ("terms", "term_counts"):
             db.execute(f"ALTER TABLE sentences DROP COLUMN {column}").fetchall()
     with open_index(path) as reader:

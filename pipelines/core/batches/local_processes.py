@@ -32,7 +32,7 @@ def map_chunks(
     from joblib import Parallel, cpu_count, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    # Without max_nbytes joblib would write large arguments to files. Processes whose build was killed end by the timeout.
+    # max_nbytes: joblib would write large arguments to files. Processes whose build was killed end by the timeout.
     run = Parallel(n_jobs=cpu_count(), return_as="generator", max_nbytes=None, idle_worker_timeout=_IDLE_S)
     try:
         yield from run(delayed(compute)(chunk) for chunk in chunks)

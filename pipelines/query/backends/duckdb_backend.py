@@ -36,7 +36,7 @@ _BYTES_OF_A_MEMORY = 3_000
 _META = "SELECT key, value FROM meta"
 _SCOPES = "SELECT collection, user_id, project_id, first_row, size, scope FROM scopes ORDER BY scope"
 _COLUMNS = tuple(name for name in Memory.__dataclass_fields__ if name not in Scope._fields)
-_MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories"  # a row's number is its rowid in the table
+_MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories"
 _ALL_MEMORIES = f"{_MEMORIES} WHERE row BETWEEN $first AND $last ORDER BY row"
 
 

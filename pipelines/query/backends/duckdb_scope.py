@@ -29,7 +29,6 @@ from palimpsest.text.sentence_terms import SentenceTerms, keys_of_sentences
 
 SMALL_SCOPE = 1000
 """Memories of a scope that is read whole: most of a statement is planning, so all its rows cost what ten do."""
-_MAX_RANGES = 10  # rows up to which ranges are quicker than a join: planning grows with them
 
 _IDS = "SELECT memory_id FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
 _CANDIDATES = "SELECT row FROM memories WHERE row BETWEEN $first AND $last"
@@ -208,8 +207,8 @@ class DuckDBScope(CachedScopeView):
 
 
 def rows_statement(select: str, rows: Sequence[int]) -> tuple[str, SqlParameters]:
-    """Returns a statement that reads given rows of a table in their order, without a scan, and its values."""
-    if len(rows) > _MAX_RANGES:
-        return f"{select} WHERE rowid IN (SELECT unnest($places)) ORDER BY row", {"places": list(rows)}
-    where = " OR ".join(f"rowid BETWEEN $at{i} AND $at{i}" for i in range(len(rows))) or "false"
-    return f"{select} WHERE {where} ORDER BY row", {f"at{i}": row for i, row in enumerate(rows)}
+    """Returns a statement that reads given rows of a table in their order, and its values.
+
+    The index on `row` finds them: without it, whole vectors of each column are read for each row.
+    """
+    return f"{select} WHERE row IN (SELECT unnest($places)) ORDER BY row", {"places": list(rows)}

@@ -20,7 +20,7 @@ from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.scope.reading_order import REACH, TurnOrder
 from palimpsest.query.scope.scope_arrays import Postings
 from palimpsest.query.scope.scope_query import ScopeQuery
-from palimpsest.query.scope.threads import Run, threads_for
+from palimpsest.query.scope.threads import Threads, threads_for
 from palimpsest.query.scope.view import ScopeView
 
 _LEAST_DEVIATION = 1e-9  # of the word scores of a query
@@ -82,8 +82,8 @@ def smooth(line: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> np.
         added *= weight[here]
         out[here] += added
 
-    with threads_for(len(line)) as run:
-        run(add_shares, _slices(len(line), len(shares)))
+    with threads_for(len(line)) as threads:
+        threads.map(add_shares, _slices(len(line), len(shares)))
     return out
 
 
@@ -100,13 +100,13 @@ def nearby_word_scores(
         shares: of a term's score one, two, ... turns away, on both sides, `REACH` at most.
     """
     line, best = np.zeros_like(own), np.zeros_like(own)
-    with threads_for(len(line)) as run:
+    with threads_for(len(line)) as threads:
         for term in postings:
             line[term.rows] = term.scores
             if len(term.rows) * _RARE < len(line):
                 _add_best_around(best, line, term, shares)
             else:
-                _add_best(best, line, shares, run)
+                _add_best(best, line, shares, threads)
                 line[term.rows] = 0.0
     best -= own
     best *= weight
@@ -114,7 +114,7 @@ def nearby_word_scores(
     return best
 
 
-def _add_best(sums: np.ndarray, line: np.ndarray, shares: Sequence[float], run: Run) -> None:
+def _add_best(sums: np.ndarray, line: np.ndarray, shares: Sequence[float], threads: Threads) -> None:
     """Adds the best score of a term at each place of the line: for terms of many turns."""
 
     def add_part(part: _Slice) -> None:
@@ -126,7 +126,7 @@ def _add_best(sums: np.ndarray, line: np.ndarray, shares: Sequence[float], run: 
             np.maximum(best, nearest, out=best)
         sums[here] += best
 
-    run(add_part, _slices(len(line), len(shares)))
+    threads.map(add_part, _slices(len(line), len(shares)))
 
 
 def _add_best_around(sums: np.ndarray, line: np.ndarray, term: Postings, shares: Sequence[float]) -> None:

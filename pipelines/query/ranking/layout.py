@@ -100,8 +100,8 @@ class RowLayout(Layout):
 class LineLayout(Layout):
     """The scores of turns are in the line of a `TurnOrder`; arrays are 0 where there is no candidate.
 
-    Most memories of a scope are candidates, so a pass over the whole line takes less than picking them out of it. Scores
-    of a long line are float32: a query takes as long as it reads and writes memory.
+    Most memories of a scope are candidates, so a pass over the whole line takes less than picking them out of it.
+    Scores of a long line are float32: a query takes as long as it reads and writes memory.
     """
 
     def __init__(self, allowed: np.ndarray, order: TurnOrder):

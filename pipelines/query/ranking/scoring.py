@@ -97,8 +97,8 @@ def base_scores(view: ScopeView, query: ScopeQuery, layout: Layout | None = None
     weights = query.weights
     layout = layout or RowLayout(view.allowed(query.filters))
     postings = view.postings(query.word_terms)
-    with threads_for(layout.size) as run:
-        placed = run(layout.place, postings)
+    with threads_for(layout.size) as threads:
+        placed = threads.map(layout.place, postings)
     cosines, words = layout.lay_out(view.cosines(query.vector)), word_sums(placed, layout.size, layout.dtype)
     worded = weights.words * layout.z(words)
     unworded = _vector_part(view, cosines, words, weights, layout)

@@ -6,7 +6,7 @@ token's text, tag and dependency. Documents where a pattern of several tokens ma
 """
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from spacy.language import Language
 from spacy.matcher import Matcher
@@ -32,7 +32,8 @@ class TokenForms:
     def __init__(self, parser: Language):
         """Takes both steps out of a pipeline, which goes on without them."""
         self._vocab = parser.vocab
-        self._ruler, self._lemmatizer = (parser.get_pipe(name) for name in ("attribute_ruler", "lemmatizer"))
+        self._ruler = cast(AttributeRuler, parser.get_pipe("attribute_ruler"))
+        self._lemmatizer = parser.get_pipe("lemmatizer")
         for name in ("attribute_ruler", "lemmatizer"):
             parser.disable_pipe(name)
         self._of_one_token, self._of_context = AttributeRuler(self._vocab), Matcher(self._vocab)
@@ -49,9 +50,11 @@ class TokenForms:
         """Returns the forms of the tokens of documents that have tags and dependencies, in order."""
         keys = [[(t.orth, t.tag, t.dep) for t in doc] for doc in docs]
         kept = self._find({key: None for of_doc in keys for key in of_doc})
+        forms = ([kept[key] for key in of_doc] for of_doc in keys)
+        in_context = (self._of_context(doc, allow_missing=True) for doc in docs)
         return [
-            self._apply(self._ruler, doc) if self._of_context(doc, allow_missing=True) else [kept[key] for key in of_doc]
-            for doc, of_doc in zip(docs, keys, strict=True)
+            self._apply(self._ruler, doc) if needed else of_doc
+            for doc, needed, of_doc in zip(docs, in_context, forms, strict=True)
         ]
 
     def _find(self, keys: Collection[_Key]) -> dict[_Key, Form]:
