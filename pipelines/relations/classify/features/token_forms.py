@@ -6,7 +6,7 @@ token's text, tag and dependency. Documents where a pattern of several tokens ma
 """
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 from spacy.language import Language
 from spacy.matcher import Matcher
@@ -26,6 +26,14 @@ class Form(NamedTuple):
     lemma: str
 
 
+class _Rule(TypedDict):
+    """What a pipeline's attribute ruler sets for tokens that match one of some patterns."""
+
+    patterns: list[list[dict[int | str, Any]]]
+    attrs: dict[int | str, Any]
+    index: int
+
+
 class TokenForms:
     """Part of speech and lemma of tokens, as the attribute ruler and the lemmatizer of a pipeline give them."""
 
@@ -37,13 +45,13 @@ class TokenForms:
         for name in ("attribute_ruler", "lemmatizer"):
             parser.disable_pipe(name)
         self._of_one_token, self._of_context = AttributeRuler(self._vocab), Matcher(self._vocab)
-        for number, rule in enumerate(self._ruler.patterns):
+        for number, rule in enumerate(cast(list[_Rule], self._ruler.patterns)):
             alone = [p for p in rule["patterns"] if len(p) == 1 and p[0].keys() <= _READ_OF_A_TOKEN]
             others = [p for p in rule["patterns"] if p not in alone]
             if alone:
                 self._of_one_token.add(alone, rule["attrs"], rule["index"])
             if others:
-                self._of_context.add(str(number), others)
+                self._of_context.add(str(number), cast(list[list[dict[str, Any]]], others))
         self._kept: dict[_Key, Form] = {}
 
     def of(self, docs: Sequence[Doc]) -> list[list[Form]]:
