@@ -1,16 +1,18 @@
 """The table of memories in the order of the index, and what follows from that order."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from palimpsest.core.batches.local_processes import map_chunks
 from palimpsest.core.scopes import SCOPE
 from palimpsest.index.decided_values import with_decided_values
 from palimpsest.memories.memory_times import memory_times
 from palimpsest.text.memory_periods import stated_periods
 from palimpsest.text.periods import Period, day_period
 
+_TEXTS_PER_CHUNK = 8192
 MEMORY_COLUMNS = (
     "row",
     "memory_id",
@@ -108,12 +110,17 @@ def following_rows(order: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
 
 def period_table(memories: pl.DataFrame) -> pl.DataFrame:
     """Returns (row, begins, ends) in years of what memories state, and of the day they were observed on, by row."""
-    made = [
-        (row, *period)
-        for row, text, observed in memories.select("row", "text", "observed_at").iter_rows()
-        for period in sorted(_memory_periods(text or "", observed))
-    ]
+    texts = memories.select("row", "text", "observed_at").rows()
+    made = [row for part in map_chunks(_periods_of_texts, texts, _TEXTS_PER_CHUNK, "index") for row in part]
     return pl.DataFrame(made, schema={"row": pl.Int32, "begins": pl.Float64, "ends": pl.Float64}, orient="row")
+
+
+def _periods_of_texts(texts: Sequence[tuple[int, str | None, dt.datetime | None]]) -> list[tuple[int, float, float]]:
+    return [
+        (row, begins, ends)
+        for row, text, observed in texts
+        for begins, ends in sorted(_memory_periods(text or "", observed))
+    ]
 
 
 def _memory_periods(text: str, observed: dt.datetime | None) -> set[Period]:

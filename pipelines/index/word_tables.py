@@ -1,11 +1,16 @@
 """The tables of words: BM25 scores as postings, by scope and term."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
+from palimpsest.core.batches.local_processes import map_chunks
 from palimpsest.text.terms import terms
 
 K1, B = 1.2, 0.75
+_TEXTS_PER_CHUNK = 8192
 TITLE_WEIGHT = 3  # a title's words count as if each occurred so often: it says once what a passage is about
 
 
@@ -29,18 +34,35 @@ def word_tables(memories: pl.DataFrame) -> dict[str, pl.DataFrame]:
     }
 
 
+class _NumberedWords(NamedTuple):
+    """The words of texts: each once, the numbers of all texts one after the other, and where those of each start."""
+
+    words: list[str]
+    numbers: np.ndarray
+    starts: np.ndarray
+
+
+def _number_words(texts: Sequence[tuple[str | None, str | None]]) -> _NumberedWords:
+    """Numbers the words of texts with their titles."""
+    known, numbers, starts = dict[str, int](), list[int](), list[int]()
+    of_titles: dict[str | None, list[str]] = {None: []}
+    for text, title in texts:
+        if title not in of_titles:
+            of_titles[title] = list(terms(title)) * (TITLE_WEIGHT - 1)
+        starts.append(len(numbers))
+        numbers += [known.setdefault(word, len(known)) for word in (*terms(text or ""), *of_titles[title])]
+    return _NumberedWords(list(known), np.array(numbers, np.int32), np.array(starts, np.int64))
+
+
 def _scope_words(memories: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
     """Returns a scope's terms in order, and rows and scores of their postings, by term and row."""
     import bm25s
 
-    vocabulary: dict[str, int] = {}
-    number = vocabulary.setdefault
-    documents = []
-    titles: dict[str | None, list[int]] = {None: []}
-    for text, title in zip(memories["search_text"], memories["title"], strict=True):
-        if title not in titles:
-            titles[title] = [number(w, len(vocabulary)) for w in terms(title)] * (TITLE_WEIGHT - 1)
-        documents.append([number(w, len(vocabulary)) for w in terms(text or "")] + titles[title])
+    documents, vocabulary = list[list[int]](), dict[str, int]()
+    texts = memories.select("search_text", "title").rows()
+    for part in map_chunks(_number_words, texts, _TEXTS_PER_CHUNK, "index"):
+        numbers = np.array([vocabulary.setdefault(word, len(vocabulary)) for word in part.words], np.int64)
+        documents += [of_text.tolist() for of_text in np.split(numbers[part.numbers], part.starts[1:])]
     if not vocabulary:
         documents, vocabulary = [[0]], {"": 0}  # no query has this term
     model = bm25s.BM25(k1=K1, b=B, method="lucene")

@@ -113,26 +113,36 @@ class ScopeSearch:
                 yield self.ids[i], self.ids[row], score
 
     def _top(self, row: int, hits: np.ndarray, products: np.ndarray, limit: int) -> Iterator[tuple[int, float]]:
-        """Yields (row, score) of the best hits that share a term and are not the same text: first of the nearest 64."""
+        """Yields (row, score) of the best hits that share a term and are not the same text.
+
+        Most often they are among the nearest 64. Where they are not, which of many hits share a term is read from the
+        postings of its terms: in a large scope that takes longer than all else.
+        """
         if not len(hits) or not self._terms_of(row):
             return
-        if len(hits) > _MANY_HITS:
+        best = self._best_of(row, hits, products, limit, _NEAREST)
+        if len(best) < limit and len(hits) > _MANY_HITS:
             hits = hits[self._shares_term(row)[hits]]
+            best = self._best_of(row, hits, products, limit, _NEAREST)
+        if len(best) < limit and len(hits) > _NEAREST:
+            best = self._best_of(row, hits, products, limit, len(hits))
+        yield from best
+
+    def _best_of(
+        self, row: int, hits: np.ndarray, products: np.ndarray, limit: int, size: int
+    ) -> list[tuple[int, float]]:
+        """Returns the first `limit` of the `size` nearest hits that may be pairs: all, where they are fewer."""
         scores = np.round(products[hits].astype(np.float64) / _UNIT, 3)
-        for size in (_NEAREST, len(hits)):
-            near = slice(None)
-            if len(hits) > size:
-                near = scores >= np.partition(scores, -size)[-size]
-            near_hits, near_scores = hits[near], scores[near]
-            best = []
-            for j in np.lexsort((self._id_rank[near_hits], -near_scores)):
-                if near_scores[j] >= MIN_SIMILARITY and self._is_candidate(row, int(near_hits[j])):
-                    best.append((int(near_hits[j]), float(near_scores[j])))
-                    if len(best) == limit:
-                        break
-            if len(best) == limit or len(near_hits) == len(hits):
-                yield from best
-                return
+        if len(hits) > size:
+            near = scores >= np.partition(scores, -size)[-size]
+            hits, scores = hits[near], scores[near]
+        best = []
+        for j in np.lexsort((self._id_rank[hits], -scores)):
+            if scores[j] >= MIN_SIMILARITY and self._is_candidate(row, int(hits[j])):
+                best.append((int(hits[j]), float(scores[j])))
+                if len(best) == limit:
+                    break
+        return best
 
     def _additions(
         self, newer_rows: np.ndarray, older_rows: np.ndarray, worst: np.ndarray
