@@ -106,7 +106,7 @@ def find_relative_dates(text: str, reference: dt.date, in_question: bool = False
     found = find_parts_of_year(text, reference, bool(_PAST_TENSE.search(text))) if in_question else []
     lower = text.lower()
     for find, needed in _FORMS:
-        if not any(word in (text if find in (_months, _month_days) else lower) for word in needed):
+        if not any(map((text if find in (_months, _month_days) else lower).__contains__, needed)):
             continue
         found = sorted([*found, *without_overlaps(find(text, reference), found)], key=lambda d: d.start)
     return join_ranges(text, found, exclude_bound=in_question)
