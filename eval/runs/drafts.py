@@ -134,6 +134,7 @@ def next_steps(home: Home, files: Sequence[str]) -> str:
             f"      2. palimpsest gate{named} shows the figures, and names the drafts that are left",
             f"      3. palimpsest baseline accept --why 'first questions'{named}",
             "      4. commit the questions and data/baselines",
+            "until step 3 the gate has nothing to compare with: builds are staged, and not published",
         )
     )
 

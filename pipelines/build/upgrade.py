@@ -30,7 +30,7 @@ def found_format(home: Home) -> int:
     check_format(home.path)
     build = published(home)
     if build is None:
-        raise PalimpsestError(f"home {home.path}: it has no published build; run palimpsest build --home {home.path}")
+        raise PalimpsestError(f"home {home.name}: it has no published build; run palimpsest build --home {home.name}")
     of_index = index_format(build.index) or 0
     if of_index > FORMAT:
         raise PalimpsestError(

@@ -16,7 +16,8 @@ from palimpsest.store.home import Home
     "corpora",
     type=FOLDER,
     multiple=True,
-    help="Folder of collections. May be given again. [default: data/corpora]",
+    help="Folder of collections. May be given again. [default: those of earlier builds of the home; of a new one "
+    "data/corpora]",
 )
 @click.option("--collection", "only", multiple=True, help="Build only this collection. May be given again.")
 @click.option("--allow-rejects", is_flag=True, help="Exit 0 although some sources could not be read.")

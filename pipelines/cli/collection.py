@@ -67,9 +67,15 @@ def info(home_path: Path, as_json: bool, backend: str, name: str, with_sources: 
 @common
 @click.argument("name")
 @click.option("--description", required=True, help="What it contains, in one sentence.")
-@click.option("--unit", type=click.Choice(_UNITS), default="chunk", show_default=True, help="What a memory is.")
+@click.option(
+    "--unit",
+    type=click.Choice(_UNITS),
+    default="chunk",
+    show_default=True,
+    help="What a memory is: paragraphs, a message, or a sentence (for notes whose facts change).",
+)
 @click.option("--user", "user_id", help="Owner of memories whose source names no user. [default: shared]")
-@click.option("--corpus", type=FOLDER, help="Folder to make it in. [default: collections, in the home]")
+@click.option("--corpus", type=FOLDER, help="Folder that has its folder. [default: collections, in the home]")
 def create(
     home_path: Path,
     as_json: bool,
@@ -80,7 +86,7 @@ def create(
     user_id: str | None,
     corpus: Path | None,
 ) -> None:
-    """Make a collection: a folder with its collection.yaml, to put sources in."""
+    """Make a collection: writes a collection.yaml into CORPUS/NAME, which may have sources already."""
     from palimpsest.store.create_collection import create_collection
 
     folder, out = create_collection(Home(home_path), name, description, unit, user_id, corpus), Output(as_json)

@@ -162,9 +162,9 @@ def _disk(home: Home) -> Finding:
 
 def _home(home: Home) -> Finding:
     if not home.path.exists():
-        return Finding("home", True, f"{home.path}: not there yet; palimpsest build makes it")
+        return Finding("home", True, f"{home.name}: not there yet; palimpsest build makes it")
     mode = home.path.stat().st_mode & 0o777
-    return Finding("home", mode & 0o077 == 0, f"{home.path}, mode {mode:o}", f"chmod 700 {home.path}")
+    return Finding("home", mode & 0o077 == 0, f"{home.name}, mode {mode:o}", f"chmod 700 {home.path}")
 
 
 def _published_build(home: Home) -> Finding:

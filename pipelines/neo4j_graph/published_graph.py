@@ -74,7 +74,7 @@ def _served_fingerprint(connection: Connection, home: str, number: int) -> str:
 def _published_build(home: Home) -> Build:
     build = published(home)
     if build is None:
-        raise PalimpsestError(f"home {home.path}: it has no published build; run palimpsest build --home {home.path}")
+        raise PalimpsestError(f"home {home.name}: it has no published build; run palimpsest build --home {home.name}")
     return build
 
 

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 from palimpsest.build.freshness import overdue_hours
+from palimpsest.core.batches.choose_runner import configured_runner
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.progress import say
 from palimpsest.orchestration.dagster_home import DEFINITIONS, set_pool_limits, write_dagster_yaml
+from palimpsest.orchestration.executors import executor_from_environment
 from palimpsest.orchestration.schedule import AUTOMATION, first_month, schedule_from_environment
 from palimpsest.store.home import Home
 
@@ -31,11 +33,12 @@ def serve_ui(home: Home, port: int, host: str = "127.0.0.1") -> int:
         host: address to listen on. The UI has no login, and can start and delete runs.
 
     Raises:
-        PalimpsestError: a variable of the schedule or of a pool, or dagster.yaml, cannot be read.
+        PalimpsestError: a variable of the schedule, of an executor or of a pool, or dagster.yaml, cannot be read.
         ComponentFailed: the database of Dagster's runs does not answer.
     """
     schedule = schedule_from_environment()
-    first_month(), overdue_hours()  # mistakes in them are reported before anything starts
+    # Mistakes in these are reported before anything starts: Dagster would serve a UI without definitions.
+    first_month(), overdue_hours(), executor_from_environment(), configured_runner()
     home.create()
     write_dagster_yaml(home)
     _set_pool_limits(home)

@@ -18,6 +18,7 @@ from palimpsest.build.repair.repair_databases import repair_history
 from palimpsest.build.repair.repair_home import Repairs, make_again, repair_home, repair_inputs
 from palimpsest.build.stages import STAGES
 from palimpsest.build.summary import BuildSummary, build_summary
+from palimpsest.core.batches.choose_runner import configured_runner
 from palimpsest.core.errors import ComponentFailed, DamagedFile, Refused
 from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.identity import is_served
@@ -69,6 +70,7 @@ def build(
             `allow_lost` is not given, another process is writing the home, or there is no Neo4j to load into.
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
+    configured_runner()  # a wrong name is an error now, not after the stages before the first batch
     home = replace(home, embedder=embedder)
     options = _Options(corpora, only, graph, max_cost, allow_removals, allow_lost, repair)
     with run_scope(), observed(home.path, "build") as event:

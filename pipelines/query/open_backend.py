@@ -6,6 +6,7 @@ from pathlib import Path
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.published import published_build_id
 from palimpsest.query.scope.backend import Backend
+from palimpsest.store.remote.remote_home import home_name
 
 
 def published_or_fail(home: Path) -> str:
@@ -15,7 +16,8 @@ def published_or_fail(home: Path) -> str:
         PalimpsestError: it has none.
     """
     if (build := published_build_id(home)) is None:
-        raise PalimpsestError(f"home {home}: it has no published build; run palimpsest build --home {home}")
+        name = home_name(home)
+        raise PalimpsestError(f"home {name}: it has no published build; run palimpsest build --home {name}")
     return build
 
 

@@ -16,6 +16,7 @@ from palimpsest.store.limits import Limits
 from palimpsest.store.trust_config import TrustConfig
 from palimpsest.store.users_config import UsersConfig
 from palimpsest.store.weights_config import WeightsConfig
+from palimpsest.store.why_no_corpus import why_no_corpus
 from palimpsest.text.dates import DateOrder
 
 Unit = Literal["chunk", "turn", "statement"]
@@ -34,7 +35,11 @@ class CollectionConfig(BaseModel):
     )
     description: str = Field(min_length=1, description="what the collection contains, in one sentence")
     default: bool = Field(default=False, description="searched when a query names no collection")
-    unit: Unit = Field(default="chunk", description="what one memory is: a `chunk`, a `turn` or a `statement`")
+    unit: Unit = Field(
+        default="chunk",
+        description="what one memory is: a `chunk` (paragraphs of a page), a `statement` (a sentence; for notes whose "
+        "facts change) or a `turn` (a message of a conversation)",
+    )
     form: tuple[str, ...] | None = Field(
         default=None,
         description="what memories are formed: the unit, and `reflection` for memories formed from each conversation, "
@@ -248,9 +253,10 @@ def _field_problem(kind: str, location: tuple[int | str, ...], message: str) -> 
     *parents, name = location or ("collection.yaml",)
     if kind == "extra_forbidden":
         known = _fields_of(parents)
-        closest = difflib.get_close_matches(str(name), known, n=1)
+        closest = difflib.get_close_matches(str(name), known, n=2, cutoff=0.7)
         where = ".".join(map(str, parents))
-        return f"{where + ' ' if where else ''}has no field {str(name)[:80]!r}; use {', '.join(closest or known)}"
+        fix = " or ".join(closest) or ", ".join(known)
+        return f"{where + ' ' if where else ''}has no field {str(name)[:80]!r}; use {fix}"
     problem = message.removeprefix("Value error, ")
     if not location:  # of several fields, which the message names
         return problem
@@ -278,9 +284,7 @@ def find_collections(corpora: list[Path]) -> dict[str, Path]:
             raise PalimpsestError(f"corpus {corpus}: no such folder; name one with <collection>/collection.yaml")
         folders = sorted(p.parent for p in corpus.glob("*/collection.yaml"))
         if not folders:
-            raise PalimpsestError(
-                f"corpus {corpus}: no collection.yaml one level below; add <collection>/collection.yaml"
-            )
+            raise PalimpsestError(f"corpus {corpus}: {why_no_corpus(corpus)}")
         for folder in folders:
             name = load_collection(folder).name
             if name in found:

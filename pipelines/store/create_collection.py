@@ -18,7 +18,7 @@ def create_collection(
     user_id: str | None = None,
     corpus: Path | None = None,
 ) -> Path:
-    """Makes a collection and lists it in the home; returns its folder.
+    """Makes a collection and lists it in the home; returns its folder, which may have files already.
 
     Args:
         home: the home, which is made where it does not exist.
@@ -29,7 +29,7 @@ def create_collection(
         corpus: the folder that its own is made in; default: `<home>/collections`.
 
     Raises:
-        ArgumentError: the home has one of that name, or the folder exists.
+        ArgumentError: the home has one of that name, or the folder has a collection.yaml.
         PalimpsestError: a value cannot be used, or another process is writing the home.
     """
     home.create()
@@ -37,16 +37,18 @@ def create_collection(
         if name in home.sources:
             raise ArgumentError("name", f"this home has one in {home.sources[name]}; choose another", name)
         folder = (home.path / "collections" if corpus is None else corpus) / name
-        if "/" in name or name.startswith(".") or folder.exists():
-            raise ArgumentError("name", f"{folder} cannot be made, or exists; choose another", name)
+        path, is_new = folder / "collection.yaml", not folder.exists()
+        if "/" in name or name.startswith(".") or folder.is_file():
+            raise ArgumentError("name", f"{folder} cannot be made; choose another", name)
+        if path.exists():
+            raise ArgumentError("name", f"{folder} has a collection.yaml; build it, or choose another", name)
         settings = {"name": name, "description": description, "unit": unit} | ({"user_id": user_id} if user_id else {})
-        path = folder / "collection.yaml"
         try:
             write_bytes(path, yaml.safe_dump(settings, allow_unicode=True, sort_keys=False).encode())
             load_collection(folder)
         except BaseException:
             path.unlink(missing_ok=True)
-            if folder.is_dir():
+            if is_new and folder.is_dir():
                 folder.rmdir()
             raise
         home.remember_sources({name: folder})

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.home_format import FORMAT_FILE
 from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
-from palimpsest.store.remote.remote_home import LOCK, begin_writing, end_writing, local_home
+from palimpsest.store.remote.remote_home import LOCK, begin_writing, end_writing, home_name, local_home
 from palimpsest.store.remote.working_copy import STATE, working_copy
 
 DEFAULT_HOME = Path("data/home")
@@ -69,6 +69,11 @@ class Home:
     embedder: str | None = None
     inbox_path: Path | None = None
     web_path: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """What `--home` names it by: its URL, or its folder."""
+        return home_name(self.path)
 
     @property
     def builds(self) -> Path:
@@ -218,7 +223,7 @@ class HomeLock:
             self._lock.acquire(timeout=max(self._wait_s, PULL_WAIT_S) if is_copy else self._wait_s)
         except Timeout:
             raise PalimpsestError(
-                f"home {self._path}: another build is writing it; wait for it or choose another --home"
+                f"home {home_name(self._path)}: another build is writing it; wait for it or choose another --home"
             ) from None
         if self._lock.lock_counter == 1:
             try:

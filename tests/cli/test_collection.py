@@ -72,6 +72,24 @@ def test_a_new_collection_is_built_like_any_other(tmp_path, shared_vectors):
     assert after["counts"]["memories"] == 1 and after["created_at"] == before["created_at"]
 
 
+def test_a_folder_of_files_becomes_a_collection_and_its_files_stay(tmp_path):
+    notes, home = tmp_path / "corpus" / "notes", tmp_path / "home"
+    notes.mkdir(parents=True)
+    (notes / "a.md").write_text("It opens at nine.\n")
+    refused = run("build", "--corpus", notes, "--home", home)
+    made = f"palimpsest collection create notes --description TEXT --corpus {tmp_path / 'corpus'}"
+    assert refused.returncode == 2 and made in refused.stderr
+    create = ("collection", "create", "notes", "--corpus", tmp_path / "corpus", "--home", home, "--description")
+    assert run(*create, "").returncode == 2 and [p.name for p in notes.iterdir()] == ["a.md"]
+    assert run(*create, "Our notes.").returncode == 0
+    assert sorted(p.name for p in notes.iterdir()) == ["a.md", "collection.yaml"]
+    assert last_json(run("build", "--corpus", tmp_path / "corpus", "--home", home, "--dry-run", "--json"))["files"] == 1
+    inside = run("build", "--corpus", notes, "--home", home)
+    assert f"it is a collection; name the folder that contains it: --corpus {tmp_path / 'corpus'}" in inside.stderr
+    again = run(*create, "Our notes.", "--home", tmp_path / "other")
+    assert again.returncode == 2 and "has a collection.yaml; build it" in again.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -89,6 +89,7 @@ def test_every_draft_of_a_real_build_can_be_judged_and_the_gate_names_it(judged_
     steps = next_steps(judged_home, [path])
     assert path in steps and f"palimpsest gate --home {judged_home.path} " in steps
     assert f"baseline accept --why 'first questions' --home {judged_home.path}" in steps
+    assert "until step 3" in steps and "not published" in steps
 
 
 def test_nothing_to_draft_from_is_an_error_and_leaves_no_file(tmp_path):

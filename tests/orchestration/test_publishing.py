@@ -133,3 +133,16 @@ def test_settings_or_a_database_that_dagster_cannot_use_are_one_line_before_anyt
     (home.dagster / "dagster.yaml").write_text(dagster_yaml)
     with pytest.raises(error, match=line):
         serve_ui(home, 0)
+
+
+@pytest.mark.parametrize(
+    ("variable", "line"),
+    [("PALIMPSEST_EXECUTOR", "write one of in_process"), ("PALIMPSEST_BATCHES", "must be one of local, ray")],
+)
+def test_an_executor_or_runner_that_is_not_there_is_one_line_before_anything_starts(
+    tmp_path, monkeypatch, variable, line
+):
+    monkeypatch.setenv(variable, "dask")
+    with pytest.raises(PalimpsestError, match=line):
+        serve_ui(Home(tmp_path / "home"), 0)
+    assert not (tmp_path / "home").exists()

@@ -53,9 +53,9 @@ def test_a_history_in_text_has_when_each_version_was_valid_and_what_changed(inde
         assert history_text(reader.history_of(ANA, "m1")).splitlines() == [
             "2024-03-01 to now  The launch is on Monday again, not on Friday.  [m3]",
             "2024-02-01 to 2024-03-01  The launch moved to Friday.  [m2]",
-            "    replaced by [m3]: it is an update, says offline (0.90 sure); relation m3>m2",
+            "    replaced by [m3]: it is an update, found by the labeler offline (0.90 sure); relation m3>m2",
             "2024-01-01 to 2024-02-01  The launch is on Monday.  [m1]",
-            "    replaced by [m2]: 'Monday' became 'Friday', says offline (0.90 sure); relation m2>m1",
+            "    replaced by [m2]: 'Monday' became 'Friday', found by the labeler offline (0.90 sure); relation m2>m1",
         ]
         assert "2024-01-05 to 2024-12-31" in history_text(reader.history_of(ANA, "m4"))
 

@@ -61,6 +61,7 @@ def load(folder: Path, text: str):
         (GOOD + "trust: {speakers: {7: 0.5}}\n", "trust.speakers must be a mapping of names to numbers from 0 to 1"),
         (GOOD + "trust: {speakers: {Ana: 1, ANA: 0}}\n", "trust.speakers names 'ANA' twice"),
         (GOOD + "units: turn\n", "collection.yaml: has no field 'units'; use unit ("),
+        (GOOD + "user: ana\n", "collection.yaml: has no field 'user'; use users or user_id ("),
         (GOOD + "colour: red\n", "collection.yaml: has no field 'colour'; use name, description, default, unit,"),
         (GOOD + "limits: {max_byte: 3}\n", "collection.yaml: limits has no field 'max_byte'; use max_bytes ("),
         (GOOD + "users: {refuse: [Ana]}\n", "collection.yaml: users has no field 'refuse'; use deny ("),

@@ -78,8 +78,9 @@ def proved_result(
     if stored is not None:
         fields["store"] = {"objects": stored.objects, "versions": stored.versions}
         lines.append(
-            f"object storage: {stored.objects} objects, none of before; {stored.versions} versions, delete markers and "
-            "unfinished uploads removed, none left" + (f"\nnot searched: {stored.unsearched}" * bool(stored.unsearched))
+            f"object storage: {stored.objects} objects, none of an earlier tree; {stored.versions} versions, delete "
+            "markers and unfinished uploads removed, none left"
+            + (f"\nnot searched: {stored.unsearched}" * bool(stored.unsearched))
         )
     return DeleteResult(counts["documents"], counts["memories"], fields, "\n".join(lines))
 

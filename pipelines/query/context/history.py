@@ -142,7 +142,8 @@ def describe_reason(reason: Reason) -> str:
     if reason.relation_id is None:
         return f"replaced by {by}"
     sure = f" ({reason.confidence:.2f} sure)" if reason.confidence is not None else ""
-    return f"replaced by {by}: {_describe_evidence(reason)}, says {reason.labeler}{sure}; relation {reason.relation_id}"
+    found = f"{_describe_evidence(reason)}, found by the labeler {reason.labeler}{sure}"
+    return f"replaced by {by}: {found}; relation {reason.relation_id}"
 
 
 def _describe_evidence(reason: Reason) -> str:

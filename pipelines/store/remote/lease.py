@@ -164,7 +164,8 @@ def take_lease(store: TableStore, wait_s: float = 0) -> Lease:
             if version is not None:
                 return Lease(store, owner, fence, version, lease_s)
         elif time.monotonic() >= deadline:
-            builder = str(raw.get("owner"))[:80]
+            machine, process = [*str(raw.get("owner")).split(), "unknown", "unknown"][:2]
+            builder = f"process {process[:40]} on {machine[:80]}"
             raise PalimpsestError(f"home {store.url}: another build is writing it ({builder}); wait for it")
         time.sleep(_POLL_S)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
+from palimpsest.core.files import read_json_object
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import say
 from palimpsest.store.remote.lease import Lease, take_lease
@@ -34,6 +35,12 @@ def local_home(home: str | Path) -> Path:
     begin_copy(copy.folder, url)
     refresh(copy)
     return copy.folder
+
+
+def home_name(folder: Path) -> str:
+    """Returns what `--home` names a home by: the URL of a bucket where the folder is a copy, else the folder."""
+    raw = read_json_object(folder / STATE)
+    return str(folder if raw is None else raw["url"])
 
 
 def refresh(copy: WorkingCopy) -> bool:

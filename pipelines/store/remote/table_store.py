@@ -22,6 +22,15 @@ _ENDPOINTS = {
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
+_METADATA_SERVER = "169.254.169.254"
+"""Where machines in a cloud get credentials: it is called only where the environment has none."""
+_NO_BUCKET_CODES = ("NoSuchBucket", "ContainerNotFound")
+_NO_BUCKET = "there is no such bucket; make it, or correct the URL"
+_CREDENTIALS = {
+    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    "gs": ("GOOGLE_SERVICE_ACCOUNT",),
+    "az": ("AZURE_STORAGE_ACCOUNT_KEY",),
+}
 Version = Mapping[str, str]
 """What a conditional write compares: the ETag of an object, and its version where the store has one."""
 
@@ -65,8 +74,17 @@ class TableStore(Protocol):
 
 
 def is_remote(home: str) -> bool:
-    """Returns whether a home is named by the URL of a bucket."""
-    return home.partition("://")[0] in SCHEMES and "://" in home
+    """Returns whether a home is named by the URL of a bucket.
+
+    Raises:
+        PalimpsestError: it is meant as one and is none, such as s3:/bucket/prefix: a folder of that name would be made.
+    """
+    scheme, colon, rest = home.partition(":")
+    if not colon or not rest.startswith("/") or (scheme.lower() not in SCHEMES and not rest.startswith("//")):
+        return False
+    if scheme not in SCHEMES or not rest.startswith("//"):
+        raise PalimpsestError(f"--home {home}: write s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")
+    return True
 
 
 def open_store(url: str) -> TableStore:
@@ -80,6 +98,9 @@ def open_store(url: str) -> TableStore:
     scheme, _, rest = url.partition("://")
     if scheme not in SCHEMES or not all(rest.strip("/").split("/")) or "/" not in rest.strip("/"):
         raise PalimpsestError(f"--home {url}: name a bucket and a prefix, such as s3://bucket/prefix")
+    for name in _ENDPOINTS[scheme]:
+        if (address := os.environ.get(name)) and not address.startswith(("http://", "https://")):
+            raise PalimpsestError(f"{name}: begin it with https://, or with http:// for plain HTTP")
     from obstore.exceptions import BaseError
 
     try:
@@ -108,7 +129,9 @@ class _Obstore:
         try:
             found = self._obstore.get(self._store, key)
             return Stored(bytes(found.bytes()), _version(found.meta))
-        except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
+        except (FileNotFoundError, self._obstore.exceptions.NotFoundError) as e:
+            if _lacks_bucket(e):
+                raise self._failed(e) from None
             return None
         except Exception as e:
             raise self._failed(e) from None
@@ -136,7 +159,7 @@ class _Obstore:
         try:
             return self._put(key, data, "create", (errors.AlreadyExistsError, errors.PreconditionError))
         except FileNotFoundError:
-            raise ComponentFailed(f"{self.url}: there is no such bucket; make it, or correct the URL") from None
+            raise ComponentFailed(f"{self.url}: {_NO_BUCKET}") from None
 
     def replace(self, key: str, data: bytes, version: Version) -> Version | None:
         """See TableStore."""
@@ -180,9 +203,19 @@ class _Obstore:
     def _failed(self, error: Exception) -> ComponentFailed:
         if isinstance(error, ComponentFailed):
             return error
+        if _METADATA_SERVER in str(error):
+            names = " and ".join(_CREDENTIALS[self.url.partition("://")[0]])
+            return ComponentFailed(f"{self.url}: no credentials in the environment; set {names}")
+        if _lacks_bucket(error):
+            return ComponentFailed(f"{self.url}: {_NO_BUCKET}")
         return ComponentFailed(
             f"{self.url}: {first_line(error)}; check the credentials and the endpoint, and run again"
         )
+
+
+def _lacks_bucket(error: Exception) -> bool:
+    text = str(error)
+    return any(f"<Code>{code}</Code>" in text for code in _NO_BUCKET_CODES)
 
 
 def first_line(error: Exception) -> str:

@@ -92,9 +92,12 @@ def test_the_url_names_bucket_and_prefix_at_the_endpoint_of_the_environment(
 def test_a_bucket_that_is_not_there_is_one_line(s3):
     with pytest.raises(ComponentFailed, match=r"s3://no-such-bucket/home: there is no such bucket"):
         open_store("s3://no-such-bucket/home").create("a", b"1")
-    built = run("build", "--home", "s3://no-such-bucket/home")
-    (line,) = built.stderr.strip().splitlines()
-    assert built.returncode == 3 and "s3://no-such-bucket/home: " in line and "404" in line
+    for command in (("build",), ("query", "x")):
+        done = run(*command, "--home", "s3://no-such-bucket/home")
+        assert done.returncode == 3
+        assert done.stderr == (
+            "palimpsest: s3://no-such-bucket/home: there is no such bucket; make it, or correct the URL\n"
+        )
 
 
 def test_plain_http_is_used_where_the_endpoint_of_that_store_is_named_with_it(monkeypatch, other_server):
@@ -125,3 +128,35 @@ def other_server() -> Iterator[tuple[str, list[str]]]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}", requests
         server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "home", ["s3:/bucket/home", "S3://bucket/home", "https://bucket/home", Path("s3://bucket/home")]
+)
+def test_what_is_almost_a_url_makes_no_folder(home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run("query", "x", "--home", home)
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, []) and "write s3://bucket/prefix" in done.stderr
+
+
+def test_an_endpoint_without_its_scheme_is_one_line(monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "127.0.0.1:9000")
+    with pytest.raises(PalimpsestError, match="AWS_ENDPOINT_URL: begin it with https://") as raised:
+        open_store("s3://bucket/home")
+    assert raised.value.exit_code == 2
+
+
+def test_missing_credentials_name_their_variables(bucket, monkeypatch):
+    import obstore
+
+    def refuse(*_):
+        raise obstore.exceptions.GenericError("Error performing PUT http://169.254.169.254/latest/api/token: 403")
+
+    monkeypatch.setattr(obstore, "get", refuse)
+    with pytest.raises(ComponentFailed, match=r"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY$"):
+        open_store(f"s3://{bucket}/home").read("a.json")
+
+
+def test_a_prefix_without_a_home_is_named_by_its_url(bucket):
+    done = run("query", "x", "--home", f"s3://{bucket}/empty")
+    assert done.returncode == 2 and f"run palimpsest build --home s3://{bucket}/empty" in done.stderr
