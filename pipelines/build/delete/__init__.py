@@ -19,6 +19,7 @@ from palimpsest.build.delete.proof import search_home
 from palimpsest.build.delete.run_history import search_collection
 from palimpsest.build.delete.run_storage import check_run_storage, search_runs
 from palimpsest.build.delete.target import Target, pending_path
+from palimpsest.core.counted import counted
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.progress import say
 from palimpsest.store.backup.snapshot import exclude_snapshots
@@ -117,7 +118,7 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     probes = found.probes(earlier)
     write_tombstones(home, target, found)
     probes.write_pending(pending_path(home, target), counts)
-    say(f"delete: {counts['documents']} documents, {counts['memories']} memories")
+    say(f"delete: {counted(counts['documents'], 'document')}, {counted(counts['memories'], 'memory')}")
     skipped = sources_in_home(home)
     erased = erase(home, target, found, probes)
     proof = search_home(home, probes, {*home.path.glob("pending-delete-*.json"), *skipped})

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from palimpsest.build.delete.collect import DeletionSet
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.proof import Proof
+from palimpsest.core.counted import counted
 from palimpsest.core.json_types import JsonObject
 from palimpsest.store.remote.erasure import StoreProof
 
@@ -94,11 +95,21 @@ def dry_run_result(found: DeletionSet) -> DeleteResult:
     texts = [found.first_texts[m] for m in sorted(found.first_texts)[:MAX_SHOWN]]
     lines = [f"  {d['collection']}/{d['uri']}{'#' + d['session_id'] if d['session_id'] else ''}" for d in documents]
     more = [f"  … and {len(lines) - 4 * MAX_SHOWN} more"] if len(lines) > 4 * MAX_SHOWN else []
-    head = f"would delete {len(documents)} documents, {len(found.memories)} memories"
-    shown = [head, *lines[: 4 * MAX_SHOWN], *more, *(f"  {t.splitlines()[0][:100]}" for t in texts if t)]
+    head = f"would delete {_counted({'documents': len(documents), 'memories': len(found.memories)})}"
+    shown = [
+        head,
+        *lines[: 4 * MAX_SHOWN],
+        *more,
+        *["texts:"][: len(texts)],
+        *(f"  {t.splitlines()[0][:100]}" for t in texts if t),
+    ]
     names: JsonObject = {"documents": documents, "memories": sorted(found.memories), "texts": texts}
     fields: JsonObject = {"dry_run": True, "would_delete": names}
     return DeleteResult(len(documents), len(found.memories), fields, "\n".join(shown))
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return f"{counted(counts['documents'], 'document')}, {counted(counts['memories'], 'memory')}"
 
 
 def _format_proof(counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Proof) -> str:
@@ -106,12 +117,16 @@ def _format_proof(counts: Mapping[str, int], erased: Erased, probes: Probes, pro
     if proof.run_bytes is not None:
         graph += f", or in the Postgres tables of Dagster's runs ({proof.run_bytes:,} bytes read)"
     lines = [
-        f"deleted {counts['documents']} documents, {counts['memories']} memories, {erased.vectors} vectors, "
-        f"{erased.ledger} answers of a language model, {erased.runs} runs",
+        f"deleted {_counted(counts)}, {counted(erased.vectors, 'vector')}, "
+        f"{counted(erased.ledger, 'answer')} of a language model, {counted(erased.runs, 'run')}",
         f"proof: none of {len(probes)} ids, lines and names is in any of {proof.files} files{graph}",
     ]
     if probes.too_short or probes.elsewhere:
         lines.append(
             f"not searched for: {probes.elsewhere} that remaining documents contain too, {probes.too_short} too short"
+        )
+    if counts["documents"]:
+        lines.append(
+            "source files outside the home are as they were: builds skip what was deleted; delete it there too"
         )
     return "\n".join([*lines, *(f"not searched: {path}" for path in proof.unsearched)])
