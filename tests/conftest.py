@@ -6,13 +6,14 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from palimpsest.store.home import Home
+from tests.kept_readers import KeptWorkerProcess, end_kept
 
 # Many tests start processes: without compiled modules each would compile all of the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -70,6 +71,16 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     settings = ("DAGSTER_HOME", "PALIMPSEST_LM", "PALIMPSEST_LABELER", "PALIMPSEST_DATA", "PALIMPSEST_EMBEDDER")
     for name in (*settings, "NEO4J_URI", "NEO4J_USER", "NEO4J_PASSWORD", "NEO4J_DATABASE"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_readers() -> Iterator[None]:
+    """Builds of this process share the processes that read sources; tests/sources/workers tests those as they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("palimpsest.sources.workers.pool.WorkerProcess", KeptWorkerProcess)
+        patch.setattr("palimpsest.sources.crawl.page_reader.WorkerProcess", KeptWorkerProcess)
+        yield
+    end_kept()
 
 
 @pytest.fixture(scope="session")

@@ -21,8 +21,14 @@ _NAME = re.compile(rb"^\s*(\w+)")
 def code_hash(modules: Iterable[str]) -> str:
     """Returns one hash over the sources of modules, packages and all of the project's code that they import.
 
-    A module of another package, such as a stage that it adds, counts with its own file.
+    A module of another package, such as a stage that it adds, counts with its own file. A process reads each source
+    once, so that what it has computed stays valid: a build needs the hash of each stage several times.
     """
+    return _hash_of(tuple(modules))
+
+
+@cache
+def _hash_of(modules: tuple[str, ...]) -> str:
     h = hashlib.blake2b(digest_size=8)
     for name in sorted(_reachable(modules)):
         h.update(name.encode() + b"\0" + (_source(name) or b""))

@@ -113,7 +113,7 @@ def test_one_user_never_sees_the_other(built):
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(built, tmp_path, args, message):
-    command = process if args[0] in ("suite", "label", "frobnicate") else run
+    command = process if args[0] in ("suite", "label") else run
     done = command(*(built[0] if a == "HOME" else a for a in args), cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr and len(done.stderr.strip().splitlines()[-1]) < 400
@@ -123,7 +123,7 @@ def test_a_setting_that_is_missing_or_wrong_is_named_with_its_file(tmp_path):
     corpus = write_notes(tmp_path / "corpus", {"a.md": "text"})
     settings = corpus / "notes/collection.yaml"
     settings.write_text("name: notes\n")
-    done = process("build", "--home", tmp_path / "h", "--corpus", corpus)
+    done = run("build", "--home", tmp_path / "h", "--corpus", corpus)
     assert done.returncode == 2 and "description is required" in done.stderr and "collection.yaml" in done.stderr
     settings.write_text("name: notes\ndescription: d\nunit: paragraph\n")
     done = run("build", "--home", tmp_path / "h", "--corpus", corpus)
@@ -189,7 +189,7 @@ def test_undoing_a_relation_breaks_no_invariant_of_the_build_before_the_next_one
 def test_deleting_a_user_leaves_none_of_their_words_in_any_file(built, tmp_path):
     home = tmp_path / "home"
     shutil.copytree(built[0], home)
-    done = process("delete", "--user", "bob", "--home", home, "--json")
+    done = run("delete", "--user", "bob", "--home", home, "--json")
     assert done.returncode == 0, done.stderr
     assert last_json(done)["memories"] == 2 and last_json(done)["residue"] == []
     # The source still says it; the tombstone keeps it out.

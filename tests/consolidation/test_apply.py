@@ -5,6 +5,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -12,7 +13,7 @@ from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, undo
-from palimpsest.eval.runs.apply_proposals import _due, apply_proposals
+from palimpsest.eval.runs.apply_proposals import AppliedProposals, _due, apply_proposals
 from palimpsest.store.builds import kept, published
 from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.decisions import Decisions
@@ -84,19 +85,42 @@ def test_nothing_is_applied_before_its_grace_days_are_over(home):
     assert len(apply_proposals(home, later(4), dry_run=True).confirmed) == 3 and set(states(home).values()) == {"open"}
 
 
-def test_a_language_model_has_the_budget_of_a_build_in_each_trial(home, monkeypatch):
-    budgets = []
+class Applied(NamedTuple):
+    """A folder with a home in which all due proposals were tried, what was done, and the budget of each trial build."""
+
+    folder: Path
+    done: AppliedProposals
+    budgets: list[float]
+
+
+@pytest.fixture(scope="module")
+def applied(built: Path, tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Applied:
+    folder, budgets = tmp_path_factory.mktemp("tried"), []
+    home = replace(copy_built(built, folder)[0], embeddings_path=shared_vectors)
 
     def make_context(*args):
         budgets.append(args[3])
         return stage_context(*args)
 
-    monkeypatch.setattr("palimpsest.build.publish.stage_context", make_context)
-    assert apply_proposals(home, later(4), max_cost=0.5).trials > 0 and set(budgets) == {0.5}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PALIMPSEST_DATA", str(built / "data"))
+        patch.setattr("palimpsest.build.publish.stage_context", make_context)
+        return Applied(folder, apply_proposals(home, later(4), max_cost=0.5), budgets)
 
 
-def test_what_loses_a_golden_answer_is_refused_and_the_others_are_confirmed(home):
-    done = apply_proposals(home, later(4))
+@pytest.fixture
+def tried(applied: Applied, built: Path, tmp_path: Path, shared_vectors: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A copy of the home in which all due proposals were tried."""
+    monkeypatch.setenv("PALIMPSEST_DATA", str(built / "data"))
+    return replace(copy_built(applied.folder, tmp_path)[0], embeddings_path=shared_vectors)
+
+
+def test_a_language_model_has_the_budget_of_a_build_in_each_trial(applied):
+    assert applied.done.trials > 0 and set(applied.budgets) == {0.5}
+
+
+def test_what_loses_a_golden_answer_is_refused_and_the_others_are_confirmed(tried, applied):
+    home, done = tried, applied.done
     assert sorted(p.kind for p in done.confirmed) == ["duplicate", "prune"]
     (refused,) = done.refused
     known = read_proposals(home.path)
@@ -155,9 +179,9 @@ def test_a_collection_whose_folder_is_gone_has_nothing_confirmed(home, tmp_path)
     assert not done.confirmed and done.waiting and set(states(home).values()) == {"open"}
 
 
-def test_what_a_person_took_back_is_not_confirmed_again(home):
-    first = {p.proposal_id for p in apply_proposals(home, later(4)).confirmed}
-    undo(home, first)
+def test_what_a_person_took_back_is_not_confirmed_again(tried, applied):
+    home = tried
+    undo(home, {p.proposal_id for p in applied.done.confirmed})
     run_without_dagster(home, make_plan(home, None))
     assert apply_proposals(home, later(5)).trials == 0 and "confirmed" not in states(home).values()
 

@@ -19,7 +19,7 @@ from palimpsest.entities.names.resolve_names import resolve
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import Decisions, append_decisions, names_target, read_decisions
 from palimpsest.store.home import Home
-from tests.small_corpus import write_notes
+from tests.small_corpus import copy_built, write_notes
 
 SCOPE = ("notes", "shared", "")
 NOTES = {
@@ -28,11 +28,16 @@ NOTES = {
 }
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, shared_vectors):
+    base = tmp_path_factory.mktemp("made")
+    build(Home(base / "home", shared_vectors), write_notes(base / "corpus", NOTES, unit="statement"))
+    return base
+
+
 @pytest.fixture
-def home(tmp_path, shared_vectors):
-    home = Home(tmp_path / "home", shared_vectors)
-    build(home, write_notes(tmp_path / "corpus", NOTES, unit="statement"))
-    return home
+def home(made, tmp_path, shared_vectors):
+    return Home(copy_built(made, tmp_path)[0].path, shared_vectors)
 
 
 def build(home, corpus=None):

@@ -39,6 +39,7 @@ FILTERS = {
     "session and type": Filters(session="s1", types=("episodic",), tags=("t",)),
     "nothing fits": Filters(session="none"),
 }
+RANKED = STRATEGIES | {"standing": Weights(recency=0.7, frequency=0.4, importance=0.3)}
 SEEN = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)  # when memory 4 was observed, and has been valid from, to the moment
 LAST = SEEN + dt.timedelta(days=216)  # when memory 20 was corrected
 AT_THAT_TIME = [Filters(since=SEEN), Filters(until=SEEN), Filters(as_of=SEEN), Filters(now=SEEN)]
@@ -67,18 +68,25 @@ def scope_query(store: Backend, filters: Filters, terms: tuple[str, ...], weight
     return ScopeQuery(ServedScope(store, SCOPE, filters), "", query(), terms, weights)
 
 
-def test_both_backends_rank_the_same_memories_by_the_same_scores(made: Made, graph: Connection) -> None:
+def rankings(is_complete: bool) -> list[tuple[str, str, int]]:
+    """Returns names of filters and strategies, and hops: each pair of any two of them, or all combinations."""
+    named = [(f, s, f_place + s_place) for f_place, f in enumerate(FILTERS) for s_place, s in enumerate(RANKED)]
+    return [(f, s, hops) for f, s, place in named for hops in range(3) if is_complete or hops == place % 3]
+
+
+@pytest.mark.parametrize("is_complete", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_both_backends_rank_the_same_memories_by_the_same_scores(
+    made: Made, graph: Connection, is_complete: bool
+) -> None:
     duck, neo = both(made, graph)
     assert duck.scopes() == neo.scopes() and duck.collections() == neo.collections()
     assert duck.build_id == neo.build_id
-    with_priors = {"standing": Weights(recency=0.7, frequency=0.4, importance=0.3)}
-    for name, filters in FILTERS.items():
-        for strategy, weights in (STRATEGIES | with_priors).items():
-            for hops in (0, 1, 2):
-                a, b = (rank(scope_query(store, filters, NOTE_TERMS, weights), hops) for store in (duck, neo))
-                assert [c.memory_id for c in a] == [c.memory_id for c in b], (name, strategy, hops)
-                assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-5)
-                assert [c.path for c in a] == [c.path for c in b]
+    for name, strategy, hops in rankings(is_complete):
+        served = (scope_query(store, FILTERS[name], NOTE_TERMS, RANKED[strategy]) for store in (duck, neo))
+        a, b = (rank(query, hops) for query in served)
+        assert [c.memory_id for c in a] == [c.memory_id for c in b], (name, strategy, hops)
+        assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-5)
+        assert [c.path for c in a] == [c.path for c in b]
     assert rank(scope_query(neo, FILTERS["nothing fits"], (), STRATEGIES["flat"]), 1) == []
 
 

@@ -12,14 +12,20 @@ from palimpsest.build.publish import run_without_dagster
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home
-from tests.small_corpus import TURNS, write_chats
+from tests.small_corpus import TURNS, copy_built, write_chats
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, shared_vectors):
+    base = tmp_path_factory.mktemp("made")
+    home = Home(base / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [write_chats(base / "corpus")]))
+    return base
 
 
 @pytest.fixture
-def built(tmp_path, shared_vectors):
-    home = Home(tmp_path / "home", shared_vectors)
-    corpus = write_chats(tmp_path / "corpus")
-    run_without_dagster(home, make_plan(home, [corpus]))
+def built(made, tmp_path, shared_vectors):
+    home, corpus = copy_built(made, tmp_path)
     return HomeResource(path=str(home.path), embeddings_path=str(shared_vectors)), corpus
 
 

@@ -22,17 +22,24 @@ from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of, new_home
-from tests.small_corpus import TURNS, write_chats, write_notes
+from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
 
 NOW = dt.datetime.now(dt.UTC)
 
 
-@pytest.fixture
-def built(tmp_path, shared_vectors):
-    home = Home(tmp_path / "home", shared_vectors)
-    corpus = write_notes(write_chats(tmp_path / "corpus"), {"a.md": "The bridge is long.\n"}, overdue_hours="100")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, shared_vectors):
+    base = tmp_path_factory.mktemp("made")
+    home = Home(base / "home", shared_vectors)
+    corpus = write_notes(write_chats(base / "corpus"), {"a.md": "The bridge is long.\n"}, overdue_hours="100")
     run_without_dagster(home, make_plan(home, [corpus]))
-    return home, corpus
+    return base
+
+
+@pytest.fixture
+def built(made, tmp_path, shared_vectors):
+    home, corpus = copy_built(made, tmp_path)
+    return Home(home.path, shared_vectors), corpus
 
 
 def events_at(hours: float):

@@ -1,6 +1,9 @@
 """A home of two users behind the app, and clients with tokens."""
 
+import multiprocessing
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -37,6 +40,20 @@ def served(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Pa
     home = Home(base / "home", shared_vectors)
     run_without_dagster(home, make_plan(home, [corpus]))
     return base
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _kept_deleter() -> Iterator[None]:
+    """Deletes run in one process, which takes four seconds to start; `own_deleter` gives a test the service's own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as kept, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("palimpsest.serve.deletions.ProcessPoolExecutor", lambda *_: nullcontext(kept))
+        yield
+
+
+@pytest.fixture
+def own_deleter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delete runs in a process of its own, as in a service."""
+    monkeypatch.setattr("palimpsest.serve.deletions.ProcessPoolExecutor", ProcessPoolExecutor)
 
 
 @pytest.fixture

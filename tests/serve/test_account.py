@@ -147,18 +147,26 @@ def test_the_outline_has_the_nodes_of_the_graph_and_each_link_of_its_edges_and_f
     assert not {n["id"] for n in others if n["name"] == "Ann"} and "zqann" not in str(others)
 
 
-@pytest.mark.parametrize("text", ["My bike is red, zqann!", "My bike is red zqann. It has a zqbell.", "A boat zqboat."])
+EDITS = {  # memories of ann: to the same words, to more words, to other words
+    "My bike is red zqann.": "My bike is red, zqann!",
+    "I work at Heron now, no longer at Basin.": "I work at Heron now, no longer at Basin. It has a zqbell.",
+    "The bike rack of Apollo is zqgreen.": "A boat zqboat.",
+}
+
+
 @pytest.mark.parametrize("is_built", [False, True])
-def test_a_delete_of_an_edited_memory_removes_what_it_was_edited_to(writers, home, text, is_built):
-    client = writers("ann")
-    memory = found(client, "red bike")[0]["memory_id"]
-    assert client.put(f"/memory/{memory}", json={"text": text}).status_code == 200
+def test_a_delete_of_an_edited_memory_removes_what_it_was_edited_to(writers, home, is_built):
+    client = writers("ann", projects=["apollo"])
+    memories = {m["text"]: m["memory_id"] for m in found(client, "red bike, bike rack, work at Heron", k=20)}
+    for before, text in EDITS.items():
+        assert client.put(f"/memory/{memories[before]}", json={"text": text}).status_code == 200
     if is_built:
         rebuild(home)
-    begun = client.delete(f"/memory/{memory}").json()["operation_id"]
-    done = wait_for(client, begun, "deleted", "failed")
-    assert done["state"] == "deleted" and done["proof"]["residue"] == []
+    for before in EDITS:
+        begun = client.delete(f"/memory/{memories[before]}").json()["operation_id"]
+        done = wait_for(client, begun, "deleted", "failed")
+        assert done["state"] == "deleted" and done["proof"]["residue"] == []
     rebuild(home)
-    texts = str(found(writers("ann"), "bike boat bell", history="true", k=20))
-    assert not [word for word in ("zqann", "zqbell", "zqboat") if word in texts]
+    texts = str(found(writers("ann", projects=["apollo"]), "bike boat bell Heron", history="true", k=20))
+    assert not [word for word in ("zqann", "Heron", "zqbell", "zqgreen", "zqboat") if word in texts]
     assert b"zqbell" not in b"".join(p.read_bytes() for p in home.log.rglob("*") if p.is_file())

@@ -58,7 +58,7 @@ def send_requests(operation, mode, examples, known) -> int:
     return sent
 
 
-@pytest.mark.parametrize("examples", [12, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [6, pytest.param(1000, marks=pytest.mark.slow)])
 def test_every_endpoint_keeps_its_contract(app, examples):
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     known = [m["memory_id"] for m in client_of(app, "ann").get("/search?q=bike+work&k=10").json()["memories"]]

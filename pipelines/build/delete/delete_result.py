@@ -96,13 +96,8 @@ def dry_run_result(found: DeletionSet) -> DeleteResult:
     lines = [f"  {d['collection']}/{d['uri']}{'#' + d['session_id'] if d['session_id'] else ''}" for d in documents]
     more = [f"  … and {len(lines) - 4 * MAX_SHOWN} more"] if len(lines) > 4 * MAX_SHOWN else []
     head = f"would delete {_counted({'documents': len(documents), 'memories': len(found.memories)})}"
-    shown = [
-        head,
-        *lines[: 4 * MAX_SHOWN],
-        *more,
-        *["texts:"][: len(texts)],
-        *(f"  {t.splitlines()[0][:100]}" for t in texts if t),
-    ]
+    begins = [f"  {t.splitlines()[0][:100]}" for t in texts if t]
+    shown = [head, *lines[: 4 * MAX_SHOWN], *more, *["texts:"][: len(begins)], *begins]
     names: JsonObject = {"documents": documents, "memories": sorted(found.memories), "texts": texts}
     fields: JsonObject = {"dry_run": True, "would_delete": names}
     return DeleteResult(len(documents), len(found.memories), fields, "\n".join(shown))

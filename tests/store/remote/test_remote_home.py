@@ -120,7 +120,10 @@ def test_a_delete_whose_store_keeps_something_is_no_success_and_can_be_run_again
     assert not [*home.path.glob("pending-delete-*")]
 
 
-def test_readers_see_one_build_or_the_next_while_others_are_published(url, tmp_path, shared_vectors, monkeypatch):
+@pytest.mark.parametrize("builds", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_readers_see_one_build_or_the_next_while_others_are_published(
+    builds, url, tmp_path, shared_vectors, monkeypatch
+):
     corpus = write_chats(tmp_path / "corpus")
     home = build(local_home(url), shared_vectors, corpus)
     turns = corpus / "chats/turns.jsonl"
@@ -128,7 +131,7 @@ def test_readers_see_one_build_or_the_next_while_others_are_published(url, tmp_p
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "readers"))
 
     def read() -> None:
-        while not stop.is_set():
+        while not stop.wait(0.05):
             with open_home(url) as reader:
                 answer = reader.search("What is my locker code?", ("chats", "bob"), k=1).memories[0]
                 seen.append((reader.build_id, answer.text))
@@ -136,13 +139,13 @@ def test_readers_see_one_build_or_the_next_while_others_are_published(url, tmp_p
     thread = threading.Thread(target=read)
     thread.start()
     try:
-        for number in range(1, 5):
+        for number in range(1, builds + 1):
             turns.write_text(text.replace("quixotic-77", f"quixotic-{number}"))
             build(home.path, shared_vectors, corpus)
     finally:
         stop.set()
         thread.join()
-    codes = {"000001": "77", **{f"{n + 1:06d}": str(n) for n in range(1, 5)}}
+    codes = {"000001": "77", **{f"{n + 1:06d}": str(n) for n in range(1, builds + 1)}}
     assert len({b for b, _ in seen}) > 1
     assert all(f"quixotic-{codes[b]}." in text for b, text in seen)
 

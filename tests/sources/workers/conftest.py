@@ -1,0 +1,10 @@
+"""Worker processes as a build has them: started for it, and ended with it."""
+
+import pytest
+
+from palimpsest.sources.workers.worker_process import WorkerProcess
+
+
+@pytest.fixture(autouse=True)
+def _own_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palimpsest.sources.workers.pool.WorkerProcess", WorkerProcess)
