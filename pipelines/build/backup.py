@@ -30,6 +30,8 @@ from palimpsest.store.backup.cipher import MAGIC, DecryptingReader, EncryptingWr
 from palimpsest.store.backup.snapshot import snapshot
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
+from palimpsest.store.remote.copy_state import STATE
+from palimpsest.store.remote.remote_home import has_files, replace_files
 
 _ASIDE = "{}.before-restore-{}"
 
@@ -168,10 +170,8 @@ def restore_home(file: Path, home: Home, password: str | None = None, force: boo
             the home is not empty. Nothing is left behind.
     """
     started, target = time.perf_counter(), home.path.absolute()
-    if not force and target.is_dir() and any(target.iterdir()):
-        raise PalimpsestError(
-            f"home {home.path}: not empty; name another --home, or --force moves what is there aside and keeps it"
-        )
+    is_copy = (target / STATE).exists()
+    _check_empty(home, force)
     home.check_place()
     aside = target.with_name(f".{target.name}.restore-{os.getpid()}")
     try:
@@ -187,8 +187,7 @@ def restore_home(file: Path, home: Home, password: str | None = None, force: boo
         _move_sources(Home(aside), header.home, target)
         Home(aside).create()
         os.sync()
-        moved = _move_aside(home, target) if force and target.exists() and any(target.iterdir()) else None
-        aside.rename(target)
+        moved = _replace_copy(home, aside, force) if is_copy else _replace_folder(home, aside, force)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return RestoreResult(
@@ -254,10 +253,40 @@ def _move_sources(home: Home, before: str, target: Path) -> None:
         home.write_sources(moved)
 
 
-def _move_aside(home: Home, target: Path) -> str:
+def _check_empty(home: Home, force: bool) -> None:
+    """Checks that nothing is replaced that is to stay.
+
+    Raises:
+        PalimpsestError: the home has files.
+    """
+    path = home.path
+    is_used = has_files(path) if (path / STATE).exists() else path.is_dir() and any(path.iterdir())
+    if is_used and not force:
+        raise PalimpsestError(
+            f"home {path}: not empty; name another --home, or --force moves what is there aside and keeps it"
+        )
+
+
+def _replace_folder(home: Home, aside: Path, force: bool) -> str | None:
+    target, kept = home.path.absolute(), None
+    if force and target.exists() and any(target.iterdir()):
+        with home.lock():
+            kept = _free_name(target)
+            target.rename(kept)
+    aside.rename(target)
+    return None if kept is None else str(kept)
+
+
+def _replace_copy(home: Home, aside: Path, force: bool) -> str | None:
+    """Moves a restored home into the copy of one on object storage; the end of the lock writes it there."""
     with home.lock():
-        number = 1
-        while (kept := target.with_name(_ASIDE.format(target.name, number))).exists():
-            number += 1
-        target.rename(kept)
-    return str(kept)
+        _check_empty(home, force)  # another machine may have written it meanwhile
+        kept = _free_name(home.path.absolute())
+        return str(kept) if replace_files(home.path.absolute(), aside, kept) else None
+
+
+def _free_name(target: Path) -> Path:
+    number = 1
+    while (kept := target.with_name(_ASIDE.format(target.name, number))).exists():
+        number += 1
+    return kept

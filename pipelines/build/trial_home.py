@@ -31,6 +31,8 @@ def trial_home(home: Home) -> Iterator[Home]:
         for name in _COPIED:
             if (home.path / name).is_file():
                 shutil.copy(home.path / name, folder / name)
+        if home.sources:
+            Home(folder).write_sources(home.sources)  # those inside the home are listed relative to it
         (folder / "log").symlink_to(home.log.absolute())
         (folder / home.lm_ledger.name).symlink_to(home.lm_ledger.absolute())
         if build is not None:

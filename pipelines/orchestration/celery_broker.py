@@ -19,6 +19,7 @@ from palimpsest.core.errors import PalimpsestError
 BROKER = "PALIMPSEST_CELERY_BROKER"
 FOLDER = "filesystem://"
 _EXAMPLES = "amqps://USER:PASSWORD@HOST/VHOST, rediss://:PASSWORD@HOST/0?ssl_cert_reqs=required or filesystem:///FOLDER"
+_SCHEMES = ("amqp", "amqps", "pyamqp", "redis", "rediss", "sentinel", "filesystem")
 _TASKS_S = 12 * 3600
 """Redis gives a task that no worker has begun for an hour to another worker as well; a stage can take longer."""
 _SETTINGS = {
@@ -34,14 +35,22 @@ def broker_from_environment() -> str:
     """Returns the URL of the broker.
 
     Raises:
-        PalimpsestError: the environment names none, or a folder that another user can read.
+        PalimpsestError: the environment names none that is known, or a folder that another user can read.
     """
     url = os.environ.get(BROKER, "").strip()
-    if "://" not in url:
+    if not all(map(_is_broker, url.split(";"))):  # several are tried one after the other; a URL may have a password
         raise PalimpsestError(f"{BROKER}: name the broker of the Celery workers, such as {_EXAMPLES}")
     if url.startswith(FOLDER):
         _check_folder(_folder(url))
     return url
+
+
+def _is_broker(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in _SCHEMES and bool(url.startswith(FOLDER) or parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an address that is none
+        return False
 
 
 def make_executor() -> CeleryExecutor:
@@ -90,13 +99,15 @@ def _check_folder(folder: Path) -> None:
         PalimpsestError: it cannot be made, or another user owns it, or can read or write it.
     """
     try:
-        for path in (folder, *(folder / name for name in _FOLDERS)):
-            path.mkdir(mode=0o700, parents=path == folder, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            problem = "other users can read or write it; run chmod 700 on your own folder"
+            raise PalimpsestError(f"{BROKER}: {folder}: {problem}")
+        for name in _FOLDERS:
+            (folder / name).mkdir(mode=0o700, exist_ok=True)
     except OSError as e:
         raise PalimpsestError(f"{BROKER}: {folder}: {e.strerror}; name a folder that can be written") from None
-    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PalimpsestError(f"{BROKER}: {folder}: other users can read or write it; run chmod 700 on your own folder")
 
 
 _FOLDERS = ("messages", "control", "taken")

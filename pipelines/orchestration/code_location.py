@@ -34,6 +34,7 @@ defs = dg.Definitions(
         automation.changed_folders,
         automation.new_relation_program,
         publishing.publish_after_collections,
+        publishing.publish_after_failures,
         publishing.serve_after_publishing,
         watch.overdue_build,
         watch.interrupted_runs,

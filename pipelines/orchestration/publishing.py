@@ -10,6 +10,7 @@ from palimpsest.orchestration.automation import build_collection, publish_build,
 
 _BACKFILL, _PARTITION = "dagster/backfill", "dagster/partition"
 _WILL_RETRY, _RETRIED_AS = "dagster/will_retry", "dagster/auto_retry_run_id"
+_SUCCESS = dg.DagsterRunStatus.SUCCESS
 _UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.QUEUED,
@@ -29,6 +30,23 @@ _UNFINISHED = [
 )
 def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
     """Waits for the other collections of the same batch; a collection built by hand is its own batch."""
+    return _publish_after(context)
+
+
+@dg.run_status_sensor(
+    run_status=dg.DagsterRunStatus.FAILURE,
+    monitored_jobs=[build_collection],
+    request_job=publish_build,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    minimum_interval_seconds=5,
+    description="Publishes the other collections of a batch or a backfill where the last one cannot be built.",
+)
+def publish_after_failures(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
+    """Follows a run that is not tried again and that ended last, where another one of its batch succeeded."""
+    return _publish_after(context)
+
+
+def _publish_after(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
     run = context.dagster_run
     if run.tags.get(BY) == CLI:
         return dg.SkipReason("the command line publishes its own builds")
@@ -42,10 +60,10 @@ def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunReque
 
 
 def why_not_yet(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
-    """Returns why the batch of a run that succeeded is not published after it; empty where it is."""
-    tag = next((t for t in (BATCH, _BACKFILL) if t in run.tags), None)
+    """Returns why the batch of a run that ended is not published after it; empty where it is."""
+    tag, has_succeeded = next((t for t in (BATCH, _BACKFILL) if t in run.tags), None), run.status == _SUCCESS
     if tag is None:
-        return ""
+        return "" if has_succeeded else "no collection was built"
     siblings = dg.RunsFilter(job_name=run.job_name, tags={tag: run.tags[tag]})
     records = instance.get_run_records(siblings)
     runs = [record.dagster_run for record in records]
@@ -56,14 +74,21 @@ def why_not_yet(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
     ends = [
         (r.end_time or 0.0, r.storage_id, r.dagster_run.run_id)
         for r in records
-        if r.dagster_run.status == dg.DagsterRunStatus.SUCCESS
+        if r.dagster_run.status == _SUCCESS or _failed_for_good(instance, r.dagster_run)
     ]
+    if not has_succeeded and not any(r.status == _SUCCESS for r in runs):
+        return "no collection was built"
     return "" if not ends or max(ends)[-1] == run.run_id else "another collection ended later"
 
 
 def _will_be_retried(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     is_to_be = run.tags.get(_WILL_RETRY) == "true" and _RETRIED_AS not in run.tags
     return is_to_be and run.status == dg.DagsterRunStatus.FAILURE and instance.run_retries_enabled
+
+
+def _failed_for_good(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    has_failed = run.status == dg.DagsterRunStatus.FAILURE and _RETRIED_AS not in run.tags
+    return has_failed and not _will_be_retried(instance, run)
 
 
 def _not_launched(instance: dg.DagsterInstance, backfill_id: str | None, runs: list[dg.DagsterRun]) -> int:

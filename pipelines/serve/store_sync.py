@@ -32,6 +32,8 @@ class StoreSync:
                 await run_sync(self.look, copy)
             except PalimpsestError as e:  # the next look may reach the store, or find it free
                 _LOG.warning("object storage: %s", e)
+            except Exception as e:  # a full disk, say: without the next look nothing that is received is ever sent
+                _LOG.error("object storage: unexpected %s", type(e).__name__, exc_info=e)
             await asyncio.sleep(SYNC_S)
 
     def look(self, copy: WorkingCopy) -> None:

@@ -2,7 +2,10 @@
 
 import datetime as dt
 import os
+import re
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +14,9 @@ from filelock import FileLock, Timeout
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.home_format import FORMAT_FILE
 from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
+from palimpsest.store.remote.copy_state import STATE
 from palimpsest.store.remote.remote_home import LOCK, begin_writing, end_writing, home_name, local_home
-from palimpsest.store.remote.working_copy import STATE, working_copy
+from palimpsest.store.remote.working_copy import working_copy
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
@@ -24,6 +28,7 @@ SEND_WAIT_S = 600.0
 PULL_WAIT_S = 5.0
 """How long a writer of a copy waits at least: a reader that brings it up to date has the same lock."""
 _FIX = "name the folders of its collections with palimpsest build --corpus DIR, or restore a backup"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parent / "data"
 SHIPPED = next((p for p in (_PACKAGE / "data", _CHECKOUT) if p.is_dir()), _PACKAGE / "data")
@@ -127,7 +132,8 @@ class Home:
         Raises:
             DamagedFile: the list is damaged.
         """
-        return {name: Path(folder) for name, folder in sorted(self._listed("collections").items())}
+        home = self.path.resolve()  # those inside the home are listed relative to it: it may be elsewhere tomorrow
+        return {name: home / folder for name, folder in sorted(self._listed("collections").items())}
 
     def folder_of(self, name: str) -> Path | None:
         """Returns the folder of a collection; None where none is listed, or its settings are gone.
@@ -169,10 +175,12 @@ class Home:
         """Checks where a new home is made: what is deleted or read in a folder must not be of another.
 
         Raises:
-            PalimpsestError: it lies inside another home, or inside a collection.
+            PalimpsestError: it lies inside another home, or inside a collection, or is a URL.
         """
         if self.path.exists():
             return
+        if self.path.parts and _SCHEME.fullmatch(self.path.parts[0]):
+            raise PalimpsestError(f"home {self.path}: a URL is no folder; in Python, pass local_home(URL)")
         for folder in self.path.absolute().parents:
             for name, what in ((FORMAT_FILE, "home"), ("collection.yaml", "collection")):
                 if (folder / name).is_file():
@@ -195,7 +203,8 @@ class Home:
         self._write_list({n: f for n, f in self.sources.items() if n != name}, self.created_at)
 
     def _write_list(self, folders: dict[str, Path], created_at: dict[str, str]) -> None:
-        collections = {name: str(folder) for name, folder in folders.items()}
+        home = self.path.resolve()
+        collections = {n: str(f.relative_to(home) if f.is_relative_to(home) else f) for n, f in folders.items()}
         known = {name: when for name, when in created_at.items() if name in folders}
         write_sealed_json(self.path / SOURCES_FILE, {"collections": collections, "created_at": known})
 
@@ -252,6 +261,22 @@ def send_unwritten(path: Path, wait_s: float = SEND_WAIT_S) -> None:
             pass  # its end writes
 
 
+@contextmanager
+def copy_lock(path: Path, wait_s: float = SEND_WAIT_S) -> Iterator[None]:
+    """Takes the lock of a home on object storage; of another home nothing.
+
+    What is written in a copy without its lock, apart from the inbox, is lost where another machine publishes.
+
+    Yields:
+        Nothing, once the lock is taken.
+
+    Raises:
+        PalimpsestError: another builder has the lease for longer than `wait_s`.
+    """
+    with HomeLock(path, wait_s) if (path / STATE).exists() else nullcontext():
+        yield
+
+
 def home_from_environment() -> Home:
     """Returns the home named by PALIMPSEST_HOME, else data/home."""
     return Home(local_home(os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME))
@@ -260,4 +285,4 @@ def home_from_environment() -> Home:
 def home_option(home: Home) -> str:
     """Returns ` --home PATH` for a command that is printed to be copied; nothing where the default means this home."""
     usual = home_from_environment().path.resolve() == home.path.resolve()
-    return "" if usual else f" --home {shlex.quote(str(home.path))}"
+    return "" if usual else f" --home {shlex.quote(home.name)}"

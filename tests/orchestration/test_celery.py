@@ -181,6 +181,11 @@ def test_the_certificate_of_an_amqps_broker_is_compared_with_its_name(certificat
     [
         ("", "name the broker of the Celery workers"),
         ("localhost", "name the broker of the Celery workers"),
+        *(
+            (url, "name the broker of the Celery workers")
+            for url in ("kafka9://h", "amqps://u:zq@h:port/v", "amqps://[::1")
+        ),
+        ("sentinel://a:1;sentinel://b:x", "name the broker of the Celery workers"),
         ("filesystem://folder", "write the folder as an absolute path"),
         ("filesystem:///proc/none", "name a folder that can be written"),
     ],
@@ -190,7 +195,7 @@ def test_a_wrong_broker_is_one_line(monkeypatch, url, reason):
     monkeypatch.setenv(BROKER, url)
     with pytest.raises(PalimpsestError, match=f"{BROKER}: .*{reason}") as raised:
         executor_from_environment()
-    assert "\n" not in str(raised.value)
+    assert "\n" not in str(raised.value) and "zq" not in str(raised.value)
 
 
 def test_a_folder_that_other_users_can_read_is_no_broker(tmp_path, monkeypatch):
@@ -198,3 +203,4 @@ def test_a_folder_that_other_users_can_read_is_no_broker(tmp_path, monkeypatch):
     monkeypatch.setenv(BROKER, f"filesystem://{tmp_path}")
     with pytest.raises(PalimpsestError, match="other users can read or write it; run chmod 700"):
         broker_from_environment()
+    assert not list(tmp_path.iterdir())

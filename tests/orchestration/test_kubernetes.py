@@ -18,7 +18,7 @@ from dagster_k8s.job import construct_dagster_k8s_job
 from dagster_k8s.launcher import K8sRunLauncher
 from kubernetes.config import incluster_config
 
-from palimpsest.orchestration.dagster_home import DEFINITIONS
+from palimpsest.orchestration.dagster_home import _DAGSTER_YAML, DEFINITIONS
 from palimpsest.orchestration.executors import EXECUTOR, executor_from_environment
 from palimpsest.orchestration.run import build
 from palimpsest.store.home import Home
@@ -113,6 +113,15 @@ def test_the_executor_of_the_example_is_that_of_kubernetes(instance):
     assert executor_from_environment().name == "k8s"
     assert instance.run_monitoring_enabled
     assert instance.get_concurrency_config().run_queue_config.max_concurrent_runs == 1
+
+
+def test_the_example_has_the_retries_and_pools_that_the_first_build_would_write(instance):
+    written = yaml.safe_load(_DAGSTER_YAML)
+    example = yaml.safe_load((FOLDER / "dagster.yaml").read_text())
+    assert {name: example[name] for name in ("concurrency", "run_retries")} == {
+        name: written[name] for name in ("concurrency", "run_retries")
+    }
+    assert instance.run_retries_enabled and instance.global_op_concurrency_default_limit == 1
 
 
 def test_what_is_deployed_fits_the_configuration_and_the_image(instance):

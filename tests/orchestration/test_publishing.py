@@ -11,9 +11,12 @@ from dagster._core.remote_origin import (
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.orchestration.assets.resources import BATCH
+from palimpsest.orchestration.celery_broker import BROKER
 from palimpsest.orchestration.dagster_home import set_pool_limits
 from palimpsest.orchestration.dev_server import serve_ui
-from palimpsest.orchestration.publishing import why_not_yet
+from palimpsest.orchestration.executors import EXECUTOR, PROCESSES
+from palimpsest.orchestration.publishing import publish_after_failures, why_not_yet
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of, new_home
 from tests.small_corpus import write_chats
@@ -84,8 +87,33 @@ def test_a_failed_run_that_will_be_retried_is_waited_for_and_one_that_will_not_i
     assert why_not_yet(instance, done) == "1 collections are still to be built"
     instance.add_run_tags(failed.run_id, {"dagster/auto_retry_run_id": "another"})
     assert why_not_yet(instance, done) == ""
-    instance.add_run_tags(failed.run_id, {"dagster/will_retry": "false"})
-    assert why_not_yet(instance, done) == ""
+    assert why_not_yet(instance, failed) == "another collection ended later"
+    last = add_run(instance, STATUS.SUCCESS, palimpsest__batch="b")
+    assert (why_not_yet(instance, done), why_not_yet(instance, last)) == ("another collection ended later", "")
+
+
+def add_failed(instance: dg.DagsterInstance, batch: str) -> dg.DagsterRun:
+    """Adds a run that failed for good: a step of it did."""
+    run = add_run(instance, STATUS.FAILURE, palimpsest__batch=batch)
+    instance.add_run_tags(run.run_id, {"dagster/will_retry": "false"})
+    return instance.get_run_by_id(run.run_id)
+
+
+def test_where_the_last_collection_of_a_batch_cannot_be_built_the_others_are_published_once(instance):
+    done = add_run(instance, STATUS.SUCCESS, palimpsest__batch="b")
+    failed = add_failed(instance, "b")
+    assert (why_not_yet(instance, done), why_not_yet(instance, failed)) == ("another collection ended later", "")
+    alone = add_failed(instance, "c")
+    assert why_not_yet(instance, alone) == "no collection was built"
+
+
+def test_a_failure_that_ends_a_batch_requests_the_publication(instance):
+    add_run(instance, STATUS.SUCCESS, palimpsest__batch="b")
+    failed = add_failed(instance, "b")
+    event = dg.DagsterEvent("PIPELINE_FAILURE", "build_collection")
+    context = dg.build_run_status_sensor_context("publish_after_failures", event, instance, failed)
+    request = publish_after_failures(context)
+    assert (request.job_name, request.tags[BATCH], request.run_key) == ("publish_build", "b", f"b/tail/{failed.run_id}")
 
 
 def test_partitions_of_a_backfill_that_have_no_run_yet_are_waited_for(instance):
@@ -136,13 +164,18 @@ def test_settings_or_a_database_that_dagster_cannot_use_are_one_line_before_anyt
 
 
 @pytest.mark.parametrize(
-    ("variable", "line"),
-    [("PALIMPSEST_EXECUTOR", "write one of in_process"), ("PALIMPSEST_BATCHES", "must be one of local, ray")],
+    "variables",
+    [
+        {EXECUTOR: "dask"},
+        {EXECUTOR: "multiprocess", PROCESSES: "0"},
+        {EXECUTOR: "celery", BROKER: ""},
+        {EXECUTOR: "celery", BROKER: "amqps://user:zqsecret@host:port/v"},
+    ],
 )
-def test_an_executor_or_runner_that_is_not_there_is_one_line_before_anything_starts(
-    tmp_path, monkeypatch, variable, line
-):
-    monkeypatch.setenv(variable, "dask")
-    with pytest.raises(PalimpsestError, match=line):
+def test_a_wrong_executor_is_one_line_before_anything_starts(tmp_path, monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(PalimpsestError, match=f"^{list(variables)[-1]}[=:]") as raised:
         serve_ui(Home(tmp_path / "home"), 0)
+    assert raised.value.exit_code == 2 and "zqsecret" not in str(raised.value)
     assert not (tmp_path / "home").exists()

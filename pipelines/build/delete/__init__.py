@@ -129,9 +129,11 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     if proof.residue:
         shown = ", ".join(proof.residue[:MAX_SHOWN])
         raise Refused(f"delete: still found in {shown}; run the same delete again")
-    _erase_from_store(home)
+    first = _erase_from_store(home)
     pending_path(home, target).unlink(missing_ok=True)
     stored = _erase_from_store(home)  # once more: the store had the pending file
+    if first is not None and stored is not None:
+        stored = replace(stored, versions=first.versions + stored.versions)
     return proved_result(counts, erased, probes, proof, stored)
 
 

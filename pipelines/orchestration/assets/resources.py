@@ -6,6 +6,8 @@ from pathlib import Path
 import dagster as dg
 
 from palimpsest.store.home import DEFAULT_HOME, Home, home_from_environment
+from palimpsest.store.remote.remote_home import refresh
+from palimpsest.store.remote.working_copy import working_copy
 
 OWNERS = ["team:palimpsest"]
 LOCK_WAIT_S = 3600.0
@@ -38,6 +40,8 @@ class HomeResource(dg.ConfigurableResource):
         """Returns the home, its folders made."""
         embeddings = Path(self.embeddings_path) if self.embeddings_path else None
         home = Home(Path(self.path), embeddings) if self.path else home_from_environment()
+        if (copy := working_copy(home.path)) is not None:
+            refresh(copy)  # what other machines published and sent
         home = replace(home, embedder=self.embedder or None)
         home.create()
         return home

@@ -19,7 +19,7 @@ from palimpsest.sources.crawl.stored_pages import StoredPages
 from palimpsest.sources.crawl.urls import DEFAULT_PORTS, SiteScope, UrlRefused, normalize_url
 from palimpsest.sources.inbox.destination import Destination, InboxOptions, OwnCollection, resolve_destination
 from palimpsest.store.event_log import write_event
-from palimpsest.store.home import Home
+from palimpsest.store.home import Home, copy_lock
 from palimpsest.store.site_entries import Mode
 from palimpsest.store.web_pages import DIRECT, OWN_COLLECTION, find_page, read_crawls, site_id
 
@@ -115,6 +115,13 @@ def _ingest(
     home = home if isinstance(home, Home) else Home(Path(home))
     options.check()
     start, policy = parse_start(url), policy or AddressPolicy.from_environment()
+    with copy_lock(home.path):
+        return _crawl(home, start, options, owner, policy, is_site=is_site)
+
+
+def _crawl(
+    home: Home, start: str, options: CrawlOptions, owner: WebOwner, policy: AddressPolicy, *, is_site: bool
+) -> CrawlResult:
     destination = resolve_destination(home, _inbox_options(owner), _OWN)
     home.create()
     if options.mode == "ingest":

@@ -16,11 +16,13 @@ from palimpsest.sources.records.stated_fields import TYPES
 from palimpsest.store.builds import published
 from palimpsest.store.collection_config import CollectionConfig, Unit, load_collection
 from palimpsest.store.decisions import read_decisions
-from palimpsest.store.home import Home
+from palimpsest.store.home import Home, copy_lock
 from palimpsest.store.inbox import OWN_COLLECTION, PREFIX, inbox_lock, inbox_name
 
 _MAX_USER_BYTES = 800
 _MAX_OPERATION_CHARS = 200
+_OWN_WAIT_S = 60.0
+"""How long the first text of a home on object storage waits for a builder."""
 
 
 class InboxOptions(TypedDict, total=False):
@@ -133,9 +135,12 @@ def _usual_collection(home: Home, user: str, operation_id: str | None) -> str | 
 
 
 def _find_collection(home: Home, name: str | None, own: OwnCollection) -> CollectionConfig:
+    if _needs_own(home, name, own):
+        home.create()
+        with copy_lock(home.path, _OWN_WAIT_S):  # on object storage another machine may have made one
+            if _needs_own(home, name, own):
+                return _make_own_collection(home, own)
     folders = home.sources
-    if (name is None and not folders) or (name == own.name and name not in folders):
-        return _make_own_collection(home, own)
     if name is not None and name not in folders:
         raise ArgumentError("collection", f"not in this home; it has: {', '.join(folders)}", name)
     configs = {n: load_collection(f) for n, f in folders.items() if name in (None, n) and f.is_dir()}
@@ -147,6 +152,11 @@ def _find_collection(home: Home, name: str | None, own: OwnCollection) -> Collec
     if len(chosen) != 1:
         raise ArgumentError("collection", f"name one of: {', '.join(folders)}")
     return configs[chosen[0]]
+
+
+def _needs_own(home: Home, name: str | None, own: OwnCollection) -> bool:
+    folders = home.sources
+    return (name is None and not folders) or (name == own.name and name not in folders)
 
 
 def _make_own_collection(home: Home, own: OwnCollection) -> CollectionConfig:

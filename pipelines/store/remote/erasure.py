@@ -4,6 +4,7 @@ S3 keeps versions of objects, delete markers and the parts of unfinished uploads
 Of other stores only the objects are listed.
 """
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,10 +12,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from palimpsest.core.errors import ComponentFailed
+from palimpsest.store.remote.copy_state import STATE
+from palimpsest.store.remote.lease import HEAD, LEASE, TREES
 from palimpsest.store.remote.remote_home import writing_copy
-from palimpsest.store.remote.table_store import first_line
+from palimpsest.store.remote.table_store import bucket_and_prefix, endpoint_variable, first_line
+from palimpsest.store.remote.tree import OBJECTS
 
 _AT_ONCE = 1000  # keys of one request
+_OURS = (f"{OBJECTS}/", f"{TREES}/", HEAD, LEASE)
+"""What Palimpsest writes below a prefix: versions of what others have there are not removed."""
 _BLIND = "versions of objects on {}: the store does not list them here; turn versioning and soft delete off"
 
 
@@ -40,7 +46,8 @@ class _Leftover(NamedTuple):
 
     key: str
     id: str
-    is_upload: bool
+    is_upload: bool = False
+    is_marker: bool = False
 
 
 def erase_from_store(folder: Path) -> StoreProof | None:
@@ -50,12 +57,14 @@ def erase_from_store(folder: Path) -> StoreProof | None:
         The proof; None for a home that is a folder only.
 
     Raises:
-        ComponentFailed: the store does not answer, or another builder took the lease.
+        ComponentFailed: the store does not answer, or this process does not have the lease.
     """
     if (writing := writing_copy(folder)) is None:
+        if (folder / STATE).exists():
+            raise ComponentFailed(f"{folder}: this process does not have the lease of the home; run the delete again")
         return None
     copy, lease = writing
-    copy.push(lease)
+    copy.push(lease, is_delete=True)
     copy.store.delete(copy.garbage(lease.fence))  # where the push before ended in between
     keys = len([*copy.store.list()])
     residue = copy.garbage(sys.maxsize)  # whoever wrote it
@@ -64,7 +73,9 @@ def erase_from_store(folder: Path) -> StoreProof | None:
         return StoreProof(keys, 0, tuple(residue), _BLIND.format(url))
     history = _S3History(url)
     removed = history.purge()
-    return StoreProof(keys, removed, (*residue, *(left.key for left in history.list())))
+    # The lease is renewed meanwhile; it names a machine and a time, and no memory.
+    left = (found.key for found in history.list() if not found.key.endswith(f"/{LEASE}"))
+    return StoreProof(keys, removed, (*residue, *left))
 
 
 class _S3History:
@@ -74,9 +85,14 @@ class _S3History:
         import boto3
 
         self._url = url
-        self._bucket, _, prefix = url.removeprefix("s3://").partition("/")
-        self._prefix = f"{prefix}/"
-        self._client: Any = boto3.client("s3")
+        self._bucket, self._prefix = bucket_and_prefix(url)
+        # The same place as obstore's: boto3 reads other variables.
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None
+        endpoint = os.environ.get(endpoint_variable(url) or "")
+        try:
+            self._client: Any = boto3.client("s3", endpoint_url=endpoint, region_name=region)
+        except Exception as e:
+            raise self._failed(e) from None
 
     def list(self) -> Iterator[_Leftover]:
         """Yields what is not an object as it is.
@@ -91,10 +107,11 @@ class _S3History:
             for page in self._pages("list_object_versions"):
                 for found in page.get("Versions", []):
                     if not found["IsLatest"]:
-                        yield _Leftover(found["Key"], found["VersionId"], False)
-                yield from (_Leftover(m["Key"], m["VersionId"], False) for m in page.get("DeleteMarkers", []))
+                        yield _Leftover(found["Key"], found["VersionId"])
+                for marker in page.get("DeleteMarkers", []):
+                    yield _Leftover(marker["Key"], marker["VersionId"], is_marker=True)
             for page in self._pages("list_multipart_uploads"):
-                yield from (_Leftover(u["Key"], u["UploadId"], True) for u in page.get("Uploads", []))
+                yield from (_Leftover(u["Key"], u["UploadId"], is_upload=True) for u in page.get("Uploads", []))
         except Exception as e:
             raise self._failed(e) from None
 
@@ -104,7 +121,7 @@ class _S3History:
         Raises:
             ComponentFailed: the store does not answer, or refuses.
         """
-        found = [*self.list()]
+        found = sorted(self.list(), key=lambda left: left.is_marker)  # without its marker a version would be an object
         versions = [{"Key": left.key, "VersionId": left.id} for left in found if not left.is_upload]
         try:
             for start in range(0, len(versions), _AT_ONCE):
@@ -120,7 +137,9 @@ class _S3History:
         return len(found)
 
     def _pages(self, call: str) -> Iterator[Mapping[str, Any]]:
-        yield from self._client.get_paginator(call).paginate(Bucket=self._bucket, Prefix=self._prefix)
+        paginator = self._client.get_paginator(call)
+        for name in _OURS:
+            yield from paginator.paginate(Bucket=self._bucket, Prefix=f"{self._prefix}/{name}")
 
     def _failed(self, error: Exception) -> ComponentFailed:
         if isinstance(error, ComponentFailed):

@@ -25,7 +25,10 @@ LEASE_S = 60.0
 LEASE_VARIABLE = "PALIMPSEST_LEASE_S"
 TREES = "trees"
 TREE_KEY = re.compile(TREES + r"/[0-9]{8,18}/[0-9a-f]{32}")
-_POLL_S, _RECENT = 0.2, 50
+_POLL_S, _RECENT, _MAX_LEASE_S = 0.2, 50, 3600
+_DAMAGED = "{}/{}: not what Palimpsest wrote; restore that object"
+_CLOCKS_S = 300.0
+"""How far clocks of machines may be apart before a time in the future is no reason to wait."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,10 @@ def read_head(store: TableStore) -> Head | None:
     return Head(_tree(store, raw), _fence(store, HEAD, raw), _recent(store, raw), found.version)
 
 
+class LeaseLost(ComponentFailed):
+    """Another builder took the lease; readers see nothing of what this one wrote last."""
+
+
 class Lease:
     """The right to write a home, renewed in the background until it is released."""
 
@@ -80,16 +87,27 @@ class Lease:
         """Makes readers see another tree.
 
         Raises:
-            ComponentFailed: another builder took the lease meanwhile; nothing changed.
+            LeaseLost: another builder took the lease before; nothing changed.
+            ComponentFailed: the store does not answer; it may have changed.
         """
         moved = self.head.moved(tree)
         version = self._store.replace(HEAD, moved.to_bytes(), self.head.version)
-        if version is None:
+        if version is None:  # also where the answer to a write that took effect was lost
             now = read_head(self._store)
-            if now != moved:  # equal where the answer to a write that took effect was lost
+            if now is None or now.recent.count(tree) < moved.recent.count(tree):
                 raise self._lost()
-            version = now.version
+            version = now.version if now == moved else self.head.version
         self.head = replace(moved, version=version)
+
+    def check(self) -> None:
+        """Checks that no other builder took the lease, before anything is written.
+
+        Raises:
+            LeaseLost: one did.
+        """
+        now = read_head(self._store)
+        if now is None or now.fence != self.fence:
+            raise self._lost()
 
     def release(self) -> None:
         """Gives the lease back; one that another builder took is left alone."""
@@ -97,7 +115,7 @@ class Lease:
         self._renewing.join()
         with self._lock:
             if self._version is not None:
-                self._store.replace(LEASE, _lease_bytes(self._owner, self.fence, 0), self._version)
+                self._store.replace(LEASE, _lease_bytes(self._owner, self.fence, 0, self._lease_s), self._version)
                 self._version = None
 
     def _fence_head(self) -> Head:
@@ -119,7 +137,7 @@ class Lease:
                 if self._version is None:
                     return
                 try:
-                    body = _lease_bytes(self._owner, self.fence, time.time() + self._lease_s)
+                    body = _lease_bytes(self._owner, self.fence, time.time() + self._lease_s, self._lease_s)
                     self._version = self._store.replace(LEASE, body, self._version) or self._own_version()
                 except ComponentFailed:
                     continue  # the next try may reach the store; if none does, the lease runs out
@@ -131,8 +149,8 @@ class Lease:
         is_own = (raw.get("owner"), raw.get("fence")) == (self._owner, self.fence)
         return found.version if found and is_own else None
 
-    def _lost(self) -> ComponentFailed:
-        return ComponentFailed(f"home {self._store.url}: another builder took its lease meanwhile; run again")
+    def _lost(self) -> LeaseLost:
+        return LeaseLost(f"home {self._store.url}: another builder took its lease meanwhile; run again")
 
 
 def take_lease(store: TableStore, wait_s: float = 0) -> Lease:
@@ -154,12 +172,17 @@ def take_lease(store: TableStore, wait_s: float = 0) -> Lease:
         raw = {} if found is None else _fields(store, LEASE, found)
         head = read_head(store)
         fence = 1 + max(_fence(store, LEASE, raw) if found else 0, head.fence if head else _highest_fence(store))
+        now, expires, theirs = time.time(), _expires(store, raw), _duration(store, raw, lease_s)
         if found and found.version != seen:
+            if (
+                seen is None and expires > now + theirs + _CLOCKS_S
+            ):  # its clock or this one is wrong: see whether it lives
+                deadline = max(deadline, time.monotonic() + theirs + 2 * _POLL_S)
             seen, since = found.version, time.monotonic()
         # Not renewed while this builder watched: its writer's clock may be hours ahead.
-        is_stale = time.monotonic() - since > lease_s
-        if not found or is_stale or raw.get("owner") == owner or _expires(store, raw) <= time.time():
-            body = _lease_bytes(owner, fence, time.time() + lease_s)
+        is_stale = time.monotonic() - since > theirs
+        if not found or is_stale or raw.get("owner") == owner or expires <= now:
+            body = _lease_bytes(owner, fence, now + lease_s, lease_s)
             version = store.replace(LEASE, body, found.version) if found else store.create(LEASE, body)
             if version is not None:
                 return Lease(store, owner, fence, version, lease_s)
@@ -186,13 +209,13 @@ def _lease_seconds() -> float:
         seconds = float(os.environ.get(LEASE_VARIABLE) or LEASE_S)
     except ValueError:
         seconds = 0
-    if not 1 <= seconds <= 3600:
+    if not 1 <= seconds <= _MAX_LEASE_S:
         raise PalimpsestError(f"{LEASE_VARIABLE}: write seconds from 1 to 3600")
     return seconds
 
 
-def _lease_bytes(owner: str, fence: int, expires: float) -> bytes:
-    return json.dumps({"owner": owner, "fence": fence, "expires": expires}).encode()
+def _lease_bytes(owner: str, fence: int, expires: float, lease_s: float) -> bytes:
+    return json.dumps({"owner": owner, "fence": fence, "expires": expires, "seconds": lease_s}).encode()
 
 
 def _fields(store: TableStore, key: str, found: Stored) -> Mapping[str, Any]:
@@ -226,8 +249,20 @@ def _expires(store: TableStore, raw: Mapping[str, Any]) -> float:
     return expires
 
 
+def _duration(store: TableStore, raw: Mapping[str, Any], lease_s: float) -> float:
+    """Returns how long a lease is valid without being renewed: as long as its builder said, or this one would say.
+
+    Raises:
+        ComponentFailed: what it says is no duration.
+    """
+    seconds = raw.get("seconds", lease_s)
+    if not isinstance(seconds, int | float) or not 0 <= seconds <= _MAX_LEASE_S:
+        raise ComponentFailed(_DAMAGED.format(store.url, LEASE))
+    return max(seconds, lease_s)
+
+
 def _damaged(store: TableStore, key: str) -> ComponentFailed:
-    return ComponentFailed(f"{store.url}/{key}: not what Palimpsest wrote; restore that object")
+    return ComponentFailed(_DAMAGED.format(store.url, key))
 
 
 def _fence(store: TableStore, key: str, raw: Mapping[str, Any]) -> int:

@@ -6,9 +6,11 @@ conditional write.
 
 import datetime as dt
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 
@@ -31,6 +33,10 @@ _CREDENTIALS = {
     "gs": ("GOOGLE_SERVICE_ACCOUNT",),
     "az": ("AZURE_STORAGE_ACCOUNT_KEY",),
 }
+_BUCKET, _SEGMENT = re.compile(r"[\w.-]+"), re.compile(r"[\w.,=+@&~!'() -]+")
+"""What a URL may have: `%`, `?`, `#`, `..` and others mean something else to one library than to another."""
+_HIDDEN = re.compile(r"(?<=://)[^/\s@]*@|\?[^\s,;]*")
+"""Of a URL in an error: a password, or a query with a signature."""
 Version = Mapping[str, str]
 """What a conditional write compares: the ETag of an object, and its version where the store has one."""
 
@@ -83,7 +89,9 @@ def is_remote(home: str) -> bool:
     if not colon or not rest.startswith("/") or (scheme.lower() not in SCHEMES and not rest.startswith("//")):
         return False
     if scheme not in SCHEMES or not rest.startswith("//"):
-        raise PalimpsestError(f"--home {home}: write s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")
+        raise PalimpsestError(
+            f"--home {hidden(home)}: write a folder, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
+        )
     return True
 
 
@@ -95,18 +103,58 @@ def open_store(url: str) -> TableStore:
     Raises:
         PalimpsestError: the URL names no bucket and prefix, or a variable of the store is missing or wrong.
     """
-    scheme, _, rest = url.partition("://")
-    if scheme not in SCHEMES or not all(rest.strip("/").split("/")) or "/" not in rest.strip("/"):
-        raise PalimpsestError(f"--home {url}: name a bucket and a prefix, such as s3://bucket/prefix")
-    for name in _ENDPOINTS[scheme]:
-        if (address := os.environ.get(name)) and not address.startswith(("http://", "https://")):
-            raise PalimpsestError(f"{name}: begin it with https://, or with http:// for plain HTTP")
+    _, prefix = bucket_and_prefix(url)
+    _check_endpoint(url)
     from obstore.exceptions import BaseError
 
     try:
-        return _Obstore(url.rstrip("/"))
-    except BaseError as e:
+        store = _Obstore(url.rstrip("/"))
+    except (BaseError, ValueError) as e:
         raise PalimpsestError(f"--home {url}: {first_line(e)}; correct the variables of the store") from None
+    if store.prefix != prefix:  # a proof of a delete would search elsewhere
+        raise PalimpsestError(f"--home {url}: its prefix is read as {store.prefix}; choose another prefix")
+    return store
+
+
+def bucket_and_prefix(url: str) -> tuple[str, str]:
+    """Returns the bucket and the prefix of a URL.
+
+    Raises:
+        PalimpsestError: it names none, or has characters that stores do not read alike.
+    """
+    scheme, _, rest = url.partition("://")
+    bucket, _, prefix = rest.rstrip("/").partition("/")
+    if scheme not in SCHEMES or not bucket or not all(prefix.split("/")):
+        raise PalimpsestError(f"--home {hidden(url)}: name a bucket and a prefix, such as s3://bucket/prefix")
+    segments = prefix.split("/")
+    if not _BUCKET.fullmatch(bucket) or {".", ".."} & {*segments} or not all(map(_SEGMENT.fullmatch, segments)):
+        raise PalimpsestError(
+            f"--home {hidden(url)}: write letters, digits and - . _ in the bucket and the prefix, such as "
+            "s3://bucket/prefix; keys are read from the environment"
+        )
+    return bucket, prefix
+
+
+def endpoint_variable(url: str) -> str | None:
+    """Returns the name of the variable that says where the store of a URL is; None where none is set."""
+    return next((name for name in _ENDPOINTS[url.partition("://")[0]] if os.environ.get(name)), None)
+
+
+def _check_endpoint(url: str) -> None:
+    """Checks the address of a store, with which obstore would end in a panic.
+
+    Raises:
+        PalimpsestError: it is none.
+    """
+    if (name := endpoint_variable(url)) is None:
+        return
+    try:
+        parts = urlsplit(os.environ[name])
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or parts.query or parts.fragment or "@" in parts.netloc or not os.environ[name].isprintable():
+        raise PalimpsestError(f"{name}: write the address of the store, such as https://host:9000, without keys")
 
 
 class _Obstore:
@@ -118,11 +166,11 @@ class _Obstore:
 
         self.url, self._obstore = url, obstore
         # Plain HTTP only to an endpoint that the environment names with it: a store on this machine.
-        endpoints = _ENDPOINTS[url.partition("://")[0]]
-        is_plain = any(os.environ.get(name, "").startswith("http://") for name in endpoints)
+        is_plain = os.environ.get(endpoint_variable(url) or "", "").startswith("http://")
         options: ClientConfig = {"allow_http": is_plain, "connect_timeout": "5 seconds", "timeout": "120 seconds"}
         retries: RetryConfig = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=60)}
         self._store = from_url(url, client_options=options, retry_config=retries)
+        self.prefix = str(getattr(self._store, "prefix", ""))
 
     def read(self, key: str) -> Stored | None:
         """See TableStore."""
@@ -220,7 +268,12 @@ def _lacks_bucket(error: Exception) -> bool:
 
 def first_line(error: Exception) -> str:
     """Returns the first line of an error's text, else its type: what follows may quote headers of a request."""
-    return next(iter(str(error).splitlines()), type(error).__name__)[:200]
+    return hidden(next(iter(str(error).splitlines()), type(error).__name__))[:200]
+
+
+def hidden(text: str) -> str:
+    """Returns a text without what URLs in it may have of keys: a user and password, and queries."""
+    return _HIDDEN.sub("", text)
 
 
 def _version(found: Mapping[str, Any]) -> Version:

@@ -12,8 +12,8 @@ from palimpsest.core.errors import ComponentFailed
 
 FORMAT = 1
 OBJECTS = "objects"
-_LOCAL = ("dagster",)
-"""Folders of a home that stay on the machine that wrote them: Dagster's run history."""
+_LOCAL = ("dagster", "deletions")
+"""Folders that stay on the machine that wrote them: Dagster's run history, results of deletes that a service runs."""
 _NEEDED = (".before-delete", ".replaced.json")
 """The only hidden names of a home that a later run needs: see `store.builds` and `store.inbox`."""
 

@@ -11,47 +11,27 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.files import file_hash, file_hash_of, link, read_json_object, write_json
+from palimpsest.core.files import file_hash, file_hash_of, link
 from palimpsest.core.published import POINTER
-from palimpsest.store.remote.lease import HEAD, TREES, Lease, fence_of, read_head
+from palimpsest.store.remote.copy_state import CopyState, is_written, read_state, set_written, write_state
+from palimpsest.store.remote.lease import HEAD, TREES, Lease, LeaseLost, fence_of, read_head
 from palimpsest.store.remote.table_store import TableStore, open_store
 from palimpsest.store.remote.tree import OBJECTS, Entry, Tree, parse_tree, shared_files, tree_bytes
 
-STATE = ".remote.json"
 _ASIDE = ".remote"
 _BUILDS, _LEDGER = "builds", "lm-ledger.sqlite"
 _APART = ("inbox",)
 """Folders whose files have names of their own, so that those of several machines go together."""
 _OWN = ("logs", "usage")
 """Folders that a search writes: alone they are no reason to write the home."""
+_LOCKED = ("builds", "log", "embeddings", "web", POINTER, "home.json", "decisions.jsonl")
+"""What is only written with the lock of the home: elsewhere readers write too, such as answers of a language model."""
 _BLOCK_BYTES, _TRIES = 1 << 20, 5
-
-
-@dataclass(frozen=True)
-class _State:
-    """What the copy was at its last meeting with the bucket.
-
-    Attributes:
-        url: of the home.
-        tree: key of the tree that it was equal to; None before the first.
-        files: entries of that tree.
-        pulled: None, or while a tree is being read the paths that are not of the bucket.
-        sending: key of the tree that a push was about to publish; None where none was stopped.
-        sent: paths of the inbox that this tree has and the one before had not.
-    """
-
-    url: str
-    tree: str | None = None
-    files: Tree = field(default_factory=dict)
-    pulled: tuple[str, ...] | None = None
-    sending: str | None = None
-    sent: tuple[str, ...] = ()
 
 
 class WorkingCopy:
@@ -75,7 +55,7 @@ class WorkingCopy:
                         f"home {self.store.url}: it is gone from its store; restore it, or remove {self.folder}"
                     )
                 return False
-            if head.tree == state.tree and state.pulled is None:
+            if head.tree == state.tree and state.pulled is None and not self.is_damaged():
                 return False
             tree = self._read_tree(head.tree)
             if state.sending not in head.recent:
@@ -89,16 +69,45 @@ class WorkingCopy:
         head, state = read_head(self.store), self._state()
         return state.pulled is not None or (head.tree if head else None) != state.tree
 
-    def push(self, lease: Lease) -> bool:
+    def is_incomplete(self) -> bool:
+        """Returns whether the copy cannot be read yet: no tree was taken, or one is being taken or was in part."""
+        state = self._state()
+        return state.tree is None or state.pulled is not None
+
+    def is_damaged(self) -> bool:
+        """Returns whether files of the last tree are missing or changed although no writer worked here.
+
+        Who cleans a cache folder deletes nothing in the bucket.
+        """
+        if is_written(self.folder):
+            return False
+        files = ((path, entry) for path, entry in self._state().files.items() if _top(path) not in _OWN)
+        return not all(self._has(p, e) if _top(p) in _LOCKED else (self.folder / p).exists() for p, e in files)
+
+    def begin(self) -> None:
+        """Brings the copy up to what readers see before a writer works in it; see `pull`."""
+        self.pull()
+        set_written(self.folder, True)
+
+    def push(self, lease: Lease, is_delete: bool = False) -> bool:
         """Writes what is new here and makes it what readers see; returns whether anything was.
 
+        Args:
+            lease: of the home.
+            is_delete: write it also where nothing but logs and reads changed.
+
         Raises:
-            ComponentFailed: the store does not answer, or another builder took the lease; readers see what they saw.
+            LeaseLost: another builder took the lease; readers see what they saw.
+            ComponentFailed: the store does not answer.
         """
+        if read_state(self.folder) is None:  # else what is no longer here would be removed from the bucket
+            raise ComponentFailed(f"home {self.store.url}: its copy {self.folder} was removed meanwhile; run again")
         checkpoint(self.folder / _LEDGER)
         state, files = self._state(), dict(shared_files(self.folder))
-        if state.tree == lease.head.tree and not _is_changed(files, state.files):
+        if state.tree == lease.head.tree and not _is_changed(files, state.files, () if is_delete else _OWN):
+            set_written(self.folder, False)
             return False
+        lease.check()
         known = {entry.blake2b: entry.key for entry in state.files.values()}
         tree: dict[str, Entry] = {}
         for path, found in files.items():
@@ -109,13 +118,26 @@ class WorkingCopy:
                 tree[path] = entry
         data = tree_bytes(tree)
         key = f"{TREES}/{lease.fence:08d}/{file_hash_of(data)}"
+        parse_tree(data, f"{self.store.url}/{key}")  # one that readers would refuse is not published
         self.store.create(key, data)
         sent = tuple(path for path in tree if _top(path) in _APART and path not in state.files)
         self._write_state(replace(state, sending=key, sent=sent))
-        lease.move_head(key)
-        self._write_state(_State(state.url, key, tree))
+        try:
+            lease.move_head(key)
+        except LeaseLost:
+            self._remove_unpublished(key, state, tree)
+            raise
+        self._write_state(CopyState(state.url, key, tree))
+        set_written(self.folder, False)
         self.store.delete(self.garbage(lease.fence))
         return True
+
+    def _remove_unpublished(self, key: str, state: CopyState, tree: Tree) -> None:
+        """Removes the objects of a tree that was not published: what another builder deleted may be among them."""
+        head = read_head(self.store)
+        if head is not None and key not in head.recent and (state.tree is None or state.tree in head.recent):
+            before = {entry.key for entry in state.files.values()}
+            self.store.delete([key, *({entry.key for entry in tree.values()} - before)])
 
     def garbage(self, fence: int) -> list[str]:
         """Returns the keys of objects that the last tree does not need, of builders up to a fence.
@@ -132,21 +154,17 @@ class WorkingCopy:
         state = self._state()
         return state.sending is not None or any(self._unwritten(state))
 
-    def _state(self) -> _State:
-        raw: Mapping[str, Any] = read_json_object(self.folder / STATE) or {}
-        files = {path: Entry(*entry) for path, entry in raw.get("files", {}).items()}
-        pulled, sent = raw.get("pulled"), tuple(raw.get("sent", ()))
-        own = None if pulled is None else tuple(pulled)
-        return _State(self.store.url, raw.get("tree"), files, own, raw.get("sending"), sent)
+    def _state(self) -> CopyState:
+        return replace(read_state(self.folder) or CopyState(""), url=self.store.url)
 
-    def _write_state(self, state: _State) -> None:
-        write_json(self.folder / STATE, {**state.__dict__, "files": {p: list(e) for p, e in state.files.items()}})
+    def _write_state(self, state: CopyState) -> None:
+        write_state(self.folder, state)
 
     def _read_tree(self, key: str) -> Tree | None:
         found = self.store.read(key)
         return None if found is None else parse_tree(found.data, f"{self.store.url}/{key}")
 
-    def _take(self, key: str, tree: Tree, state: _State) -> bool:
+    def _take(self, key: str, tree: Tree, state: CopyState) -> bool:
         """Makes the files those of a tree, the pointer of readers last; returns False where an object is gone."""
         own = state.pulled if state.pulled is not None else tuple(self._unwritten(state))
         aside = self.folder / _ASIDE
@@ -159,7 +177,8 @@ class WorkingCopy:
         for path in sorted(wanted, key=lambda p: (p == POINTER, p)):
             self._place(aside / tree[path].blake2b, path, tree[path])
         self._remove_others({*tree, *own})
-        self._write_state(_State(state.url, key, tree))
+        self._write_state(CopyState(state.url, key, tree))
+        set_written(self.folder, False)
         for file in aside.iterdir():
             file.unlink()
         return True
@@ -174,7 +193,7 @@ class WorkingCopy:
             if f"{_BUILDS}/{folder.name}" not in builds:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _unwritten(self, state: _State) -> Iterator[str]:
+    def _unwritten(self, state: CopyState) -> Iterator[str]:
         for path, _ in shared_files(self.folder):
             if _top(path) in _APART and path not in state.files and path not in state.sent:
                 yield path
@@ -247,29 +266,21 @@ class WorkingCopy:
 
 
 def checkpoint(database: Path) -> None:
-    """Moves what SQLite has in its write-ahead log into the file, which then has all of it."""
+    """Moves what SQLite has in its write-ahead log into the file, which then has all of it; a damaged one is left."""
     if database.exists():
-        with closing(sqlite3.connect(database)) as connection:
+        with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(database)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def working_copy(folder: Path) -> WorkingCopy | None:
     """Returns the copy in a folder; None where the folder is a home of its own."""
-    raw = read_json_object(folder / STATE)
-    return None if raw is None else WorkingCopy(folder, open_store(str(raw["url"])))
+    state = read_state(folder)
+    return None if state is None else WorkingCopy(folder, open_store(state.url))
 
 
-def begin_copy(folder: Path, url: str) -> None:
-    """Makes the folder of a copy, private to its owner."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder.chmod(0o700)
-    if not (folder / STATE).exists():
-        write_json(folder / STATE, {"url": url})
-
-
-def _is_changed(files: Mapping[str, os.stat_result], tree: Tree) -> bool:
-    """Returns whether files differ from those of a tree, apart from logs and reads."""
-    paths = (path for path in files.keys() | tree.keys() if _top(path) not in _OWN)
+def _is_changed(files: Mapping[str, os.stat_result], tree: Tree, ignored: tuple[str, ...]) -> bool:
+    """Returns whether files differ from those of a tree, apart from those of some folders."""
+    paths = (path for path in files.keys() | tree.keys() if _top(path) not in ignored)
     return any(p not in files or p not in tree or not tree[p].has_stat(files[p]) for p in paths)
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.eval.runs.judge_build import find_violations
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest.store.remote.lease import HEAD, LEASE, LEASE_VARIABLE, read_head, take_lease
-from palimpsest.store.remote.remote_home import local_home
+from palimpsest.store.remote.lease import HEAD, LEASE, LEASE_VARIABLE, Lease, LeaseLost, read_head, take_lease
+from palimpsest.store.remote.remote_home import local_home, writing_copy
 from palimpsest.store.remote.table_store import open_store
 from tests.small_corpus import write_chats
 
@@ -88,3 +88,82 @@ def test_a_lost_lease_object_does_not_lower_the_fence_and_damage_is_named(bucket
     store.replace(HEAD, b"[]", version)
     with pytest.raises(ComponentFailed, match=r"published\.json: not what Palimpsest wrote"):
         take_lease(store)
+
+
+def test_what_a_builder_wrote_after_it_lost_the_lease_is_removed(bucket, tmp_path, monkeypatch):
+    monkeypatch.setenv(LEASE_VARIABLE, "1")
+    url = f"s3://{bucket}/home"
+    first, store = Home(local_home(url)), open_store(url)
+    with first.lock():
+        (first.path / "decisions.jsonl").write_text("1\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "second"))
+    second, check = Home(local_home(url)), Lease.check
+
+    def lose(lease: Lease) -> None:
+        check(lease)  # and then another builder writes the home, while this one is paused
+        monkeypatch.setattr(Lease, "check", check)
+        lease._ended.set()
+        lease._renewing.join()
+        with second.lock(wait_s=20):
+            (second.path / "decisions.jsonl").write_text("2\n")
+
+    monkeypatch.setattr(Lease, "check", lose)
+    with pytest.raises(LeaseLost), first.lock():
+        (first.path / "secret.txt").write_text("zqdeleted")
+    assert not any(b"zqdeleted" in store.read(key).data for key in store.list())
+    with second.lock():
+        assert (second.path / "decisions.jsonl").read_text() == "2\n"
+    with first.lock():
+        assert (first.path / "decisions.jsonl").read_text() == "2\n"
+
+
+def test_a_builder_that_lost_the_lease_uploads_nothing(bucket, monkeypatch):
+    monkeypatch.setenv(LEASE_VARIABLE, "1")
+    home, store = Home(local_home(f"s3://{bucket}/home")), open_store(f"s3://{bucket}/home")
+    uploads, create = [], type(store).create
+    monkeypatch.setattr(type(store), "create", lambda self, key, data: uploads.append(key) or create(self, key, data))
+    with pytest.raises(LeaseLost), home.lock():
+        (home.path / "secret.txt").write_text("zqdeleted")
+        _, lease = writing_copy(home.path)
+        lease._ended.set()
+        lease._renewing.join()
+        take_lease(store, wait_s=20).release()
+        uploads.clear()
+    assert uploads == []
+
+
+def test_a_pointer_that_was_moved_before_the_lease_was_lost_is_no_failure(bucket, monkeypatch):
+    monkeypatch.setenv(LEASE_VARIABLE, "1")
+    store, key = open_store(f"s3://{bucket}/home"), "trees/00000001/11111111111111111111111111111111"
+    lease = take_lease(store)
+    lease._ended.set()
+    lease._renewing.join()
+    replace = type(store).replace
+
+    def lose_the_answer(self, name, data, version):
+        monkeypatch.setattr(type(store), "replace", replace)
+        assert replace(self, name, data, version) is not None
+        take_lease(store, wait_s=20).release()  # another builder, before the write is tried again
+
+    monkeypatch.setattr(type(store), "replace", lose_the_answer)
+    lease.move_head(key)
+    assert read_head(store).tree == key
+
+
+def test_a_builder_with_a_longer_lease_is_waited_for_as_long(bucket, monkeypatch):
+    store = open_store(f"s3://{bucket}/home")
+    monkeypatch.setenv(LEASE_VARIABLE, "30")
+    lease = take_lease(store)  # it renews every 10 seconds
+    monkeypatch.setenv(LEASE_VARIABLE, "1")
+    with pytest.raises(PalimpsestError, match="another build is writing it"):
+        take_lease(store, wait_s=1.6)
+    lease.release()
+
+
+def test_a_lease_far_in_the_future_is_watched_without_waiting_for_its_clock(bucket, monkeypatch):
+    monkeypatch.setenv(LEASE_VARIABLE, "1")
+    store = open_store(f"s3://{bucket}/home")
+    store.create(LEASE, b'{"owner": "ahead", "fence": 5, "expires": 99999999999, "seconds": 1}')
+    lease = take_lease(store, wait_s=0)
+    assert lease.fence == 6
+    lease.release()

@@ -13,9 +13,9 @@ from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, send_unwritten
+from palimpsest.store.remote.copy_state import STATE
 from palimpsest.store.remote.remote_home import local_home
 from palimpsest.store.remote.table_store import open_store
-from palimpsest.store.remote.working_copy import STATE
 from tests.small_corpus import write_chats
 
 LOCKER = "My locker code is quixotic-77."

@@ -136,12 +136,13 @@ def other_server() -> Iterator[tuple[str, list[str]]]:
 def test_what_is_almost_a_url_makes_no_folder(home, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run("query", "x", "--home", home)
-    assert (done.returncode, list(tmp_path.iterdir())) == (2, []) and "write s3://bucket/prefix" in done.stderr
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert "write a folder, s3://bucket/prefix" in done.stderr
 
 
 def test_an_endpoint_without_its_scheme_is_one_line(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "127.0.0.1:9000")
-    with pytest.raises(PalimpsestError, match="AWS_ENDPOINT_URL: begin it with https://") as raised:
+    with pytest.raises(PalimpsestError, match="AWS_ENDPOINT_URL: write the address of the store, such as https://") as raised:
         open_store("s3://bucket/home")
     assert raised.value.exit_code == 2
 
