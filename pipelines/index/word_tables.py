@@ -48,7 +48,7 @@ def _number_words(texts: Sequence[tuple[str | None, str | None]]) -> _NumberedWo
     of_titles: dict[str | None, list[str]] = {None: []}
     for text, title in texts:
         if title not in of_titles:
-            of_titles[title] = list(terms(title)) * (TITLE_WEIGHT - 1)
+            of_titles[title] = list(terms(title or "")) * (TITLE_WEIGHT - 1)
         starts.append(len(numbers))
         numbers += [known.setdefault(word, len(known)) for word in (*terms(text or ""), *of_titles[title])]
     return _NumberedWords(list(known), np.array(numbers, np.int32), np.array(starts, np.int64))
