@@ -33,6 +33,7 @@ _EXTRAS = {
         "ir_measures",
         "jgo",
         "jinja2",
+        "joblib",
         "jsonschema",
         "lxml",
         "mailparser_reply",

@@ -30,6 +30,7 @@ from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 
 FORMAT = 9
 CACHE_BYTES = 512 * 2**20
+_MAX_INDEXED_ROWS = 2048
 _BYTES_OF_A_MEMORY = 3_000
 """What a query of a large scope keeps of each memory: 1,536 bytes of MiniLM's vector, its id, order, priors, words."""
 
@@ -58,6 +59,8 @@ class DuckDBBackend:
             self._db = duckdb.connect(str(path), read_only=True)
             # Its tasks here are too small to share out, and a busy machine makes sharing cost more than it gains.
             self._db.execute("SET threads = 1").fetchall()
+            # Up to so many rows are found by the index on `row`; above its default of 50, the whole table is scanned.
+            self._db.execute(f"SET dynamic_or_filter_threshold = {_MAX_INDEXED_ROWS}").fetchall()
             meta = {key: json.loads(value) for key, value in self._db.execute(_META).fetchall()}
             scopes = self._db.execute(_SCOPES).fetchall()
         except duckdb.Error as e:
