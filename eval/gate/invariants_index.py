@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from palimpsest.core.errors import first_line_of
 from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.violations import Tables, Violation, report
 from palimpsest.memories.sequence import turn_order
@@ -76,7 +77,7 @@ def check_index(tables: Tables, path: Path) -> list[Violation]:
                 return report(5, _NAME, message, [path.name])
             return _check(tables, lambda sql: db.execute(sql).fetchall())
     except (duckdb.Error, OSError) as e:
-        return report(5, _NAME, f"{path.name} cannot be read ({str(e).splitlines()[0][:160]})", [path.name])
+        return report(5, _NAME, f"{path.name} cannot be read ({first_line_of(e)})", [path.name])
 
 
 def _check(tables: Tables, read: Any) -> list[Violation]:

@@ -60,3 +60,8 @@ class ComponentFailed(PalimpsestError):
 
 class Rejected(Exception):
     """One source cannot be read; its message becomes the reason in `rejects`, and every other source still builds."""
+
+
+def first_line_of(error: BaseException, characters: int = 160) -> str:
+    """Returns the beginning of an error's message, at most its first line; the name of its type where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:characters]

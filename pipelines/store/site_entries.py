@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import PalimpsestError, first_line_of
 
 SITES_FILE = "sources.yaml"
 MAX_DEPTH, MAX_PAGES = 50, 100_000
@@ -84,7 +84,7 @@ def load_site_entries(folder: Path) -> tuple[SiteEntry, ...]:
     except FileNotFoundError:
         return ()
     except (yaml.YAMLError, ValueError, RecursionError, OSError) as e:
-        line = str(e).splitlines()[0] if str(e) else type(e).__name__
+        line = first_line_of(e)
         raise PalimpsestError(f"{SITES_FILE}: not valid YAML: {line} ({path})") from None
     if not isinstance(raw, dict):
         raise PalimpsestError(f"{SITES_FILE}: must be a mapping with web, a list of entries with url ({path})")

@@ -10,6 +10,7 @@ import polars as pl
 
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.sqlite import read_rows, row_text
+from palimpsest.core.errors import first_line_of
 from palimpsest.core.needles import encode_text
 from palimpsest.store.home import Home
 
@@ -68,7 +69,7 @@ def search_home(home: Home, probes: Probes, skip: set[Path]) -> Proof:
                 continue
             length, has_probe = path.stat().st_size, contains_probe(path, probes)  # it was replaced
         except (OSError, pl.exceptions.PolarsError, sqlite3.Error) as e:
-            unsearched.append(f"{name}: {str(e).splitlines()[0] if str(e) else type(e).__name__}")
+            unsearched.append(f"{name}: {first_line_of(e)}")
             continue
         size += length
         unsearched += [f"{name}: compressed"] if path.suffix in _COMPRESSED else []
@@ -116,7 +117,7 @@ def _read_duckdb(path: Path) -> Iterator[str]:
                 while batch := rows.fetchmany(_BATCH_ROWS):
                     yield "\n".join(row[0] for row in batch if row[0] is not None)
     except duckdb.Error as e:
-        raise OSError(f"no readable DuckDB file: {str(e).splitlines()[0]}") from None
+        raise OSError(f"no readable DuckDB file: {first_line_of(e)}") from None
 
 
 def _read_sqlite(path: Path) -> Iterator[str]:

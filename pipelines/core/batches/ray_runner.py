@@ -13,7 +13,7 @@ from typing import Any, Generic
 from palimpsest.core.batches.batch import Batch, BatchWork, Item, Result
 from palimpsest.core.batches.ray_address import check_address, check_cluster, no_cluster
 from palimpsest.core.batches.ray_worker import Refusal, compute_batch
-from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.errors import ComponentFailed, PalimpsestError, first_line_of
 from palimpsest.core.progress import say
 
 CPUS_PER_WORKER = 2
@@ -69,7 +69,7 @@ def _connect(address: str) -> None:
     try:
         ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, RuntimeError, ValueError, RayError) as e:
-        reason = (str(e).splitlines() or [type(e).__name__])[0][:160]
+        reason = first_line_of(e)
         raise ComponentFailed(no_cluster(address, reason)) from None
 
 
@@ -127,7 +127,7 @@ class _Run(Generic[Item, Result]):
         except RayTaskError as e:
             if isinstance(e.cause, PalimpsestError):
                 raise e.cause from None
-            reason = (str(e.cause).splitlines() or [type(e.cause).__name__])[0][:160]
+            reason = first_line_of(e.cause)
             raise ComponentFailed(f"batches: {self._work.name} failed in a Ray worker ({reason}); {_AGAIN}") from None
         except RayError as e:
             raise ComponentFailed(

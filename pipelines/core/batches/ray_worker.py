@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from palimpsest.core.batches.batch import BatchWork, Item, Result
+from palimpsest.core.errors import first_line_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def compute_batch(work: BatchWork[Item, Result], expected: str, items: Sequence[
     except _ProbeDiffers:
         return _refusal("probe items give other bits there: another processor, library or version")
     except Exception as e:  # whatever a worker fails with while it loads, the others may not
-        return _refusal(f"cannot load what it needs ({type(e).__name__}: {(str(e).splitlines() or [''])[0][:160]})")
+        return _refusal(f"cannot load what it needs ({type(e).__name__}: {first_line_of(e)})")
     return compute(items)
 
 

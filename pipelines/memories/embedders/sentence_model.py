@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.errors import ComponentFailed, PalimpsestError, first_line_of
 from palimpsest.memories.embedders.space import Done, SpaceParts, unit_rows
 
 _FILES = ("*.json", "*.txt", "*.model", "*.safetensors")  # *.model: sentencepiece
@@ -113,7 +113,7 @@ def load_model(setting: str) -> SentenceModel:
             model_kwargs={"use_safetensors": True},
         )
     except (OSError, ValueError, KeyError, RuntimeError) as e:
-        reason = (str(e).splitlines() or [type(e).__name__])[0][:200]
+        reason = first_line_of(e)
         raise ComponentFailed(f"embedder {setting}: cannot be loaded ({reason}); use another model") from None
     parts = model_parts(setting, folder, 0)
     return SentenceModel(model.eval(), parts.query_prefix, parts.text_prefix)
@@ -129,7 +129,7 @@ def _fetch(name: str) -> Path:
     except HFValidationError:
         raise PalimpsestError(f"embedder {name[:80]!r} is no model's name; use minilm or bge-small-en-v1.5") from None
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as e:
-        reason = (str(e).splitlines() or [type(e).__name__])[0][:120]
+        reason = first_line_of(e)
         raise PalimpsestError(
             f"embedder {name}: not in the cache of the model hub, and the hub does not give it ({reason}); name a "
             "folder, or one of minilm, bge-small-en-v1.5"

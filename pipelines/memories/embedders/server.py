@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.errors import ComponentFailed, PalimpsestError, first_line_of
 from palimpsest.memories.embedders.space import Done, SpaceParts, unit_rows
 
 URL, KEY, PRICE = "PALIMPSEST_EMBEDDER_URL", "PALIMPSEST_EMBEDDER_KEY", "PALIMPSEST_EMBEDDER_PRICE"
@@ -115,7 +115,7 @@ class ServerEmbedder:
                 f"embedder {self.model} at {self.url}: status {e.code}; check the model's name, {URL} and {KEY}"
             ) from None
         except (OSError, ValueError) as e:
-            raise _Retry((str(e).splitlines() or [type(e).__name__])[0][:160]) from None
+            raise _Retry(first_line_of(e)) from None
 
     def _vectors(self, answer: object, count: int) -> np.ndarray:
         try:

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import PalimpsestError, first_line_of
 from palimpsest.query.backends.duckdb_arrays import MemoryRows
 from palimpsest.query.backends.duckdb_graph import DuckDBGraph
 from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, rows_statement
@@ -64,7 +64,7 @@ class DuckDBBackend:
             meta = {key: json.loads(value) for key, value in self._db.execute(_META).fetchall()}
             scopes = self._db.execute(_SCOPES).fetchall()
         except duckdb.Error as e:
-            raise PalimpsestError(f"index {path}: cannot be read ({str(e).splitlines()[0]}); build it again") from None
+            raise PalimpsestError(f"index {path}: cannot be read ({first_line_of(e)}); build it again") from None
         if meta.get("format") != FORMAT:
             raise PalimpsestError(
                 f"index {path}: format {meta.get('format')}, this version reads {FORMAT}; run palimpsest build"

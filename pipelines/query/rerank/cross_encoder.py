@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import PalimpsestError, first_line_of
 from palimpsest.core.extras import missing_extra
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class CrossEncoderReranker:
         except ModuleNotFoundError as e:
             raise missing_extra(e, "build") or e from None
         except (OSError, ValueError, KeyError) as e:
-            reason = str(e).splitlines()[0][:200] if str(e) else type(e).__name__
+            reason = first_line_of(e)
             raise PalimpsestError(
                 f"reranker: {self._name} cannot be loaded ({reason}); give the folder or the name of a cross-encoder"
                 " with safetensors weights, or lm"

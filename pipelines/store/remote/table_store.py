@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.errors import ComponentFailed, PalimpsestError, first_line_of
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -268,7 +268,7 @@ def _lacks_bucket(error: Exception) -> bool:
 
 def first_line(error: Exception) -> str:
     """Returns the first line of an error's text, else its type: what follows may quote headers of a request."""
-    return hidden(next(iter(str(error).splitlines()), type(error).__name__))[:200]
+    return hidden(first_line_of(error))
 
 
 def hidden(text: str) -> str:
