@@ -157,7 +157,7 @@ CHAT = [
 def test_the_command_prints_the_tables_of_a_file(tmp_path):
     path = tmp_path / "longmemeval_s.json"
     path.write_text(json.dumps(CHAT))
-    done = process("benchmark", "longmemeval", path, "--k", 1, "--json", PALIMPSEST_CACHE=str(tmp_path / "cache"))
+    done = run("benchmark", "longmemeval", path, "--k", 1, "--json", PALIMPSEST_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr
     found = last_json(done)
     assert (found["benchmark"], found["queries"], found["unjudged"]) == ("longmemeval", 1, 1)
@@ -172,17 +172,17 @@ def test_the_command_prints_the_tables_of_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("command", "arguments", "message"),
     [
-        (("locomo", "bad.json"), "bad.json: no LoCoMo: an item must have conversation, qa, sample_id"),
-        (("beam", "none"), "none: no such file or folder"),
-        (("cranfield", "bad.json"), "'cranfield' is not one of"),
-        (("locomo", "bad.json", "--k", "101"), "101 is not in the range"),
+        (process, ("locomo", "bad.json"), "bad.json: no LoCoMo: an item must have conversation, qa, sample_id"),
+        (run, ("beam", "none"), "none: no such file or folder"),
+        (run, ("cranfield", "bad.json"), "'cranfield' is not one of"),
+        (run, ("locomo", "bad.json", "--k", "101"), "101 is not in the range"),
     ],
 )
-def test_bad_input_is_one_line_with_exit_code_2(tmp_path, arguments, message):
+def test_bad_input_is_one_line_with_exit_code_2(tmp_path, command, arguments, message):
     (tmp_path / "bad.json").write_text(json.dumps(CHAT))
-    done = run("benchmark", *arguments, cwd=tmp_path, PALIMPSEST_CACHE=str(tmp_path / "cache"))
+    done = command("benchmark", *arguments, cwd=tmp_path, PALIMPSEST_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 

@@ -112,16 +112,6 @@ def test_a_change_of_the_file_wins_over_the_edit(copy):
     assert file == LEDGER and "changed in this home" in reason and make_plan(home, None).nothing_to_do
 
 
-def test_a_removed_turn_is_retired(copy):
-    home, _, out = copy
-    text = (out / TALK).read_text()
-    (out / TALK).write_text(text[: text.index("### 2.")])
-    assert import_export(home, out).edited == [TALK]
-    build(home)
-    assert not [t for t in texts(home, "chats") if "prefer" in t]
-    assert [t for t in texts(home, "chats", latest=False) if "prefer" in t]
-
-
 def test_a_removed_page_retires_its_document_and_no_other_of_the_source(copy):
     home, corpus, out = copy
     (out / TALK).unlink()
@@ -238,15 +228,19 @@ def test_line_ends_of_another_editor_are_no_edit(copy):
     assert not done.edited and not done.problems and done.unchanged == 5
 
 
-def test_an_edit_in_one_paragraph_keeps_the_memories_of_the_others(copy):
+def test_a_removed_turn_is_retired_and_an_edit_in_one_paragraph_keeps_the_memories_of_the_others(copy):
     home, _, out = copy
     before = published(home).table("papers", "memories")
+    text = (out / TALK).read_text()
+    (out / TALK).write_text(text[: text.index("### 2.")])
     edit(out, "markdown/papers/new.txt.md", "The annex opens at ten.", "The annex opens at ten.\n\nIt has two doors.")
     edit(out, LEDGER, "Ann keeps the ledger.", "Ben keeps the ledger.")
-    import_export(home, out)
+    assert sorted(import_export(home, out).edited) == [TALK, LEDGER, "markdown/papers/new.txt.md"]
     build(home)
     new = published(home).table("papers", "memories").join(before, on="memory_id", how="anti")
     assert sorted(new["text"]) == ["Ben keeps the ledger.", "It has two doors."]
+    assert not [t for t in texts(home, "chats") if "prefer" in t]
+    assert [t for t in texts(home, "chats", latest=False) if "prefer" in t]
 
 
 def test_only_pages_that_were_edited_are_written_to_the_log(copy):

@@ -19,7 +19,7 @@ from palimpsest.sources.discovery import source_files
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.home import Home
 from tests.small_corpus import write_notes
-from tests.sources.hostile import deflated_pdf, hostile_files, hostile_names, small_docx
+from tests.sources.hostile import HOSTILE_LIMITS, deflated_pdf, hostile_files, hostile_names, small_docx
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -64,9 +64,8 @@ def test_hostile_files_leave_the_rest_of_the_build_as_it_is_and_the_ui_lists_eac
     hostile = hostile_files()
     for name, (data, _) in hostile.items():
         (corpus / "notes" / name).write_bytes(data)
-    limits = {"max_expanded_bytes": 20_000_000, "max_seconds": 30, "max_memory_bytes": 500_000_000}
     with (corpus / "notes/collection.yaml").open("a") as settings:
-        yaml.safe_dump({"limits": limits}, settings)
+        yaml.safe_dump({"limits": HOSTILE_LIMITS}, settings)
     home = Home(tmp_path / "home")
     home.create()
     home.remember_sources(make_plan(home, [corpus]).collections)
