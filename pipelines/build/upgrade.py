@@ -15,6 +15,7 @@ from palimpsest.build.run_stage import run_from_record
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.home_format import FORMAT, check_format, read_format
 from palimpsest.core.progress import say
+from palimpsest.core.published import nothing_published
 from palimpsest.index.index_format import index_format
 from palimpsest.store.builds import published, staged
 from palimpsest.store.collection_config import find_collections
@@ -30,7 +31,7 @@ def found_format(home: Home) -> int:
     check_format(home.path)
     build = published(home)
     if build is None:
-        raise PalimpsestError(f"home {home.name}: it has no published build; run palimpsest build --home {home.name}")
+        raise PalimpsestError(nothing_published(home.name))
     of_index = index_format(build.index) or 0
     if of_index > FORMAT:
         raise PalimpsestError(

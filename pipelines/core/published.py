@@ -32,6 +32,11 @@ def published_build_id(home: Path) -> str | None:
     return build_id
 
 
+def nothing_published(name: str) -> str:
+    """Returns the message for a home without a published build; `name` is what `--home` names it by."""
+    return f"home {name}: it has no published build; run palimpsest build --home {name}"
+
+
 def write_pointer(home: Path, build_id: str) -> None:
     """Makes readers see another build, in one rename."""
     write_sealed_json(home / POINTER, {"build": build_id})

@@ -1,6 +1,7 @@
 """The published build of a home on the server: loaded and checked, for assets, the command line and verify."""
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.published import nothing_published
 from palimpsest.core.scopes import SCOPE
 from palimpsest.neo4j_graph.checks import check_graph, check_latency
 from palimpsest.neo4j_graph.connect import Connection, connect
@@ -74,7 +75,7 @@ def _served_fingerprint(connection: Connection, home: str, number: int) -> str:
 def _published_build(home: Home) -> Build:
     build = published(home)
     if build is None:
-        raise PalimpsestError(f"home {home.name}: it has no published build; run palimpsest build --home {home.name}")
+        raise PalimpsestError(nothing_published(home.name))
     return build
 
 

@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.published import published_build_id
+from palimpsest.core.published import nothing_published, published_build_id
 from palimpsest.query.scope.backend import Backend
 from palimpsest.store.remote.remote_home import home_name
 
@@ -16,8 +16,7 @@ def published_or_fail(home: Path) -> str:
         PalimpsestError: it has none.
     """
     if (build := published_build_id(home)) is None:
-        name = home_name(home)
-        raise PalimpsestError(f"home {name}: it has no published build; run palimpsest build --home {name}")
+        raise PalimpsestError(nothing_published(home_name(home)))
     return build
 
 

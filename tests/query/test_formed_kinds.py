@@ -3,8 +3,10 @@
 import numpy as np
 
 from palimpsest.query.ranking.formed_kinds import KIND_WEIGHT, lift_requested_kinds
+from palimpsest.query.ranking.layout import RowLayout
 from palimpsest.query.ranking.scoring import Scored
 from palimpsest.query.scope.formed_rows import FormedRows
+from palimpsest.query.scope.scope_arrays import Flags
 
 # Memory 3 rests on 0; memory 4 on 1 and 2.
 ROWS = FormedRows(np.array([3, 4, 4]), np.array([0, 1, 2]), np.array([1, 0, 0]), ("decision", "preference"))
@@ -27,7 +29,9 @@ class Query:
 
 def scored(rows):
     zeros = np.zeros(5)
-    return Scored(np.arange(5).astype(str), np.array(rows), zeros, zeros, zeros, zeros, lambda row: ())
+    return Scored(
+        np.arange(5).astype(str), RowLayout(Flags.from_rows(rows, 5).values), zeros, zeros, zeros, zeros, lambda row: ()
+    )
 
 
 def test_a_kind_has_its_memories_and_the_one_that_each_rests_on_alone():

@@ -22,7 +22,7 @@ def shortest_id_last(view, query):
     """Prefers memories late in the order of ids, by as much as the weight of links."""
     b = base_scores(view, query)
     total = b.base + np.arange(len(view.ids), dtype=float)
-    return Scored(view.ids, b.rows, b.cosines, b.words, b.base, total, lambda row: ())
+    return Scored(view.ids, b.layout, b.cosines, b.words, b.base, total, lambda row: ())
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from palimpsest.build.delete.check_target import check_found, collection_of
 from palimpsest.build.delete.collect import collect
-from palimpsest.build.delete.delete_result import MAX_SHOWN, DeleteResult, dry_run_result, proved_result
+from palimpsest.build.delete.delete_result import MAX_SHOWN, DeleteResult, count_deleted, dry_run_result, proved_result
 from palimpsest.build.delete.erase_home import check_server, erase, write_tombstones
 from palimpsest.build.delete.home_folders import sources_in_home
 from palimpsest.build.delete.probes import read_pending
@@ -19,7 +19,6 @@ from palimpsest.build.delete.proof import search_home
 from palimpsest.build.delete.run_history import search_collection
 from palimpsest.build.delete.run_storage import check_run_storage, search_runs
 from palimpsest.build.delete.target import Target, pending_path
-from palimpsest.core.counted import counted
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.progress import say
 from palimpsest.store.backup.snapshot import exclude_snapshots
@@ -118,7 +117,7 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     probes = found.probes(earlier)
     write_tombstones(home, target, found)
     probes.write_pending(pending_path(home, target), counts)
-    say(f"delete: {counted(counts['documents'], 'document')}, {counted(counts['memories'], 'memory')}")
+    say(f"delete: {count_deleted(counts)}")
     skipped = sources_in_home(home)
     erased = erase(home, target, found, probes)
     proof = search_home(home, probes, {*home.path.glob("pending-delete-*.json"), *skipped})

@@ -95,15 +95,17 @@ def dry_run_result(found: DeletionSet) -> DeleteResult:
     texts = [found.first_texts[m] for m in sorted(found.first_texts)[:MAX_SHOWN]]
     lines = [f"  {d['collection']}/{d['uri']}{'#' + d['session_id'] if d['session_id'] else ''}" for d in documents]
     more = [f"  … and {len(lines) - 4 * MAX_SHOWN} more"] if len(lines) > 4 * MAX_SHOWN else []
-    head = f"would delete {_counted({'documents': len(documents), 'memories': len(found.memories)})}"
+    head = f"would delete {count_deleted({'documents': len(documents), 'memories': len(found.memories)})}"
+    heading = ["texts:"] if any(texts) else []
     begins = [f"  {t.splitlines()[0][:100]}" for t in texts if t]
-    shown = [head, *lines[: 4 * MAX_SHOWN], *more, *["texts:"][: len(begins)], *begins]
+    shown = [head, *lines[: 4 * MAX_SHOWN], *more, *heading, *begins]
     names: JsonObject = {"documents": documents, "memories": sorted(found.memories), "texts": texts}
     fields: JsonObject = {"dry_run": True, "would_delete": names}
     return DeleteResult(len(documents), len(found.memories), fields, "\n".join(shown))
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def count_deleted(counts: Mapping[str, int]) -> str:
+    """Returns how many documents and memories are deleted, in words."""
     return f"{counted(counts['documents'], 'document')}, {counted(counts['memories'], 'memory')}"
 
 
@@ -112,7 +114,7 @@ def _format_proof(counts: Mapping[str, int], erased: Erased, probes: Probes, pro
     if proof.run_bytes is not None:
         graph += f", or in the Postgres tables of Dagster's runs ({proof.run_bytes:,} bytes read)"
     lines = [
-        f"deleted {_counted(counts)}, {counted(erased.vectors, 'vector')}, "
+        f"deleted {count_deleted(counts)}, {counted(erased.vectors, 'vector')}, "
         f"{counted(erased.ledger, 'answer')} of a language model, {counted(erased.runs, 'run')}",
         f"proof: none of {len(probes)} ids, lines and names is in any of {proof.files} files{graph}",
     ]

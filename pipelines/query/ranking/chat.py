@@ -54,7 +54,7 @@ def score_chat(view: ScopeView, query: ScopeQuery, chat: ChatWeights) -> Scored:
         answer = int(answers[row])
         return (Link(str(view.ids[answer]), str(view.ids[row]), "near", lifted),) if answer >= 0 and lifted > 0 else ()
 
-    return Scored(view.ids, rows, b.cosines, b.words, base, total, path)
+    return Scored(view.ids, b.layout, b.cosines, b.words, base, total, path)
 
 
 def role_scores(scores: np.ndarray, assistant: np.ndarray, rows: np.ndarray) -> np.ndarray:

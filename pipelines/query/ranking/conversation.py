@@ -52,7 +52,7 @@ def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
         return _best_neighbor(view, b, order, weights, scale(), row)
 
     total = rescale(total, b.base, layout)
-    return Scored(view.ids, layout.rows, b.cosines, b.words, b.base, total, path, layout)
+    return Scored(view.ids, layout, b.cosines, b.words, b.base, total, path)
 
 
 def _layout(view: ScopeView, filters: Filters, order: TurnOrder) -> LineLayout:

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from palimpsest.query.ranking.scoring import Scored
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
@@ -20,8 +18,7 @@ def lift_requested_kinds(scored: Scored, view: ScopeView, query: ScopeQuery) -> 
     """
     if not (kinds := requested_kinds(query.text)) or not query.served.has_formed:
         return scored
-    total, is_candidate = scored.total.copy(), np.zeros(len(scored.ids), bool)
-    is_candidate[scored.rows] = True
+    total = scored.total.copy()
     rows = view.formed().of_kinds(kinds)
-    total[scored.places(rows[is_candidate[rows]])] += KIND_WEIGHT
+    total[scored.layout.places(rows[scored.layout.allowed[rows]])] += KIND_WEIGHT
     return replace(scored, total=total)

@@ -145,14 +145,14 @@ class _ScoredPool:
         self._scored, self._n = replace(scored, total=total), n
 
     def best(self) -> dict[str, Candidate]:
-        return self._candidates(self._scored.best(self._n))
+        return self._candidates(self._scored.layout.best(self._scored.total, self._n))
 
     def more(self, ids: Sequence[str]) -> dict[str, Candidate]:
         return self._candidates(rows_of(self._scored.ids, ids))
 
     def _candidates(self, rows: np.ndarray) -> dict[str, Candidate]:
         s = self._scored
-        columns = (a[s.places(rows)].tolist() for a in (s.total, s.cosines, s.words, s.base))
+        columns = (a[s.layout.places(rows)].tolist() for a in (s.total, s.cosines, s.words, s.base))
         return {
             i: Candidate(i, score, vector, words, base, partial(s.path, row))
             for row, i, score, vector, words, base in zip(rows.tolist(), s.ids[rows].tolist(), *columns, strict=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from palimpsest.query.ranking.experimental.reciprocal_ranks import reciprocal_ranks
-from palimpsest.query.ranking.fusion import top
 from palimpsest.query.ranking.layout import Layout, RowLayout
 from palimpsest.query.ranking.priors import prior_scores, uses_priors
 from palimpsest.query.ranking.window_bias import without_window_bias
@@ -55,35 +54,27 @@ class Scored:
 
     Attributes:
         ids: memory ids, ascending, shape (memories,).
-        rows: local rows of the candidates.
+        layout: where the memories are in the arrays of scores, and which of them are candidates.
         cosines: of every candidate, by its place in `layout`, as all scores are.
         words: BM25 sums of every candidate.
         base: weighted sum of the z-scores of both (of cosines without their bias by windows), of the overlap with the
             question's period, and of the priors; 0 for memories that are no candidates.
         total: the ranking score, on the scale of `base`.
         path: returns the links over which a memory, by local row, got the difference of `total` and `base`.
-        layout: where memories are in the arrays of scores; None where that is their local row.
     """
 
     ids: np.ndarray
-    rows: np.ndarray
+    layout: Layout
     cosines: np.ndarray
     words: np.ndarray
     base: np.ndarray
     total: np.ndarray
     path: Callable[[int], tuple[Link, ...]]
-    layout: Layout | None = None
 
-    def best(self, n: int) -> np.ndarray:
-        """Returns the local rows of the `n` best candidates, in no order; ties to the lower row."""
-        if self.layout is not None:
-            return self.layout.best(self.total, n)
-        found: np.ndarray = self.rows[top(self.total[self.rows], n)]
-        return found
-
-    def places(self, rows: np.ndarray) -> np.ndarray:
-        """Returns where the scores of some local rows are."""
-        return rows if self.layout is None else self.layout.places(rows)
+    @property
+    def rows(self) -> np.ndarray:
+        """Local rows of the candidates."""
+        return self.layout.rows
 
 
 def base_scores(view: ScopeView, query: ScopeQuery, layout: Layout | None = None) -> BaseScores:
@@ -106,7 +97,7 @@ def base_scores(view: ScopeView, query: ScopeQuery, layout: Layout | None = None
         unworded -= worded
     if query.period is not None:
         fits = view.periods().fit_scores(query.period, len(layout.allowed))
-        unworded += weights.time * layout.z(layout.scatter(fits[layout.rows]))
+        unworded += weights.time * layout.z(layout.lay_out(fits))
     if uses_priors(weights):
         priors = prior_scores(view.priors(), layout.rows, weights, query.filters.query_time)
         unworded += layout.scatter(priors[layout.rows])
@@ -136,7 +127,7 @@ def _vector_part(
 def score_alone(view: ScopeView, query: ScopeQuery) -> Scored:
     """Scores every candidate by itself, and nothing over links."""
     b = base_scores(view, query)
-    return Scored(view.ids, b.rows, b.cosines, b.words, b.base, b.base, lambda row: ())
+    return Scored(view.ids, b.layout, b.cosines, b.words, b.base, b.base, lambda row: ())
 
 
 def rescale(total: np.ndarray, base: np.ndarray, layout: Layout) -> np.ndarray:

@@ -51,7 +51,7 @@ def score_passages(view: ScopeView, query: ScopeQuery) -> Scored:
     rows, base = b.rows, b.base
     graph = view.passages()
     if graph is None or len(rows) == 0:
-        return Scored(view.ids, rows, b.cosines, b.words, base, base, lambda row: ())
+        return Scored(view.ids, b.layout, b.cosines, b.words, base, base, lambda row: ())
     walk = _walk(view, graph, b, query)
     seeds = walk.seeds
     leading = seeds[np.lexsort((seeds, -base[seeds]))][: use.leading if use.pairs > 0 else 0]
@@ -71,7 +71,7 @@ def score_passages(view: ScopeView, query: ScopeQuery) -> Scored:
             return (Link("question", str(view.ids[row]), "asked", 1.0, name),)
         return _pair_link(view, graph, pairs, use, row) or _name_link(view, walk, row)
 
-    return Scored(view.ids, rows, b.cosines, b.words, base, total, path)
+    return Scored(view.ids, b.layout, b.cosines, b.words, base, total, path)
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

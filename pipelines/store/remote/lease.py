@@ -26,7 +26,6 @@ LEASE_VARIABLE = "PALIMPSEST_LEASE_S"
 TREES = "trees"
 TREE_KEY = re.compile(TREES + r"/[0-9]{8,18}/[0-9a-f]{32}")
 _POLL_S, _RECENT, _MAX_LEASE_S = 0.2, 50, 3600
-_DAMAGED = "{}/{}: not what Palimpsest wrote; restore that object"
 _CLOCKS_S = 300.0
 """How far clocks of machines may be apart before a time in the future is no reason to wait."""
 
@@ -174,9 +173,8 @@ def take_lease(store: TableStore, wait_s: float = 0) -> Lease:
         fence = 1 + max(_fence(store, LEASE, raw) if found else 0, head.fence if head else _highest_fence(store))
         now, expires, theirs = time.time(), _expires(store, raw), _duration(store, raw, lease_s)
         if found and found.version != seen:
-            if (
-                seen is None and expires > now + theirs + _CLOCKS_S
-            ):  # its clock or this one is wrong: see whether it lives
+            # Its clock or this one is wrong: see whether it lives.
+            if seen is None and expires > now + theirs + _CLOCKS_S:
                 deadline = max(deadline, time.monotonic() + theirs + 2 * _POLL_S)
             seen, since = found.version, time.monotonic()
         # Not renewed while this builder watched: its writer's clock may be hours ahead.
@@ -250,19 +248,15 @@ def _expires(store: TableStore, raw: Mapping[str, Any]) -> float:
 
 
 def _duration(store: TableStore, raw: Mapping[str, Any], lease_s: float) -> float:
-    """Returns how long a lease is valid without being renewed: as long as its builder said, or this one would say.
-
-    Raises:
-        ComponentFailed: what it says is no duration.
-    """
+    # How long a lease is valid without being renewed: as long as its builder said, or this one would say.
     seconds = raw.get("seconds", lease_s)
     if not isinstance(seconds, int | float) or not 0 <= seconds <= _MAX_LEASE_S:
-        raise ComponentFailed(_DAMAGED.format(store.url, LEASE))
+        raise _damaged(store, LEASE)
     return max(seconds, lease_s)
 
 
 def _damaged(store: TableStore, key: str) -> ComponentFailed:
-    return ComponentFailed(_DAMAGED.format(store.url, key))
+    return ComponentFailed(f"{store.url}/{key}: not what Palimpsest wrote; restore that object")
 
 
 def _fence(store: TableStore, key: str, raw: Mapping[str, Any]) -> int:

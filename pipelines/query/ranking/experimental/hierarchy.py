@@ -39,8 +39,7 @@ def score_nodes(view: ScopeView, query: ScopeQuery) -> Scored:
     lift[reached.rows], number[reached.rows] = LIFT * reached.gains, reached.nodes
     total = scored.base
     if lift[scored.rows].any():
-        layout = RowLayout(Flags.from_rows(scored.rows, len(view.ids)).values)
-        total = rescale(scored.base + lift, scored.base, layout)
+        total = rescale(scored.base + lift, scored.base, scored.layout)
 
     def path(row: int) -> tuple[Link, ...]:
         """The node that lifted it."""
@@ -89,4 +88,5 @@ def _score_only(view: ScopeView, query: ScopeQuery, members: np.ndarray) -> Scor
     cosines[rows] = view.cosines_of(query.vector, rows)
     stats = score_stats(cosines[rows]), score_stats(words[rows])
     base[rows] = fuse(cosines[rows], words[rows], *stats, weights.vector, weights.words)
-    return Scored(view.ids, rows, cosines, words, base, base, lambda row: ())
+    layout = RowLayout(Flags.from_rows(rows, size).values)
+    return Scored(view.ids, layout, cosines, words, base, base, lambda row: ())

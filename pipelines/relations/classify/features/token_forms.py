@@ -6,6 +6,7 @@ token's text, tag and dependency. Documents where a pattern of several tokens ma
 """
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypedDict, cast
 
 from spacy.language import Language
@@ -57,7 +58,7 @@ class TokenForms:
     def of(self, docs: Sequence[Doc]) -> list[list[Form]]:
         """Returns the forms of the tokens of documents that have tags and dependencies, in order."""
         keys = [[(t.orth, t.tag, t.dep) for t in doc] for doc in docs]
-        kept = self._find({key: None for of_doc in keys for key in of_doc})
+        kept = self._find(dict.fromkeys(chain.from_iterable(keys)))
         forms = ([kept[key] for key in of_doc] for of_doc in keys)
         in_context = (self._of_context(doc, allow_missing=True) for doc in docs)
         return [
