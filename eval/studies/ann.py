@@ -1,7 +1,7 @@
 """What approximate indexes of vectors would give a scope of millions: recall, latency, seconds to build, bytes.
 
     pip install faiss-cpu usearch numkong        # no part of this project installs them
-    python -m palimpsest.eval.studies.ann SUITES FOLDER [--vectors 1000000 5000000] [--indexes ivf int8 hnsw]
+    python -m palimpsest.eval.studies.ann SUITES FOLDER [--vectors N ...] [--indexes ivf int8 hnsw] [--threads 2]
 
 Vectors are those of all texts of the suites in the folder SUITES; more are copies with noise, with a cosine of .86 to
 their texts. Questions are those of the suites. Each index proposes `PROPOSED` vectors, which are scored again by their
@@ -29,7 +29,9 @@ _CHUNK = 100_000
 _QUESTIONS = 200
 _MAX_CHARS = 300
 _TRAINED_PER_LIST = 40
-_THREADS = 2
+_PROBES = (16, 64, 256)
+_GRAPHS = ((16, 64), (32, 256))
+"""Connectivity and expansion of the graphs while they are built."""
 
 Propose = Callable[[np.ndarray], np.ndarray]
 """Returns the numbers of the vectors that an index proposes for a question."""
@@ -114,11 +116,11 @@ def true_best(vectors: np.ndarray, questions: np.ndarray, n: int) -> np.ndarray:
     return numbers
 
 
-def ivf(vectors: np.ndarray, folder: Path) -> Iterator[tuple[str, float, float, Propose]]:
-    """Yields faiss's inverted lists of vectors of 8 bits, at two numbers of lists that are read."""
+def ivf(vectors: np.ndarray, folder: Path, threads: int) -> Iterator[tuple[str, float, float, Propose]]:
+    """Yields faiss's inverted lists of vectors of 8 bits, at three numbers of lists that are read."""
     import faiss
 
-    faiss.omp_set_num_threads(_THREADS)
+    faiss.omp_set_num_threads(threads)
     lists = 1024 if len(vectors) <= 2_000_000 else 4096
     started = time.perf_counter()
     index = faiss.index_factory(vectors.shape[1], f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
@@ -129,12 +131,12 @@ def ivf(vectors: np.ndarray, folder: Path) -> Iterator[tuple[str, float, float, 
     build_s = time.perf_counter() - started
     faiss.write_index(index, str(folder / "ivf.faiss"))
     mib = (folder / "ivf.faiss").stat().st_size / 2**20
-    for probes in (16, 64):
+    for probes in _PROBES:
         index.nprobe = probes
         yield f"ivf {lists} lists, {probes} read", build_s, mib, lambda q: index.search(q[None], PROPOSED)[1][0]
 
 
-def int8(vectors: np.ndarray, folder: Path) -> Iterator[tuple[str, float, float, Propose]]:
+def int8(vectors: np.ndarray, folder: Path, threads: int) -> Iterator[tuple[str, float, float, Propose]]:
     """Yields a scan of all vectors, of 8 bits each number."""
     import numkong
 
@@ -153,24 +155,33 @@ def int8(vectors: np.ndarray, folder: Path) -> Iterator[tuple[str, float, float,
     yield "int8 scan", build_s, small.nbytes / 2**20, propose
 
 
-def hnsw(vectors: np.ndarray, folder: Path) -> Iterator[tuple[str, float, float, Propose]]:
-    """Yields usearch's graph over vectors of 8 bits each number, at two sizes of its search."""
+def hnsw(vectors: np.ndarray, folder: Path, threads: int) -> Iterator[tuple[str, float, float, Propose]]:
+    """Yields usearch's graphs over vectors of 8 bits each number, at two sizes of their search."""
     from usearch.index import Index
 
-    started = time.perf_counter()
-    index: Any = Index(ndim=vectors.shape[1], metric="ip", dtype="i8", connectivity=16, expansion_add=64)
-    for start in range(0, len(vectors), _CHUNK):
-        rows = np.arange(start, min(start + _CHUNK, len(vectors)))
-        index.add(rows, np.ascontiguousarray(vectors[start : start + _CHUNK]), threads=_THREADS)
-    build_s = time.perf_counter() - started
-    index.save(folder / "hnsw.usearch")
-    mib = (folder / "hnsw.usearch").stat().st_size / 2**20
-    for width in (PROPOSED, 4 * PROPOSED):
-        index.expansion_search = width
-        yield f"hnsw, search of {width}", build_s, mib, lambda q: index.search(q, PROPOSED).keys.astype(np.int64)
+    for connectivity, expansion in _GRAPHS:
+        started = time.perf_counter()
+        index: Any = Index(
+            ndim=vectors.shape[1], metric="ip", dtype="i8", connectivity=connectivity, expansion_add=expansion
+        )
+        for start in range(0, len(vectors), _CHUNK):
+            rows = np.arange(start, min(start + _CHUNK, len(vectors)))
+            index.add(rows, np.ascontiguousarray(vectors[start : start + _CHUNK]), threads=threads)
+        build_s = time.perf_counter() - started
+        index.save(folder / "hnsw.usearch")
+        mib = (folder / "hnsw.usearch").stat().st_size / 2**20
+        for width in (PROPOSED, 4 * PROPOSED):
+            index.expansion_search = width
+            setting = f"hnsw {connectivity}/{expansion}, search of {width}"
+            yield setting, build_s, mib, partial(_nearest, index)
 
 
-INDEXES: dict[str, Callable[[np.ndarray, Path], Iterator[tuple[str, float, float, Propose]]]] = {
+def _nearest(index: Any, question: np.ndarray) -> np.ndarray:
+    found: np.ndarray = index.search(question, PROPOSED).keys.astype(np.int64)
+    return found
+
+
+INDEXES: dict[str, Callable[[np.ndarray, Path, int], Iterator[tuple[str, float, float, Propose]]]] = {
     "ivf": ivf,
     "int8": int8,
     "hnsw": hnsw,
@@ -178,10 +189,10 @@ INDEXES: dict[str, Callable[[np.ndarray, Path], Iterator[tuple[str, float, float
 
 
 def measure(
-    vectors: np.ndarray, questions: np.ndarray, name: str, folder: Path, truth: np.ndarray
+    vectors: np.ndarray, questions: np.ndarray, name: str, folder: Path, truth: np.ndarray, threads: int
 ) -> Iterator[AnnFigures]:
     """Yields the figures of an index at each of its settings."""
-    for setting, build_s, mib, propose in INDEXES[name](vectors, folder):
+    for setting, build_s, mib, propose in INDEXES[name](vectors, folder, threads):
         took_ms, found = [], []
         for question in (*questions[:5], *questions):  # the first five only warm up
             started = time.perf_counter()
@@ -206,6 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--vectors", type=int, nargs="+", default=[1_000_000, 5_000_000])
     parser.add_argument("--indexes", nargs="+", choices=INDEXES, default=list(INDEXES))
+    parser.add_argument("--threads", type=int, default=2, help="threads that build an index")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     base, questions = suite_vectors(options.suites, options.folder)
@@ -213,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         vectors = write_vectors(base, count, options.folder / f"vectors-{count}.npy")
         truth = true_best(vectors, questions, 100)
         for name in options.indexes:
-            for figures in measure(vectors, questions, name, options.folder, truth):
+            for figures in measure(vectors, questions, name, options.folder, truth, options.threads):
                 sys.stdout.write(json.dumps(asdict(figures) | {"load": round(os.getloadavg()[0], 1)}) + "\n")
                 sys.stdout.flush()
     return 0

@@ -3,6 +3,8 @@
 Times are UTC. Tables carry the scope columns (`core.scopes`), so that no join can cross a scope by accident.
 """
 
+from functools import cache
+
 import polars as pl
 
 from palimpsest.core.scopes import GENERAL, SCOPE
@@ -255,6 +257,7 @@ SCHEMAS: dict[str, Schema] = {
 }
 
 
+@cache
 def empty(table: str) -> pl.DataFrame:
     """Returns the named table with no rows."""
     return pl.DataFrame(schema=SCHEMAS[table])
@@ -268,18 +271,21 @@ def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     Raises:
         ValueError: the frame has a column that the table does not.
     """
-    schema = SCHEMAS[table]
-    if extra := set(frame.columns) - set(schema):
+    schema, found = SCHEMAS[table], frame.schema
+    if extra := found.keys() - schema.keys():
         raise ValueError(f"{table}: unknown columns {sorted(extra)}")
-    return frame.select(_column(frame, name, dtype) for name, dtype in schema.items())
+    differing = {name for name, dtype in schema.items() if found.get(name) != dtype}
+    if "project_id" in schema and ("project_id" in differing or frame["project_id"].null_count()):
+        differing.add("project_id")
+    if not differing and list(found) == list(schema):
+        return frame
+    return frame.select(_column(frame, name, dtype) if name in differing else name for name, dtype in schema.items())
 
 
 def completed(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Returns a table as an earlier version wrote it with the columns of this one; unknown columns are left out."""
-    schema = SCHEMAS[table]
-    if list(frame.columns) == list(schema) and "project_id" not in schema:
-        return frame
-    return conform(table, frame.select([c for c in frame.columns if c in schema]))
+    unknown = [c for c in frame.columns if c not in SCHEMAS[table]]
+    return conform(table, frame.drop(unknown) if unknown else frame)
 
 
 def _column(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:

@@ -19,6 +19,7 @@ from typing import Any
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.remote.table_store import Stored, TableStore, Version
+from palimpsest.store.remote.tree import OTHER_CONTENT
 
 LEASE, HEAD = "lease.json", "published.json"
 LEASE_S = 60.0
@@ -256,7 +257,7 @@ def _duration(store: TableStore, raw: Mapping[str, Any], lease_s: float) -> floa
 
 
 def _damaged(store: TableStore, key: str) -> ComponentFailed:
-    return ComponentFailed(f"{store.url}/{key}: not what Palimpsest wrote; restore that object")
+    return ComponentFailed(f"{store.url}/{key}: {OTHER_CONTENT}")
 
 
 def _fence(store: TableStore, key: str, raw: Mapping[str, Any]) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError, first_line_of
+from palimpsest.store.remote.tree import OTHER_CONTENT
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -56,8 +57,8 @@ class TableStore(Protocol):
     def read(self, key: str) -> Stored | None:
         """Returns an object; None where there is none."""
 
-    def download(self, key: str, path: Path) -> bool:
-        """Writes an object to a file; returns False where there is none."""
+    def download(self, key: str, path: Path, size: int) -> bool:
+        """Writes an object of so many bytes to a file; returns False where there is none. One of another size fails."""
 
     def create(self, key: str, data: bytes) -> Version | None:
         """Writes an object where there is none of this name; returns its version, or None where there is one."""
@@ -184,10 +185,16 @@ class _Obstore:
         except Exception as e:
             raise self._failed(e) from None
 
-    def download(self, key: str, path: Path) -> bool:
-        """See TableStore."""
+    def download(self, key: str, path: Path, size: int) -> bool:
+        """See TableStore.
+
+        Raises:
+            ComponentFailed: the object has another size, or the store does not answer.
+        """
         try:
             found = self._obstore.get(self._store, key)
+            if found.meta["size"] != size:  # before any of it is written: it may be larger than the disk
+                raise ComponentFailed(f"{self.url}/{key}: {OTHER_CONTENT}")
             with path.open("wb") as f:
                 for part in found.stream(min_chunk_size=_CHUNK_BYTES):
                     f.write(part)

@@ -12,6 +12,7 @@ from palimpsest.core.errors import ComponentFailed
 
 FORMAT = 1
 OBJECTS = "objects"
+OTHER_CONTENT = "not what Palimpsest wrote; restore that object"
 _LOCAL = ("dagster", "deletions")
 """Folders that stay on the machine that wrote them: Dagster's run history, results of deletes that a service runs."""
 _NEEDED = (".before-delete", ".replaced.json")
@@ -69,7 +70,7 @@ def parse_tree(data: bytes, where: str) -> Tree:
             raise ComponentFailed(f"{where}: format {str(raw['format'])[:20]}; a newer version wrote it, update")
         tree = {str(path): Entry(str(e[0]), str(e[1]), *map(int, e[2:])) for path, e in raw["files"].items()}
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise ComponentFailed(f"{where}: not what Palimpsest wrote; restore that object") from None
+        raise ComponentFailed(f"{where}: {OTHER_CONTENT}") from None
     folders = {parent for path in tree for parent in map(str, PurePosixPath(path).parents)}
     for path, entry in tree.items():
         if path in folders or not _is_path_of_home(path):

@@ -21,7 +21,7 @@ from palimpsest.core.published import POINTER
 from palimpsest.store.remote.copy_state import CopyState, is_written, read_state, set_written, write_state
 from palimpsest.store.remote.lease import HEAD, TREES, Lease, LeaseLost, fence_of, read_head
 from palimpsest.store.remote.table_store import TableStore, open_store
-from palimpsest.store.remote.tree import OBJECTS, Entry, Tree, parse_tree, shared_files, tree_bytes
+from palimpsest.store.remote.tree import OBJECTS, OTHER_CONTENT, Entry, Tree, parse_tree, shared_files, tree_bytes
 
 _ASIDE = ".remote"
 _BUILDS, _LEDGER = "builds", "lm-ledger.sqlite"
@@ -209,11 +209,11 @@ class WorkingCopy:
     def _download(self, entry: Entry, to: Path) -> bool:
         if to.exists() and file_hash(to) == entry.blake2b:
             return True
-        if not self.store.download(entry.key, to):
+        if not self.store.download(entry.key, to, entry.size):
             return False
         if file_hash(to) != entry.blake2b:
             to.unlink()
-            raise ComponentFailed(f"{self.store.url}/{entry.key}: not what Palimpsest wrote; restore that object")
+            raise ComponentFailed(f"{self.store.url}/{entry.key}: {OTHER_CONTENT}")
         return True
 
     def _place(self, source: Path, path: str, entry: Entry) -> None:

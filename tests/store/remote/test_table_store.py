@@ -24,7 +24,7 @@ _LARGE = os.urandom(12 * 2**20)  # more than one part of an upload
 @pytest.mark.parametrize("where", ["", *_OTHERS])
 def test_a_store_creates_once_replaces_what_it_knows_lists_and_deletes(where, request, tmp_path):
     store = open_store(where or f"s3://{request.getfixturevalue('bucket')}/home")
-    assert store.read("a.json") is None and not store.download("a.json", tmp_path / "file")
+    assert store.read("a.json") is None and not store.download("a.json", tmp_path / "file", 1)
     first = store.create("a.json", b"1")
     assert first is not None and store.create("a.json", b"2") is None
     read = store.read("a.json")
@@ -34,7 +34,11 @@ def test_a_store_creates_once_replaces_what_it_knows_lists_and_deletes(where, re
     third = store.replace("a.json", b"5", second)
     assert third is not None and store.read("a.json").data == b"5"
     store.upload("objects/large", io.BytesIO(_LARGE))
-    assert store.download("objects/large", tmp_path / "file") and (tmp_path / "file").read_bytes() == _LARGE
+    with pytest.raises(ComponentFailed, match="objects/large: not what Palimpsest wrote"):
+        store.download("objects/large", tmp_path / "file", len(_LARGE) - 1)
+    assert not (tmp_path / "file").exists()
+    assert store.download("objects/large", tmp_path / "file", len(_LARGE))
+    assert (tmp_path / "file").read_bytes() == _LARGE
     assert (sorted(store.list()), list(store.list("objects"))) == (["a.json", "objects/large"], ["objects/large"])
     store.delete(["missing", "a.json", "objects/large"])
     assert list(store.list()) == [] and store.replace("a.json", b"6", third) is None
