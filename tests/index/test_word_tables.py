@@ -1,0 +1,38 @@
+"""The postings of words by scope."""
+
+import polars as pl
+import pytest
+
+from palimpsest.index import word_tables as module
+from palimpsest.index.word_tables import word_tables
+
+
+def _memories(sizes: list[int]) -> pl.DataFrame:
+    scopes = [scope for scope, size in enumerate(sizes) for _ in range(size)]
+    texts = [f"alpha beta{i % 3} gamma{i % 5} delta{i}" for i in range(len(scopes))]
+    columns = {"row": pl.Int32, "scope": pl.Int32, "search_text": pl.String, "title": pl.String}
+    titles = [None if i % 4 else f"Title beta{i % 3}" for i in range(len(scopes))]
+    return pl.DataFrame([range(len(scopes)), scopes, texts, titles], schema=columns)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_words_are_the_same_whatever_chunks_the_texts_are_cut_into(size, monkeypatch):
+    memories = _memories([1, 9, 2, 20])
+    whole = word_tables(memories)
+    monkeypatch.setattr(module, "_TEXTS_PER_CHUNK", size)
+    cut = word_tables(memories)
+    assert all(cut[name].equals(frame) for name, frame in whole.items())
+
+
+def test_postings_of_a_scope_equal_those_of_its_memories_alone():
+    memories = _memories([3, 4])
+    both, second = word_tables(memories), word_tables(memories.filter(pl.col("scope") == 1))
+    terms = both["terms"].filter(pl.col("scope") == 1)
+    assert terms.drop("first").equals(second["terms"].drop("first"))
+    start = int(terms["first"].min())
+    assert both["postings"].slice(start).equals(second["postings"])
+
+
+def test_a_scope_without_words_has_a_term_that_no_question_has():
+    memories = _memories([1]).with_columns(search_text=pl.lit(None, pl.String), title=pl.lit(None, pl.String))
+    assert word_tables(memories)["terms"]["term"].to_list() == [""]
