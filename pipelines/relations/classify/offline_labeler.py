@@ -13,13 +13,12 @@ import numpy as np
 from palimpsest.core.code import code_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.core.progress import tracked
 from palimpsest.relations.classify.encoder.pair_encoder import pair_encoder
 from palimpsest.relations.classify.features.prepare_pair import (
     PreparedBatch,
     PreparedPair,
     compute_features,
-    prepare_pair,
+    prepare_pairs,
 )
 from palimpsest.relations.classify.label_types import LabelPair, LabelResult
 from palimpsest.relations.classify.model.relation_model import CLASSES, EXTEND, NONE, UPDATE, RelationModel
@@ -74,7 +73,7 @@ class OfflineLabeler:
 
     def prepare(self, pairs: list[LabelPair]) -> PreparedBatch:
         """Applies the rules, and computes the features of the pairs that the model sees."""
-        prepared = [prepare_pair(p) for p in tracked(pairs, "label", "pairs")]
+        prepared = prepare_pairs(pairs)
         # Parsing costs most. Where NONE is far likelier, a pair with little in common is not worth it.
         min_shared = MIN_SHARED_WORDS if self.none_odds > 1 else 0.0
         rows = [i for i, p in enumerate(prepared) if self.model and not _is_repetition(p) and p.shared >= min_shared]

@@ -9,6 +9,7 @@ import numpy as np
 
 from palimpsest.core.batches.local_processes import map_chunks
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.progress import progress
 from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES
 from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
 from palimpsest.relations.classify.features.parse import MAX_PARSED_CHARACTERS, parse_texts
@@ -87,6 +88,21 @@ def prepare_pair(pair: LabelPair) -> PreparedPair:
 _read = lru_cache(maxsize=65_536)(read_memory)
 
 
+def prepare_pairs(pairs: Sequence[LabelPair]) -> list[PreparedPair]:
+    """Returns what `prepare_pair` returns of each pair, in order."""
+    order = sorted(range(len(pairs)), key=lambda i: pairs[i].newer)  # a text is read once for all its older ones
+    prepared: dict[int, PreparedPair] = {}
+    with progress("label", len(pairs), "pairs") as advance:
+        for part in map_chunks(_prepare_chunk, [pairs[i] for i in order], _PAIRS_PER_CHUNK, "relations"):
+            prepared |= zip(order[len(prepared) : len(prepared) + len(part)], part, strict=True)
+            advance(len(part))
+    return [prepared[i] for i in range(len(pairs))]
+
+
+def _prepare_chunk(pairs: Sequence[LabelPair]) -> list[PreparedPair]:
+    return [prepare_pair(p) for p in pairs]
+
+
 def _closest_sentences(newer: Reading, older: Reading) -> tuple[Span, Span]:
     """Returns the spans with most words in common: of a long text a sentence, of a short one all of it."""
     best: tuple[float, Span, Span] = (-1.0, (0, len(newer.text)), (0, len(older.text)))
@@ -143,16 +159,19 @@ def compute_features(pairs: Sequence[PreparedPair], encode: EncodePairs) -> Feat
         pairs: prepared pairs.
         encode: the pair encoder, or what it returned of pairs that it was not trained on.
     """
+    order = sorted(range(len(pairs)), key=lambda i: pairs[i].texts[1])  # a text is parsed once for all its older ones
     names: tuple[str, ...] = ()
     rows: list[list[float]] = []
     words: list[frozenset[str]] = []
-    for found in map_chunks(_read_pairs, pairs, _PAIRS_PER_CHUNK, "relations"):
+    for found in map_chunks(_read_pairs, [pairs[i] for i in order], _PAIRS_PER_CHUNK, "relations"):
         names = names or found.names
         rows += found.rows
         words += found.words
+    place = np.argsort(np.array(order, np.int64))
     meaning = np.log(np.maximum(encode([p.texts for p in pairs]), _MIN_MEANING))
-    table = np.hstack([np.array(rows, np.float32).reshape(len(rows), len(names)), meaning.astype(np.float32)])
-    return FeatureTable((*names, *MEANING), table, words)
+    table = np.array(rows, np.float32).reshape(len(rows), len(names))[place]
+    table = np.hstack([table, meaning.astype(np.float32)])
+    return FeatureTable((*names, *MEANING), table, [words[i] for i in place])
 
 
 class _PairReadings(NamedTuple):

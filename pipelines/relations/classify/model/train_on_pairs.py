@@ -12,7 +12,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.relations.classify.encoder.held_out import encode_held_out
 from palimpsest.relations.classify.encoder.pair_encoder import pair_encoder
-from palimpsest.relations.classify.features.prepare_pair import PreparedBatch, compute_features, prepare_pair
+from palimpsest.relations.classify.features.prepare_pair import PreparedBatch, compute_features, prepare_pairs
 from palimpsest.relations.classify.model.relation_model import RelationModel
 from palimpsest.relations.classify.model.train import TrainingSet, text_groups, train
 from palimpsest.relations.classify.model.update_veto import update_veto
@@ -78,7 +78,7 @@ def train_on_pairs(rows: Iterable[PairRow]) -> TrainedOnPairs:
     labels = [r["label"] for r in rows]
     if len(rows) < _MIN_PAIRS or len(set(labels)) < 2:
         raise PalimpsestError(f"--train: needs at least {_MIN_PAIRS} pairs of two labels, found {len(rows)}; add more")
-    pairs = [prepare_pair(pair_from_row(r)) for r in rows]
+    pairs = prepare_pairs([pair_from_row(r) for r in rows])
     table = compute_features(pairs, encode_held_out)
     by_text = text_groups([(r["older"], r["newer"]) for r in rows])
     vetoes = [update_veto(pair, features) for pair, features in zip(pairs, table.named_rows(), strict=True)]
