@@ -12,6 +12,7 @@ from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stages import STAGES
 from palimpsest.build.stages.notes import note_inputs
+from palimpsest.core.batches.choose_runner import configured_runner
 from palimpsest.core.json_types import JsonObject
 from palimpsest.relations.classify.choose_labeler import expected_calls
 from palimpsest.store.builds import Build, published, staged
@@ -63,6 +64,7 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> D
     Candidate pairs and seconds are estimates: from the rates of this home's published build, before the first from
     those of the demo corpus on two cores.
     """
+    configured_runner()  # a wrong name is an error here as it is of the build
     plan = make_plan(home, corpora, only)
     current = published(home)
     counts: Counter[str] = Counter(dict.fromkeys(_COUNTS, 0))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from palimpsest.build.dry_run import dry_run
 from palimpsest.core.batches import ray_address
 from palimpsest.core.batches.batch import Batch, BatchWork, Item, Result
 from palimpsest.core.batches.choose_runner import configured_runner
@@ -22,6 +23,7 @@ from palimpsest.relations.classify.label_batches import DistributedLabeler
 from palimpsest.relations.classify.label_types import LabelPair
 from palimpsest.relations.classify.model.shipped_model import default_model
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+from palimpsest.store.home import Home
 from tests.memories.texts import TEXTS
 
 _TEXTS = list(dict.fromkeys([*TEXTS, *PROBE_TEXTS, *(f"Line {i} of the log." for i in range(70))]))
@@ -76,10 +78,11 @@ def test_pairs_labelled_in_batches_have_the_labels_and_the_program_of_the_offlin
     assert distributed.program_hash == offline.program_hash
 
 
-def test_an_unknown_runner_is_one_line(monkeypatch: pytest.MonkeyPatch):
+def test_an_unknown_runner_is_one_line_of_a_dry_run_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("PALIMPSEST_BATCHES", "spark")
-    with pytest.raises(PalimpsestError, match="PALIMPSEST_BATCHES: 'spark' must be one of local, ray"):
-        configured_runner()
+    for run in (configured_runner, lambda: dry_run(Home(tmp_path), None, None)):
+        with pytest.raises(PalimpsestError, match="PALIMPSEST_BATCHES: 'spark' must be one of local, ray"):
+            run()
 
 
 def _run_at(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

