@@ -101,23 +101,33 @@ def name_contexts(mentions: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFram
         ),
         after=pl.col("text").str.slice(pl.col("char_end"), _AFTER_CHARS),
     )
-    return pl.concat([_apply(rows, rule) for rule in _RULES])
-
-
-def _apply(rows: pl.DataFrame, rule: _Rule) -> pl.DataFrame:
-    found = rows
-    if rule.name in _CONDITIONS:
-        found = found.filter(_CONDITIONS[rule.name])
-    if rule.type:
-        found = found.filter(pl.col(rule.side).str.contains(rule.pattern)).with_columns(
-            noun=pl.lit(""), type=pl.lit(rule.type)
-        )
-    else:
-        found = found.with_columns(phrase=pl.col(rule.side).str.extract(rule.pattern, 1)).drop_nulls("phrase")
-        found = with_noun_types(found, "phrase")
-    return found.select(
-        "node_id", "type", "noun", "memory_id", rule=pl.lit(rule.name), weight=pl.lit(rule.weight, pl.Float64)
+    typed, phrased = pl.collect_all(
+        [
+            pl.concat([_with_type_shown(rows.lazy(), rule) for rule in _RULES if rule.type]),
+            pl.concat([_with_phrase(rows.lazy(), rule) for rule in _RULES if not rule.type]),
+        ]
     )
+    return pl.concat([typed, with_noun_types(phrased, "phrase").select(typed.columns)])
+
+
+def _with_type_shown(rows: pl.LazyFrame, rule: _Rule) -> pl.LazyFrame:
+    found = _meeting_condition(rows, rule).filter(pl.col(rule.side).str.contains(rule.pattern))
+    return found.select("node_id", "memory_id", *_of_rule(rule), noun=pl.lit(""), type=pl.lit(rule.type))
+
+
+def _with_phrase(rows: pl.LazyFrame, rule: _Rule) -> pl.LazyFrame:
+    phrase = pl.col(rule.side).str.extract(rule.pattern, 1)
+    found = _meeting_condition(rows, rule).select("node_id", "memory_id", *_of_rule(rule), phrase=phrase)
+    return found.drop_nulls("phrase")
+
+
+def _meeting_condition(rows: pl.LazyFrame, rule: _Rule) -> pl.LazyFrame:
+    condition = _CONDITIONS.get(rule.name)
+    return rows if condition is None else rows.filter(condition)
+
+
+def _of_rule(rule: _Rule) -> tuple[pl.Expr, pl.Expr]:
+    return pl.lit(rule.name).alias("rule"), pl.lit(rule.weight, pl.Float64).alias("weight")
 
 
 def with_noun_types(frame: pl.DataFrame, column: str) -> pl.DataFrame:
