@@ -45,21 +45,24 @@ def find_projects(memories: pl.DataFrame) -> pl.DataFrame:
         source=pl.lit("scope"),
         description=pl.lit(None, pl.String),
     )
-    shown = quotable(memories)
-    parts = [scoped]
-    for pattern in _GOAL:
-        stated = shown.select(*SCOPE, "memory_id", "text", phrase=pl.col("text").str.extract(pattern, 1)).drop_nulls(
-            "phrase"
-        )
-        names = {p: _goal_name(p) for p in stated["phrase"].unique()}
-        name = pl.col("phrase").replace_strict(names, default=None, return_dtype=pl.String)
-        stated = stated.with_columns(name=name).with_columns(key=pl.col("name").str.to_lowercase())
-        described = [
-            sentence_at(t, t.index(p), t.index(p) + len(p)) for t, p in stated.select("text", "phrase").iter_rows()
-        ]
-        stated = stated.with_columns(source=pl.lit("goal"), description=pl.Series(described, dtype=pl.String))
-        parts.append(stated.select(scoped.columns))
-    found = pl.concat(parts).filter(pl.col("name") != "").unique([*SCOPE, "key", "memory_id"], keep="first")
+    shown = quotable(memories).lazy().select(*SCOPE, "memory_id", "text")
+    stated = pl.concat(
+        [shown.with_columns(phrase=pl.col("text").str.extract(p, 1)).drop_nulls("phrase") for p in _GOAL]
+    ).collect()
+    names = {p: _goal_name(p) for p in stated["phrase"].unique()}
+    described = [
+        sentence_at(t, t.index(p), t.index(p) + len(p)) for t, p in stated.select("text", "phrase").iter_rows()
+    ]
+    name = pl.col("phrase").replace_strict(names, default=None, return_dtype=pl.String)
+    stated = stated.select(
+        *SCOPE,
+        "memory_id",
+        name=name,
+        key=name.str.to_lowercase(),
+        source=pl.lit("goal"),
+        description=pl.Series(described, dtype=pl.String),
+    )
+    found = pl.concat([scoped, stated]).filter(pl.col("name") != "").unique([*SCOPE, "key", "memory_id"], keep="first")
     keys = found.select(*SCOPE, "source", "key").unique().sort(pl.all())
     ids = [content_id("node", *scope_parts(*r[:3]), "project", *r[3:]) for r in keys.iter_rows()]
     keys = keys.with_columns(node_id=pl.Series(ids, dtype=pl.String))
