@@ -81,8 +81,15 @@ def _forms() -> tuple[_Form, ...]:
     return (*forms, *(_Form(kind, (re.compile(pattern),), marks) for kind, pattern, marks in _OWN))
 
 
+@cache
+def _any_mark() -> re.Pattern[str]:
+    return re.compile("|".join(sorted({re.escape(mark) for form in _forms() for mark in form.marks})))
+
+
 def find_tokens(text: str) -> Iterator[tuple[int, int, str]]:
     """Yields (start, end, kind) of keys and tokens of a known form; they may overlap."""
+    if not _any_mark().search(text):
+        return
     for form in _forms():
         if any(mark in text for mark in form.marks):
             for pattern in form.patterns:
