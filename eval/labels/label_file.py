@@ -7,6 +7,7 @@ from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.progress import progress
 from palimpsest.eval.labels.label_metrics import (
     LabelMetrics,
     SourceMetrics,
@@ -95,7 +96,8 @@ def label_file(
     loaded = time.perf_counter()
     pairs = [pair_from_row(r) for r in rows]
     if isinstance(labeler, OfflineLabeler):
-        batch = labeler.prepare(pairs)
+        with progress("label", len(pairs), "pairs") as advance:
+            batch = labeler.prepare(pairs, advance)
         prepared = time.perf_counter()
         results = labeler.label_prepared(batch)
     else:

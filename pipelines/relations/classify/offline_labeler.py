@@ -5,7 +5,7 @@ NONE and never retires anything.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from palimpsest.core.code import code_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.progress import progress
 from palimpsest.relations.classify.encoder.pair_encoder import pair_encoder
 from palimpsest.relations.classify.features.prepare_pair import (
     PreparedBatch,
@@ -43,6 +44,7 @@ _CODE = (
     "palimpsest.relations.classify.offline_labeler",
     "palimpsest.relations.classify.model.relation_model",
 )
+_PAIRS_AT_ONCE = 65_536  # about 2 GB with their parses, features and words
 _MIN_RULE_SUPPORT = 0.05  # an UPDATE by rule to which the model gives less is not given
 
 
@@ -69,11 +71,26 @@ class OfflineLabeler:
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """Returns one result for each pair, in order."""
-        return self.label_prepared(self.prepare(pairs))
+        order = sorted(range(len(pairs)), key=lambda i: pairs[i].newer)  # a text is read once for all its older ones
+        results: dict[int, LabelResult] = {}
+        with progress("label", len(pairs), "pairs") as advance:
+            for start in range(0, len(order), _PAIRS_AT_ONCE):
+                rows = order[start : start + _PAIRS_AT_ONCE]
+                batch = self.prepare([pairs[i] for i in rows], advance)
+                results |= zip(rows, self.label_prepared(batch), strict=True)
+        return [results[i] for i in range(len(pairs))]
 
-    def prepare(self, pairs: list[LabelPair]) -> PreparedBatch:
-        """Applies the rules, and computes the features of the pairs that the model sees."""
-        prepared = prepare_pairs(pairs)
+    def prepare(self, pairs: list[LabelPair], advance: Callable[[int], None]) -> PreparedBatch:
+        """Applies the rules, and computes the features of the pairs that the model sees.
+
+        Args:
+            pairs: to label; those with one newer text are best next to each other.
+            advance: is called with the number of pairs that the rules were applied to.
+        """
+        prepared = list[PreparedPair]()
+        for part in prepare_pairs(pairs):
+            prepared += part
+            advance(len(part))
         # Parsing costs most. Where NONE is far likelier, a pair with little in common is not worth it.
         min_shared = MIN_SHARED_WORDS if self.none_odds > 1 else 0.0
         rows = [i for i, p in enumerate(prepared) if self.model and not _is_repetition(p) and p.shared >= min_shared]

@@ -9,7 +9,6 @@ import numpy as np
 
 from palimpsest.core.batches.local_processes import map_chunks
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.core.progress import progress
 from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES
 from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
 from palimpsest.relations.classify.features.parse import MAX_PARSED_CHARACTERS, parse_texts
@@ -88,17 +87,12 @@ def prepare_pair(pair: LabelPair) -> PreparedPair:
 _read = lru_cache(maxsize=8_192)(read_memory)
 
 
-def prepare_pairs(pairs: Sequence[LabelPair]) -> list[PreparedPair]:
-    """Returns what `prepare_pair` returns of each pair, in order."""
-    order = sorted(range(len(pairs)), key=lambda i: pairs[i].newer)  # a text is read once for all its older ones
-    places = iter(order)
-    prepared: dict[int, PreparedPair] = {}
-    with progress("label", len(pairs), "pairs") as advance:
-        for part in map_chunks(_prepare_chunk, [pairs[i] for i in order], _PAIRS_PER_CHUNK, "relations"):
-            # Another process returns copies of the texts.
-            prepared |= {i: replace(p, pair=pairs[i]) for p, i in zip(part, places, strict=False)}
-            advance(len(part))
-    return [prepared[i] for i in range(len(pairs))]
+def prepare_pairs(pairs: Sequence[LabelPair]) -> Iterator[list[PreparedPair]]:
+    """Yields what `prepare_pair` returns of each pair, some at a time, in order."""
+    left = iter(pairs)
+    for part in map_chunks(_prepare_chunk, pairs, _PAIRS_PER_CHUNK, "relations"):
+        # Another process returns copies of the texts.
+        yield [replace(prepared, pair=pair) for prepared, pair in zip(part, left, strict=False)]
 
 
 def _prepare_chunk(pairs: Sequence[LabelPair]) -> list[PreparedPair]:
@@ -161,26 +155,23 @@ def compute_features(pairs: Sequence[PreparedPair], encode: EncodePairs) -> Feat
         pairs: prepared pairs.
         encode: the pair encoder, or what it returned of pairs that it was not trained on.
     """
-    order = sorted(range(len(pairs)), key=lambda i: pairs[i].texts[1])  # a text is parsed once for all its older ones
     names: tuple[str, ...] = ()
-    rows: list[list[float]] = []
+    rows = list[np.ndarray]()
     words: list[frozenset[str]] = []
-    for found in map_chunks(_read_pairs, [pairs[i] for i in order], _PAIRS_PER_CHUNK, "relations"):
+    for found in map_chunks(_read_pairs, pairs, _PAIRS_PER_CHUNK, "relations"):
         names = names or found.names
-        rows += found.rows
+        rows.append(found.rows)
         words += found.words
-    place = np.argsort(np.array(order, np.int64))
     meaning = np.log(np.maximum(encode([p.texts for p in pairs]), _MIN_MEANING))
-    table = np.array(rows, np.float32).reshape(len(rows), len(names))[place]
-    table = np.hstack([table, meaning.astype(np.float32)])
-    return FeatureTable((*names, *MEANING), table, [words[i] for i in place])
+    table = np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
+    return FeatureTable((*names, *MEANING), np.hstack([table, meaning.astype(np.float32)]), words)
 
 
 class _PairReadings(NamedTuple):
     """What parses say of pairs: see FeatureTable."""
 
     names: tuple[str, ...]
-    rows: list[list[float]]
+    rows: np.ndarray
     words: list[frozenset[str]]
 
 
@@ -196,4 +187,4 @@ def _read_pairs(pairs: Sequence[PreparedPair]) -> _PairReadings:
         names = tuple(features)
         rows.append(list(features.values()))
         words.append(pair_words(older, newer))
-    return _PairReadings(names, rows, words)
+    return _PairReadings(names, np.array(rows, np.float32), words)

@@ -109,7 +109,12 @@ class RelationModel:
 
     def predict(self, rows: np.ndarray, words: list[frozenset[str]]) -> np.ndarray:
         """Returns calibrated probabilities, shape (len(rows), 4), of feature rows and the words of the pairs."""
-        extended = self.words.extend_rows(rows, words)
+        starts = range(0, len(rows), _ROWS_PER_BLOCK)
+        blocks = (self._predict_block(rows[i : i + _ROWS_PER_BLOCK], words[i : i + _ROWS_PER_BLOCK]) for i in starts)
+        return np.concatenate([np.zeros((0, len(CLASSES))), *blocks])
+
+    def _predict_block(self, rows: np.ndarray, words: list[frozenset[str]]) -> np.ndarray:
+        extended = self.words.extend_rows(rows, words)  # thousands of columns
         without_words = np.ascontiguousarray(extended[:, : extended.shape[1] - self.words.word_columns])
         boosted = softmax(self.boosting.predict(without_words))
         return apply_temperature(average(boosted, self.forest.predict(extended)), self.temperature)

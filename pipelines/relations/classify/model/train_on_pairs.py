@@ -78,7 +78,7 @@ def train_on_pairs(rows: Iterable[PairRow]) -> TrainedOnPairs:
     labels = [r["label"] for r in rows]
     if len(rows) < _MIN_PAIRS or len(set(labels)) < 2:
         raise PalimpsestError(f"--train: needs at least {_MIN_PAIRS} pairs of two labels, found {len(rows)}; add more")
-    pairs = prepare_pairs([pair_from_row(r) for r in rows])
+    pairs = [p for part in prepare_pairs([pair_from_row(r) for r in rows]) for p in part]
     table = compute_features(pairs, encode_held_out)
     by_text = text_groups([(r["older"], r["newer"]) for r in rows])
     vetoes = [update_veto(pair, features) for pair, features in zip(pairs, table.named_rows(), strict=True)]
