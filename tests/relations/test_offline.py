@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.relations.classify import offline_labeler
 from palimpsest.relations.classify.encoder.held_out import encode_held_out
 from palimpsest.relations.classify.features import parse
 from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
 from palimpsest.relations.classify.features.parse import parse_texts
 from palimpsest.relations.classify.features.prepare_pair import compute_features, prepare_pair
 from palimpsest.relations.classify.label_types import LabelPair
+from palimpsest.relations.classify.model import relation_model
 from palimpsest.relations.classify.model.golden_pairs import golden_pairs
 from palimpsest.relations.classify.model.relation_model import (
     CLASSES,
@@ -98,6 +100,16 @@ def test_probabilities_do_not_depend_on_the_batch(model):
     one = np.concatenate([model.predict(found.rows[i : i + 1], found.words[i : i + 1]) for i in range(64)])
     assert np.array_equal(whole, np.round(one, 4)) and np.allclose(whole.sum(axis=1), 1, atol=1e-3)
     assert np.array_equal(model.novelty(found.rows), np.concatenate([model.novelty(r[None]) for r in found.rows]))
+
+
+def test_labels_do_not_depend_on_the_parts_that_pairs_are_labelled_in(model, monkeypatch):
+    newer = [f"The deadline of project {name} is now {n} April." for name in ("Heron", "Otter") for n in (3, 9)]
+    pairs = [LabelPair(f"n{i}", f"o{i}", newer[i % 4], f"The deadline of project Heron is {i} May.") for i in range(9)]
+    whole = OfflineLabeler(model, CANDIDATE_ODDS).label(pairs)
+    monkeypatch.setattr(offline_labeler, "_PAIRS_AT_ONCE", 2)
+    monkeypatch.setattr(relation_model, "_ROWS_PER_BLOCK", 1)
+    assert OfflineLabeler(model, CANDIDATE_ODDS).label(pairs) == whole
+    assert OfflineLabeler(model, CANDIDATE_ODDS).label([]) == []
 
 
 def test_temperature_keeps_the_order_and_softens():
