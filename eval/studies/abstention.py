@@ -1,4 +1,4 @@
-"""How well answers are told from none on a suite: `python -m palimpsest.eval.studies.abstention SUITE [--type T]`.
+"""How well answerable questions of a suite are recognized: `python -m palimpsest.eval.studies.abstention SUITE`.
 
 Unanswerable are the queries of a type, and every query when it is searched in the scope of another one.
 """

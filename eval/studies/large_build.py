@@ -26,9 +26,9 @@ import polars as pl
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.stages import embeddings
+from palimpsest.build.summary import stage_seconds
 from palimpsest.eval.bench.measure_queries import write_questions
 from palimpsest.eval.bench.synthetic import COLLECTION, DIMENSIONS, SyntheticBuild, synthetic_build
-from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 
 _SESSIONS_OF_A_FILE = 1000
@@ -44,7 +44,7 @@ class LargeBuild:
     Attributes:
         memories: of the build.
         relations: pairs that were labelled UPDATE, EXTEND or DERIVE.
-        by_stage_s: seconds of each stage of the first build; `index` as well.
+        by_stage_s: seconds of each stage of the first build, of `index` and of what follows it.
         total_s: of the first build, without the stage `embeddings`.
         again_s: of the second build, of the same files.
         peak_gib: most resident memory of the process during the first build; it includes libraries.
@@ -107,7 +107,7 @@ def measure(memories: int, users: int, folder: Path) -> LargeBuild:
         run_without_dagster(home, make_plan(home, [corpus]))
         again_s = time.perf_counter() - started
     write_questions(home.path, largest, queries)
-    by_stage = _seconds(first)
+    by_stage = {stage: round(s, 1) for stage, s in stage_seconds(first.manifest).items()}
     return LargeBuild(
         memories=first.table(COLLECTION, "memories").height,
         relations=first.table(COLLECTION, "relations").filter(pl.col("label") != "NONE").height,
@@ -135,13 +135,6 @@ def write_corpus(folder: Path, made: SyntheticBuild) -> None:
     part = pl.col("session_id").rank("dense").over("user_id") // _SESSIONS_OF_A_FILE
     for (user, number), rows in turns.with_columns(part=part).group_by("user_id", "part", maintain_order=True):
         rows.drop("part").write_ndjson(folder / f"{user}-{number:04d}.jsonl")
-
-
-def _seconds(build: Build) -> dict[str, float]:
-    stages = build.manifest.stages[COLLECTION]
-    return {name: round(r.seconds, 1) for name, r in stages.items()} | {
-        "index": round(build.manifest.index["seconds"], 1)
-    }
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import polars as pl
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
+from palimpsest.build.summary import stage_seconds
 from palimpsest.eval.suites.suite import CORPUS_FILE
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
@@ -79,7 +80,7 @@ def measure(texts: Sequence[str], months: int, added: Sequence[str], folder: Pat
     _append(corpus, months - 1, size, added)
     night = _build(home, corpus.parent)
     records = night.manifest.stages[COLLECTION]
-    full_s, night_s = _seconds(full), _seconds(night)
+    full_s, night_s = (_stage_seconds(build) for build in (full, night))
     return Night(
         turns=len(texts),
         months=months,
@@ -108,10 +109,9 @@ def _build(home: Home, corpus: Path) -> Build:
     return run_without_dagster(home, make_plan(home, [corpus]))
 
 
-def _seconds(build: Build) -> dict[str, float]:
-    stages = build.manifest.stages[COLLECTION]
-    by_stage = {name: round(r.seconds - r.numbers.get("load_model_s", 0.0), 2) for name, r in stages.items()}
-    return by_stage | {"index": round(build.manifest.index["seconds"], 2)}
+def _stage_seconds(build: Build) -> dict[str, float]:
+    seconds = stage_seconds(build.manifest)
+    return {stage: round(s, 2) for stage, s in seconds.items() if stage != "load_model"}
 
 
 def _rows(build: Build) -> pl.DataFrame:

@@ -81,11 +81,12 @@ def build_summary(home: Home, build: Build) -> BuildSummary:
         not_stored=manifest.not_stored,
         past_retention=int(_sum_number(manifest, "past_retention")),
         work=dict(work),
-        seconds={k: round(v, 3) for k, v in _seconds(manifest).items()},
+        seconds={k: round(v, 3) for k, v in stage_seconds(manifest).items()},
     )
 
 
-def _seconds(manifest: BuildManifest) -> dict[str, float]:
+def stage_seconds(manifest: BuildManifest) -> dict[str, float]:
+    """Returns wall seconds by stage, of all collections together; `load_model` apart, then `index` and what follows."""
     seconds: dict[str, float] = {}
     for stages in manifest.stages.values():
         for stage, record in stages.items():

@@ -80,7 +80,7 @@ def write_index(
     out["following"] = following_rows(turn_order(t["memories"], t["documents"]), rows)
     out["written"] = following_rows(document_order(t["memories"]), rows)
     out["periods"] = period_table(memories)
-    out["reasons"] = version_reasons(t).join(rows.select("memory_id", "row"), on="memory_id").sort("row", "told")
+    out["reasons"] = version_reasons(t).join(rows.select("memory_id", "row"), on="memory_id").sort("row", "reason")
     out["metadata"] = metadata_table(t["documents"], memories)
     timer.record("memories")
     located = memories.select("memory_id", "row", "scope", "collection")

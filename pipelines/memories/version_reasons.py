@@ -32,9 +32,9 @@ _RELATION_COLUMNS = ("newer_id", "older_id", "conflict", "evidence", *_RELATION_
 
 
 def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Returns (memory_id, told), sorted: a row for each reason why a memory is not latest, kept, in doubt or derived.
+    """Returns (memory_id, reason), sorted: a row for each reason why a memory is not latest, kept, in doubt or derived.
 
-    `told` is JSON with `kind`: `updated` (a newer memory replaced it: `by`, `relation_id`, `label`, `confidence`,
+    `reason` is JSON with `kind`: `updated` (a newer memory replaced it: `by`, `relation_id`, `label`, `confidence`,
     `labeler`, `decided_at` where a person did, and of the evidence `rule`, `from`, `to`, and the spans `newer` and
     `older` in both texts), `edited` (its source was edited: `by` is the document version without it), `replaced` (a
     document that states to replace its own: `by`, `uri`, `title`, `at`), `vanished` (its source no longer exists),
@@ -78,7 +78,7 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         if r["label"] == "DERIVE"
     ]
     rows = sorted((memory_id, json.dumps(row, sort_keys=True, ensure_ascii=False)) for memory_id, row in found)
-    return pl.DataFrame(rows, schema={"memory_id": pl.String, "told": pl.String}, orient="row")
+    return pl.DataFrame(rows, schema={"memory_id": pl.String, "reason": pl.String}, orient="row")
 
 
 def _is_doubted(relation: Mapping[str, JsonValue]) -> bool:

@@ -98,7 +98,7 @@ def test_another_trust_changes_versions_labels_and_embeds_nothing_and_equals_a_b
         built = command("build")
         record = published(home).manifest.stages["chats"]["relations"]
         assert built["retired"] == retired and built["work"]["embeddings"] == 0
-        assert (record.numbers["asked"], record.numbers["carried"]) == (0, 1)
+        assert (record.numbers["labelled"], record.numbers["carried"]) == (0, 1)
         fresh = Home(tmp_path / f"fresh {trust[:20]}", home.embeddings_path)
         fresh.create()
         shutil.copytree(home.log, fresh.log, dirs_exist_ok=True)

@@ -87,14 +87,14 @@ def test_the_conflict_is_stored_and_carried_over(label, conflict, stored):
     first, _ = label_pairs(pairs_of(inputs), inputs.memories, Fixed(label, conflict))
     assert set(first["conflict"]) == {stored}
     again, usage = label_pairs(pairs_of(inputs), inputs.memories, Fixed(label, conflict), first)
-    assert again.equals(first) and usage["asked"] == 0
+    assert again.equals(first) and usage["labelled"] == 0
 
 
 def test_relations_of_builds_without_conflicts_are_carried_over():
     inputs = corpus()
     first, _ = label_pairs(pairs_of(inputs), inputs.memories, Fixed("UPDATE"))
     again, usage = label_pairs(pairs_of(inputs), inputs.memories, Fixed("UPDATE"), first.drop("conflict"))
-    assert again.equals(first) and usage["asked"] == 0
+    assert again.equals(first) and usage["labelled"] == 0
 
 
 def test_what_a_person_confirms_as_an_update_is_dynamic_and_what_is_undone_has_no_conflict():

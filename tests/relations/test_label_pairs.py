@@ -40,7 +40,7 @@ def test_each_candidate_pair_becomes_one_relation_and_costs_are_counted():
     relations, usage = label_pairs(pairs, inputs.memories, labeler)
     assert relations.height == pairs.height == len(labeler.labelled) == 3
     assert relations.schema == pl.Schema(SCHEMAS["relations"])
-    assert (usage["asked"], usage["lm_calls"], usage["tokens"], usage["cost"], usage["EXTEND"]) == (3, 3, 21, 0.75, 3)
+    assert (usage["labelled"], usage["lm_calls"], usage["tokens"], usage["cost"], usage["EXTEND"]) == (3, 3, 21, 0.75, 3)
     assert set(relations["decided_at"]) == {None} and set(relations["labeler"]) == {"counting"}
 
 
@@ -60,7 +60,7 @@ def test_a_decided_pair_is_not_labelled_again_and_none_is_a_decision():
     pairs = pairs_of(inputs)
     first, _ = label_pairs(pairs, inputs.memories, OfflineLabeler())
     again, usage = label_pairs(pairs, inputs.memories, OfflineLabeler(), first)
-    assert again.equals(first) and (usage["asked"], usage["carried"]) == (0, 3)
+    assert again.equals(first) and (usage["labelled"], usage["carried"]) == (0, 3)
 
 
 def test_another_program_or_another_input_is_requested_again():
@@ -68,11 +68,11 @@ def test_another_program_or_another_input_is_requested_again():
     pairs = pairs_of(inputs)
     first, _ = label_pairs(pairs, inputs.memories, Counting())
     _, other = label_pairs(pairs, inputs.memories, Counting("p2"), first)
-    assert other["asked"] == 3
+    assert other["labelled"] == 3
     renamed = corpus(title="Renamed")
     assert by_text(renamed.memories) == by_text(inputs.memories)
     again, usage = label_pairs(pairs, renamed.memories, Counting(), first)
-    assert usage["asked"] == 3 and "Renamed" in again["evidence"][0]
+    assert usage["labelled"] == 3 and "Renamed" in again["evidence"][0]
 
 
 def test_only_new_pairs_are_labelled_and_lost_ones_are_dropped():
@@ -88,4 +88,4 @@ def test_only_new_pairs_are_labelled_and_lost_ones_are_dropped():
 def test_no_pairs_have_no_relations():
     inputs = corpus()
     relations, usage = label_pairs(pairs_of(inputs).clear(), inputs.memories, OfflineLabeler())
-    assert relations.is_empty() and relations.schema == pl.Schema(SCHEMAS["relations"]) and usage["asked"] == 0
+    assert relations.is_empty() and relations.schema == pl.Schema(SCHEMAS["relations"]) and usage["labelled"] == 0

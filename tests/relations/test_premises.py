@@ -135,7 +135,7 @@ def test_a_build_names_every_premise_and_the_next_one_carries_them_over(tmp_path
     more = NOTES | {"other.md": "The fence is painted on Mondays.\n"}
     _, second = build(tmp_path, shared_vectors, more)
     numbers = second.manifest.stages["notes"]["relations"].numbers
-    assert derived(second) == found and numbers["premises"] == 2 and numbers["asked"] == 0
+    assert derived(second) == found and numbers["premises"] == 2 and numbers["labelled"] == 0
     restored = without_premises(second.table("notes", "relations"))
     assert restored.filter(label="DERIVE").is_empty()
     assert restored.filter(pl.col("evidence").str.contains("premises")).is_empty()

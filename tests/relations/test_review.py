@@ -77,7 +77,7 @@ def test_what_was_decided_is_the_same_from_scratch_and_by_difference(tmp_path):
     decisions = decided(tmp_path, ("undo", b, a, "NONE"))
     scratch, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"), None, decisions)
     by_difference, usage = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"), before, decisions)
-    assert scratch.equals(by_difference) and usage["asked"] == 0
+    assert scratch.equals(by_difference) and usage["labelled"] == 0
     row = scratch.filter(relation_id=relation_id(b, a)).row(0, named=True)
     assert (row["label"], row["labeler"], row["confidence"]) == ("NONE", "person", 1.0)
 
@@ -130,7 +130,7 @@ def test_a_pair_that_was_not_paid_is_labelled_again():
     first, usage = label_pairs(pairs, inputs.memories, FixedLabeler("NONE", 0.0, rule="unpaid", why="budget"))
     assert usage["unpaid"] == 3 and json.loads(first["evidence"][0])["why"] == "budget"
     _, again = label_pairs(pairs, inputs.memories, FixedLabeler("NONE"), first)
-    assert again["asked"] == 3
+    assert again["labelled"] == 3
 
 
 def test_undo_reports_why_an_older_memory_stays_retired(tmp_path):

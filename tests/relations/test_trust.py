@@ -91,7 +91,7 @@ def test_another_trust_labels_nothing_again_and_equals_a_build_from_scratch():
         labeler = Counting()
         previous, usage = labelled(memories, pairs, labeler, previous)
         scratch, _ = labelled(memories, pairs, Counting())
-        assert previous.equals(scratch) and (labeler.asked, usage["asked"]) == (0, 0)
+        assert previous.equals(scratch) and (labeler.asked, usage["labelled"]) == (0, 0)
         assert latest(tables(inputs, memories, previous)) == expected
     assert previous.equals(first)
 
@@ -106,7 +106,7 @@ def test_what_a_person_confirmed_wins_and_an_undo_takes_it_back():
         decisions = Decisions(relations=(RelationOverride(relation_id(c, b), c, b, label),))
         relations, usage = labelled(memories, pairs, Counting(), relations, decisions)
         both = tables(inputs, memories, relations, decisions)
-        assert latest(both) == expected and usage["asked"] == 0
+        assert latest(both) == expected and usage["labelled"] == 0
         assert review_table(both).is_empty()
 
 
@@ -115,7 +115,7 @@ def test_a_pair_that_no_model_answered_is_asked_again_whatever_its_trust():
     memories = trusted(inputs, m2=0.2)
     unpaid, _ = labelled(memories, pairs, FixedLabeler("NONE", 0.0, rule="unpaid", why="budget"))
     _, usage = labelled(memories, pairs, FixedLabeler("UPDATE"), unpaid)
-    assert usage["asked"] == 3 and usage["low_trust"] == 2
+    assert usage["labelled"] == 3 and usage["low_trust"] == 2
 
 
 def test_memories_of_builds_without_trust_are_trusted_alike():

@@ -31,7 +31,7 @@ _PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $
 _PRIORS = """
     SELECT epoch(observed_at) AS observed, importance, support FROM memories
     WHERE row BETWEEN $first AND $last ORDER BY row"""
-_REASONS = "SELECT memory_id, told FROM reasons WHERE row BETWEEN $first AND $last ORDER BY memory_id, told"
+_REASONS = "SELECT memory_id, reason FROM reasons WHERE row BETWEEN $first AND $last ORDER BY memory_id, reason"
 _NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key, entity"
 _TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
 _MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last ORDER BY row, entity"
@@ -110,7 +110,7 @@ def _reasons(query: Query, at: Range) -> Arrays:
         found = query(_REASONS, at.rows).fetchall()
     except duckdb.CatalogException:
         return {}  # an index of an earlier version has no reasons
-    return {"ids": [i for i, _ in found], "told": [line for _, line in found]} if found else {}
+    return {"ids": [i for i, _ in found], "reason": [line for _, line in found]} if found else {}
 
 
 def _priors(query: Query, at: Range) -> Arrays:

@@ -145,9 +145,9 @@ class RetirementReasons:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "RetirementReasons":
-        """Groups the reasons (column `told`) by the memory ids `ids`, in order."""
+        """Groups the reasons (column `reason`) by the memory ids `ids`, in order."""
         lines: dict[str, list[str]] = {}
-        for memory_id, line in zip(arrays.get("ids", ()), arrays.get("told", ()), strict=True):
+        for memory_id, line in zip(arrays.get("ids", ()), arrays.get("reason", ()), strict=True):
             lines.setdefault(memory_id, []).append(line)
         return cls(lines)
 

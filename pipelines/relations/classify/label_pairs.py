@@ -78,9 +78,14 @@ def label_pairs(
     by_labeler = pl.concat([conform("relations", carried), conform("relations", labelled)])
     by_labeler = refuse_low_trust(by_labeler, memories)
     relations = pl.concat([by_person, by_labeler])
-    usage = {"asked": todo.height, "carried": carried.height, "decided_by_people": by_person.height, **_costs(results)}
-    usage["low_trust"] = by_labeler.filter(is_low_trust()).height
-    usage |= count_labels(relations)
+    usage = {
+        "labelled": todo.height,
+        "carried": carried.height,
+        "decided_by_people": by_person.height,
+        "low_trust": by_labeler.filter(is_low_trust()).height,
+        **_costs(results),
+        **count_labels(relations),
+    }
     return relations.sort("relation_id"), {name: float(value) for name, value in usage.items()}
 
 
