@@ -7,6 +7,7 @@ NONE and never retires anything.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -85,16 +86,24 @@ class OfflineLabeler:
 
         Args:
             pairs: to label; those with one newer text are best next to each other.
-            advance: is called with the number of pairs that the rules were applied to.
+            advance: is called with the number of pairs that are done; those that the model sees take far longer.
         """
-        prepared = list[PreparedPair]()
+        prepared, rows = list[PreparedPair](), list[int]()
         for part in prepare_pairs(pairs):
+            of_model = [i for i, pair in enumerate(part, len(prepared)) if self._is_for_model(pair)]
             prepared += part
-            advance(len(part))
-        # Parsing costs most. Where NONE is far likelier, a pair with little in common is not worth it.
+            rows += of_model
+            advance(len(part) - len(of_model))
+        encode = partial(pair_encoder().predict, advance=advance)
+        return PreparedBatch(prepared, rows, compute_features([prepared[i] for i in rows], encode))
+
+    def _is_for_model(self, pair: PreparedPair) -> bool:
+        """Returns whether the model sees a pair: parsing and reading it together cost most of a build.
+
+        Where NONE is far likelier, a pair with little in common is not worth it.
+        """
         min_shared = MIN_SHARED_WORDS if self.none_odds > 1 else 0.0
-        rows = [i for i, p in enumerate(prepared) if self.model and not _is_repetition(p) and p.shared >= min_shared]
-        return PreparedBatch(prepared, rows, compute_features([prepared[i] for i in rows], pair_encoder().predict))
+        return self.model is not None and not _is_repetition(pair) and pair.shared >= min_shared
 
     def label_prepared(self, batch: PreparedBatch, held_out: np.ndarray | None = None) -> list[LabelResult]:
         """Returns one result for each pair of `prepare`, in order.

@@ -8,7 +8,7 @@ on other pairs. `palimpsest.eval.labels.training.train_encoder` trains them; dat
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -47,10 +47,14 @@ class PairEncoder:
         """Names the weights."""
         return hashlib.sha256(b"".join(self.graphs)).hexdigest()[:16]
 
-    def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+    def predict(self, pairs: Sequence[tuple[str, str]], advance: Callable[[int], None] = lambda n: None) -> np.ndarray:
         """Returns probabilities of (older, newer) texts, shape (len(pairs), len(ENCODER_CLASSES)) float32.
 
         Of each pair the first 96 tokens are read, the longer text is cut first.
+
+        Args:
+            pairs: the texts.
+            advance: is called with 1 after each pair.
         """
         out = np.zeros((len(pairs), len(ENCODER_CLASSES)), np.float32)
         if not pairs:
@@ -59,6 +63,7 @@ class PairEncoder:
         with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as threads:
             for i, row in enumerate(threads.map(self._run, encodings)):
                 out[i] = row
+                advance(1)
         return out
 
     def _run(self, encoding: "Encoding") -> np.ndarray:
