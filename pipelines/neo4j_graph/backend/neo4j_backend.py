@@ -9,6 +9,7 @@ and citations are Cypher.
 import datetime as dt
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,10 @@ class Neo4jBackend:
 
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
+        return self._collections
+
+    @cached_property
+    def _collections(self) -> dict[str, CollectionInfo]:
         meta = self._meta
         weights, spaces = meta.get("weights", {}), meta.get("spaces", {})
         return collection_infos(self._scopes, meta["collections"], meta["strategies"], weights, spaces)

@@ -89,6 +89,10 @@ class Neo4jScope(CachedScopeView):
         """See ScopeView."""
         return self.cosines_of(vector, np.arange(len(self.ids)))
 
+    def estimated_cosines(self, vector: np.ndarray) -> np.ndarray | None:
+        """See ScopeView."""
+        return self._vectors().estimated_cosines(vector) if self.stats.mean is None else None
+
     def cosines_of(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Returns the exact cosines of some local rows, shape (len(rows),) float64; of a large scope by the server."""
         stats = self.stats

@@ -8,7 +8,7 @@ import datetime as dt
 import json
 import threading
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 FORMAT = 9
 CACHE_BYTES = 512 * 2**20
 _MAX_INDEXED_ROWS = 2048
-_BYTES_OF_A_MEMORY = 3_000
+_BYTES_OF_A_MEMORY = 3_400
 """What a query of a large scope keeps of each memory: 1,536 bytes of MiniLM's vector, its id, order, priors, words."""
 
 _META = "SELECT key, value FROM meta"
@@ -79,6 +79,10 @@ class DuckDBBackend:
 
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
+        return self._collections
+
+    @cached_property
+    def _collections(self) -> dict[str, CollectionInfo]:
         settings, strategies, weights = (self.meta.get(k, {}) for k in ("collections", "strategies", "weights"))
         return collection_infos(self._scopes, settings, strategies, weights, self.meta.get("spaces", {}))
 

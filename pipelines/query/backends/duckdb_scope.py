@@ -104,6 +104,10 @@ class DuckDBScope(CachedScopeView):
         """See ScopeView."""
         return self.vectors.cosines(vector)
 
+    def estimated_cosines(self, vector: np.ndarray) -> np.ndarray | None:
+        """See ScopeView."""
+        return self.vectors.estimated_cosines(vector)
+
     def cosines_of(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """See ScopeView."""
         return self.vectors.cosines_of(rows, vector)

@@ -14,6 +14,7 @@ import numpy as np
 
 from palimpsest.query.ranking.chat import is_chat, score_chat
 from palimpsest.query.ranking.layout import LineLayout
+from palimpsest.query.ranking.leaders import score_leaders
 from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Filters, Link
@@ -39,10 +40,13 @@ def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
         return score_chat(view, query, query.weights.chat)
     weights, order = query.weights, view.turn_order()
     layout = _layout(view, query.filters, order)
-    b = base_scores(view, query, layout)
+    estimates = view.estimated_cosines(query.vector) if weights.fusion == "z" else None
+    b = base_scores(view, query, layout, estimates)
     total = smooth(b.unworded, layout.smoothing_weight, weights.shares)
     nearby = nearby_word_scores(b.placed, b.words, layout.smoothing_weight, weights.nearby)
     total += weights.words * layout.z(nearby)
+    if estimates is not None:
+        score_leaders(view, query, layout, b, total)
 
     @cache
     def scale() -> float:
@@ -82,8 +86,7 @@ def smooth(line: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> np.
         added *= weight[here]
         out[here] += added
 
-    with threads_for(len(line)) as threads:
-        threads.map(add_shares, _slices(len(line), len(shares)))
+    threads_for(len(line)).map(add_shares, _slices(len(line), len(shares)))
     return out
 
 
@@ -100,14 +103,14 @@ def nearby_word_scores(
         shares: of a term's score one, two, ... turns away, on both sides, `REACH` at most.
     """
     line, best = np.zeros_like(own), np.zeros_like(own)
-    with threads_for(len(line)) as threads:
-        for term in postings:
-            line[term.rows] = term.scores
-            if len(term.rows) * _RARE < len(line):
-                _add_best_around(best, line, term, shares)
-            else:
-                _add_best(best, line, shares, threads)
-                line[term.rows] = 0.0
+    threads = threads_for(len(line))
+    for term in postings:
+        line[term.rows] = term.scores
+        if len(term.rows) * _RARE < len(line):
+            _add_best_around(best, line, term, shares)
+        else:
+            _add_best(best, line, shares, threads)
+            line[term.rows] = 0.0
     best -= own
     best *= weight
     best += own

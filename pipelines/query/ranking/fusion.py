@@ -10,6 +10,7 @@ import numpy as np
 
 from palimpsest.query.request.types import ScoreStats, Seeds
 
+_BLOCKS_OF_ONE = 8  # blocks for each score that is wanted: few of the others are above the least of them
 _BLOCK = 1024  # scores of which the best, or the sum of squares, is found first
 _ROUNDING = 1e-9  # a deviation that is no more than this is only rounding
 
@@ -127,8 +128,9 @@ def leading(scores: np.ndarray, n: int) -> np.ndarray:
 
     Of the best of each block of scores, the `n` best are `n` scores; so no lower score is among the `n` best of all.
     """
-    blocks = len(scores) // _BLOCK
-    if blocks < n:
+    size = min(_BLOCK, len(scores) // max(1, _BLOCKS_OF_ONE * n))
+    if size < 2:
         return np.arange(len(scores))
-    best = scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+    blocks = len(scores) // size
+    best = scores[: blocks * size].reshape(blocks, size).max(axis=1)
     return np.flatnonzero(scores >= np.partition(best, blocks - n)[blocks - n])

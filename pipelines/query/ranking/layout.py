@@ -122,6 +122,11 @@ class LineLayout(Layout):
         found: np.ndarray = self._order.places[rows]
         return found
 
+    def local_rows(self, places: np.ndarray) -> np.ndarray:
+        """Returns the local rows of the memories at some places; -1 where there is none."""
+        found: np.ndarray = self._order.rows[places]
+        return found
+
     def place(self, postings: Postings) -> Postings:
         """See Layout."""
         counted = self.allowed[postings.rows]
@@ -129,7 +134,7 @@ class LineLayout(Layout):
 
     def lay_out(self, scores: np.ndarray) -> np.ndarray:
         """See Layout."""
-        return np.where(self.mask, scores[self._order.rows].astype(self.dtype), self.dtype(0))
+        return np.where(self.mask, scores.astype(self.dtype, copy=False)[self._order.rows], self.dtype(0))
 
     def z(self, scores: np.ndarray) -> np.ndarray:
         """See Layout; `scores` must be 0 where there is no candidate."""

@@ -77,20 +77,23 @@ class Scored:
         return self.layout.rows
 
 
-def base_scores(view: ScopeView, query: ScopeQuery, layout: Layout | None = None) -> BaseScores:
+def base_scores(
+    view: ScopeView, query: ScopeQuery, layout: Layout | None = None, cosines: np.ndarray | None = None
+) -> BaseScores:
     """Scores every candidate by itself: z(cosine), z(BM25), z(overlap with the question's period) and its priors.
 
     Args:
         view: the scope.
         query: the query of the scope.
         layout: of the arrays of scores; by default a memory is at its local row.
+        cosines: of every memory, by local row; by default they are computed.
     """
     weights = query.weights
     layout = layout or RowLayout(view.allowed(query.filters))
     postings = view.postings(query.word_terms)
-    with threads_for(layout.size) as threads:
-        placed = threads.map(layout.place, postings)
-    cosines, words = layout.lay_out(view.cosines(query.vector)), word_sums(placed, layout.size, layout.dtype)
+    placed = threads_for(layout.size).map(layout.place, postings)
+    cosines = layout.lay_out(view.cosines(query.vector) if cosines is None else cosines)
+    words = word_sums(placed, layout.size, layout.dtype)
     worded = weights.words * layout.z(words)
     unworded = _vector_part(view, cosines, words, weights, layout)
     if weights.fusion != "z":

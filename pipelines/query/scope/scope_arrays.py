@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palimpsest.query.scope.threads import threads_for
+from palimpsest.query.scope.estimated_cosines import EstimatedCosines, estimates_bytes
+from palimpsest.query.scope.threads import MANY, threads_for
 
 Arrays = dict[str, Any]
 """Numpy arrays and lists of strings by name: one part of a scope as a store keeps it; empty where it has none."""
@@ -46,8 +47,21 @@ class ScopeVectors:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
-        return sum(m.nbytes for m in self.matrices) + self.starts.nbytes
+        """Size in bytes, that of `estimates` included."""
+        size = sum(m.nbytes for m in self.matrices)
+        return size + (estimates_bytes(self.count, size) if self._has_estimates else 0) + self.starts.nbytes
+
+    @property
+    def _has_estimates(self) -> bool:
+        return self.count >= MANY and len(self.starts) == self.count
+
+    @cached_property
+    def _estimates(self) -> EstimatedCosines:
+        return EstimatedCosines.of(self.matrices)
+
+    def estimated_cosines(self, query: np.ndarray) -> np.ndarray | None:
+        """Returns about the cosine of each memory, shape (memories,); None where there are few, or some have more."""
+        return self._estimates.cosines(query) if self._has_estimates else None
 
     def windows(self) -> np.ndarray | None:
         """Returns how many windows each memory has, shape (memories,); None where each has one."""
@@ -56,8 +70,7 @@ class ScopeVectors:
     def cosines(self, query: np.ndarray) -> np.ndarray:
         """Returns the cosine of each memory's best window with the unit query, shape (memories,) float64."""
         # Row by row in this thread: as fast as BLAS threads for one client, and twenty times faster for eight at once.
-        with threads_for(self.count) as threads:
-            scores = np.concatenate(threads.map(partial(np.vecdot, query), self.matrices))
+        scores = np.concatenate(threads_for(self.count).map(partial(np.vecdot, query), self.matrices))
         if len(self.starts) < self.count:
             scores = np.maximum.reduceat(scores, self.starts)
         return scores.astype(np.float64)
@@ -106,7 +119,8 @@ class Postings:
         """Returns the score of each of some local rows, 0 where the term does not occur."""
         if len(self.rows) == 0:
             return np.zeros(len(rows))
-        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        wanted = rows.astype(self.rows.dtype)  # numbers of another size would convert the whole posting list
+        at = np.minimum(np.searchsorted(self.rows, wanted), len(self.rows) - 1)
         return np.where(self.rows[at] == rows, self.scores[at], 0.0)
 
 

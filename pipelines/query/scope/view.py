@@ -37,6 +37,9 @@ class ScopeView(Protocol):
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """Returns the cosine of each memory's best window with a unit vector, shape (memories,) float64."""
 
+    def estimated_cosines(self, vector: np.ndarray) -> np.ndarray | None:
+        """Returns about `cosines`, wrong by .003 at most, in a quarter of the time; None where those are fast."""
+
     def cosines_of(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Returns `cosines` of some local rows, shape (len(rows),)."""
 
