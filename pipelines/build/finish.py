@@ -58,6 +58,7 @@ def complete_collections(home: Home) -> None:
     """Takes the collections that the staged build does not make again over from the published build."""
     build, base = staged(home), published(home)
     sweep(home)
+    build.drop_unfinished()
     for name in build.collections:
         if any(build.record(name, stage.name) is None for stage in collection_stages()):
             shutil.rmtree(build.path / name)  # begun by a run that was stopped, and not wanted since

@@ -18,12 +18,16 @@ from palimpsest.store.decision_lines import count_decisions
 from palimpsest.store.home import TRIAL_FOLDER, Home
 from palimpsest.store.manifest import BuildManifest, StageRecord
 from palimpsest.store.tables import completed, conform, empty
+from palimpsest.store.unfinished_rows import UnfinishedRows
 
 KEPT_BUILDS = 5
 _REPAIR = "run palimpsest build, which makes it again, or restore a backup"
 _FIX = "restore it, or remove published.json and run palimpsest build again"
 ONCE = "_once"
 """Folder of a build with the tables of stages that run once, for all collections; no collection has such a name."""
+
+
+_UNFINISHED = "_unfinished"  # no collection has such a name
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,14 @@ class Build:
         conform(table, frame).write_parquet(aside, compression="zstd", compression_level=1, statistics=False)
         aside.replace(path)
         return file_hash(path)
+
+    def unfinished(self, collection: str, table: str) -> UnfinishedRows:
+        """Returns the rows that a stage wrote of a table before it was stopped; the finished build has none."""
+        return UnfinishedRows(self.path / _UNFINISHED / f"{collection}.{table}", table)
+
+    def drop_unfinished(self) -> None:
+        """Removes these rows of all tables."""
+        shutil.rmtree(self.path / _UNFINISHED, ignore_errors=True)
 
     def record(self, collection: str, stage: str) -> StageRecord | None:
         """Returns what a finished stage recorded, or None while it is unfinished.

@@ -1,12 +1,15 @@
 import json
 
 import polars as pl
+import pytest
 
 from palimpsest.relations.candidates.find_candidates import candidate_pairs
+from palimpsest.relations.classify import label_pairs as label_pairs_module
 from palimpsest.relations.classify.label_pairs import label_pairs
 from palimpsest.relations.classify.label_types import LabelResult
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from palimpsest.store.tables import SCHEMAS
+from palimpsest.store.unfinished_rows import UnfinishedRows
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 
 
@@ -40,7 +43,13 @@ def test_each_candidate_pair_becomes_one_relation_and_costs_are_counted():
     relations, usage = label_pairs(pairs, inputs.memories, labeler)
     assert relations.height == pairs.height == len(labeler.labelled) == 3
     assert relations.schema == pl.Schema(SCHEMAS["relations"])
-    assert (usage["labelled"], usage["lm_calls"], usage["tokens"], usage["cost"], usage["EXTEND"]) == (3, 3, 21, 0.75, 3)
+    assert (usage["labelled"], usage["lm_calls"], usage["tokens"], usage["cost"], usage["EXTEND"]) == (
+        3,
+        3,
+        21,
+        0.75,
+        3,
+    )
     assert set(relations["decided_at"]) == {None} and set(relations["labeler"]) == {"counting"}
 
 
@@ -89,3 +98,35 @@ def test_no_pairs_have_no_relations():
     inputs = corpus()
     relations, usage = label_pairs(pairs_of(inputs).clear(), inputs.memories, OfflineLabeler())
     assert relations.is_empty() and relations.schema == pl.Schema(SCHEMAS["relations"]) and usage["labelled"] == 0
+
+
+def test_many_pairs_are_labelled_in_parts_that_a_stopped_build_goes_on_from(tmp_path, monkeypatch):
+    monkeypatch.setattr(label_pairs_module, "_PAIRS_AT_ONCE", 2)
+    inputs = corpus()
+    pairs, unfinished = pairs_of(inputs), UnfinishedRows(tmp_path / "rows", "relations")
+    whole, whole_usage = label_pairs(pairs, inputs.memories, Counting())
+
+    class Stopped(Counting):
+        def label(self, pairs):
+            if self.labelled:
+                raise KeyboardInterrupt
+            return super().label(pairs)
+
+    with pytest.raises(KeyboardInterrupt):
+        label_pairs(pairs, inputs.memories, Stopped(), save=unfinished.add)
+    labeler = Counting()
+    relations, usage = label_pairs(pairs, inputs.memories, labeler, unfinished.read(), save=unfinished.add)
+    assert relations.equals(whole) and len(labeler.labelled) == 1
+    assert (usage["labelled"], usage["carried"], usage["EXTEND"]) == (1, 2, whole_usage["EXTEND"])
+    assert label_pairs(pairs, inputs.memories, Counting("p2"), unfinished.read())[1]["labelled"] == 3
+
+
+def test_rows_that_were_being_written_when_the_machine_stopped_are_not_read(tmp_path):
+    inputs = corpus()
+    relations, _ = label_pairs(pairs_of(inputs), inputs.memories, Counting())
+    unfinished = UnfinishedRows(tmp_path / "rows", "relations")
+    assert unfinished.read().is_empty()
+    for part in relations.iter_slices(1):
+        unfinished.add(part)
+    (tmp_path / "rows" / "000002.parquet").write_bytes(b"PAR1")
+    assert unfinished.read().equals(pl.concat([relations[:1], relations[2:]]))

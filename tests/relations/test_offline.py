@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify import offline_labeler
 from palimpsest.relations.classify.encoder.held_out import encode_held_out
 from palimpsest.relations.classify.features import parse
 from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
@@ -106,9 +105,9 @@ def test_labels_do_not_depend_on_the_parts_that_pairs_are_labelled_in(model, mon
     newer = [f"The deadline of project {name} is now {n} April." for name in ("Heron", "Otter") for n in (3, 9)]
     pairs = [LabelPair(f"n{i}", f"o{i}", newer[i % 4], f"The deadline of project Heron is {i} May.") for i in range(9)]
     whole = OfflineLabeler(model, CANDIDATE_ODDS).label(pairs)
-    monkeypatch.setattr(offline_labeler, "_PAIRS_AT_ONCE", 2)
     monkeypatch.setattr(relation_model, "_ROWS_PER_BLOCK", 1)
-    assert OfflineLabeler(model, CANDIDATE_ODDS).label(pairs) == whole
+    labeler = OfflineLabeler(model, CANDIDATE_ODDS)
+    assert [labeler.label([pair])[0] for pair in pairs] == whole
     assert OfflineLabeler(model, CANDIDATE_ODDS).label([]) == []
 
 

@@ -1,5 +1,7 @@
 """Stage `relations`: candidate pairs labelled, and the premises of conclusions that no pair names."""
 
+import polars as pl
+
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.formation.formed_relations import add_formation, without_formation
 from palimpsest.memories.formed import stated_memories
@@ -14,11 +16,12 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     # A relation names its program, so that answers of an earlier build are valid although this stage's code changed.
     found = context.earlier_table("relations")
     earlier = None if found is None else without_formation(found)
+    unfinished = context.build.unfinished(context.name, "relations")
     labeler = build_labeler(context.home, context.max_cost)
     pairs, everything = context.table("candidate_pairs"), context.table("memories")
     memories = stated_memories(everything)
-    labeled = None if earlier is None else without_premises(earlier)
-    relations, usage = label_pairs(pairs, memories, labeler, labeled, context.decisions)
+    labelled = unfinished.read() if earlier is None else pl.concat([without_premises(earlier), unfinished.read()])
+    relations, usage = label_pairs(pairs, memories, labeler, labelled, context.decisions, unfinished.add)
     if usage["lm_failures"]:
         from palimpsest.relations.classify.lm.check_answers import check_answers
 

@@ -1,12 +1,13 @@
 """Candidate pairs in, relations out: which pairs need a label, what is carried over, what people decided, the cost."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import polars as pl
 
 from palimpsest.core.ids import content_id
+from palimpsest.core.progress import say
 from palimpsest.core.scopes import SCOPE
 from palimpsest.relations.classify.label_types import (
     LABELS,
@@ -30,6 +31,7 @@ MemoryRow: TypeAlias = tuple[str, str, dt.datetime | None, str | None, str | Non
 _INPUTS = ("text", "observed_at", "speaker", "title", "heading")
 _RESULT = ("label", "conflict", "confidence", "labeler", "evidence", "decided_at")
 _PAIR = (*SCOPE, "newer_id", "older_id")
+_PAIRS_AT_ONCE = 65_536  # about 2 GB with their parses, features and words
 
 
 def relation_id(newer_id: str, older_id: str) -> str:
@@ -43,6 +45,7 @@ def label_pairs(
     labeler: RelationLabeler,
     previous: pl.DataFrame | None = None,
     decisions: Decisions | None = None,
+    save: Callable[[pl.DataFrame], None] = lambda relations: None,
 ) -> tuple[pl.DataFrame, dict[str, float]]:
     """Returns (relations, usage): one row for each candidate pair, NONE included, sorted by relation_id.
 
@@ -58,6 +61,7 @@ def label_pairs(
         labeler: labels the pairs that nobody decided and that are not carried over.
         previous: relations of an earlier build.
         decisions: what people decided.
+        save: is called with the relations of each part of many pairs; as `previous` they are carried over.
     """
     decided = _decided_pairs(decisions or Decisions(), memories)
     wanted = _wanted_pairs(pairs, decided, memories, labeler.program_hash)
@@ -66,16 +70,9 @@ def label_pairs(
     carried = open_pairs.join(
         _reusable_results(previous), on=["relation_id", "input_hash", "program_hash"], how="inner"
     )
-    todo = open_pairs.join(carried, on="relation_id", how="anti").sort("relation_id")
-    results = labeler.label(_to_label_pairs(todo, memories)) if todo.height else []
-    labelled = todo.with_columns(
-        pl.Series("label", [r.label for r in results], pl.String),
-        pl.Series("conflict", [conflict_kind(r.label, r.conflict) for r in results], pl.String),
-        pl.Series("confidence", [round(r.confidence, 3) for r in results], pl.Float64),
-        pl.Series("labeler", [r.labeler or labeler.name for r in results], pl.String),
-        pl.Series("evidence", [to_json(r.evidence) for r in results], pl.String),
-    )
-    by_labeler = pl.concat([conform("relations", carried), conform("relations", labelled)])
+    todo = open_pairs.join(carried, on="relation_id", how="anti").sort("newer_id", "relation_id")
+    labelled, costs = _label(todo, memories, labeler, save)
+    by_labeler = pl.concat([conform("relations", carried), labelled])
     by_labeler = refuse_low_trust(by_labeler, memories)
     relations = pl.concat([by_person, by_labeler])
     usage = {
@@ -83,10 +80,32 @@ def label_pairs(
         "carried": carried.height,
         "decided_by_people": by_person.height,
         "low_trust": by_labeler.filter(is_low_trust()).height,
-        **_costs(results),
+        **costs,
         **count_labels(relations),
     }
     return relations.sort("relation_id"), {name: float(value) for name, value in usage.items()}
+
+
+def _label(
+    todo: pl.DataFrame, memories: pl.DataFrame, labeler: RelationLabeler, save: Callable[[pl.DataFrame], None]
+) -> tuple[pl.DataFrame, dict[str, float]]:
+    """Returns the relations of pairs and what they cost; many are labelled in parts, so that memory is bounded."""
+    relations, costs = [empty("relations")], _costs([])
+    for part in todo.iter_slices(_PAIRS_AT_ONCE):
+        results = labeler.label(_to_label_pairs(part, memories))
+        labelled = part.with_columns(
+            pl.Series("label", [r.label for r in results], pl.String),
+            pl.Series("conflict", [conflict_kind(r.label, r.conflict) for r in results], pl.String),
+            pl.Series("confidence", [round(r.confidence, 3) for r in results], pl.Float64),
+            pl.Series("labeler", [r.labeler or labeler.name for r in results], pl.String),
+            pl.Series("evidence", [to_json(r.evidence) for r in results], pl.String),
+        )
+        relations.append(conform("relations", labelled))
+        costs = {name: costs[name] + more for name, more in _costs(results).items()}
+        if todo.height > _PAIRS_AT_ONCE:
+            save(relations[-1])
+            say(f"labels: {sum(map(len, relations))} of {todo.height} pairs")
+    return pl.concat(relations), costs
 
 
 def count_labels(relations: pl.DataFrame) -> dict[str, int]:

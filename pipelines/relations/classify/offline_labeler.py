@@ -45,7 +45,6 @@ _CODE = (
     "palimpsest.relations.classify.offline_labeler",
     "palimpsest.relations.classify.model.relation_model",
 )
-_PAIRS_AT_ONCE = 65_536  # about 2 GB with their parses, features and words
 _MIN_RULE_SUPPORT = 0.05  # an UPDATE by rule to which the model gives less is not given
 
 
@@ -71,15 +70,9 @@ class OfflineLabeler:
         self.program_hash = content_id("offline", labeler_code(), model.key if model else "rules", str(none_odds))
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
-        """Returns one result for each pair, in order."""
-        order = sorted(range(len(pairs)), key=lambda i: pairs[i].newer)  # a text is read once for all its older ones
-        results: dict[int, LabelResult] = {}
+        """Returns one result for each pair, in order; a text is parsed once where its pairs are next to each other."""
         with progress("label", len(pairs), "pairs") as advance:
-            for start in range(0, len(order), _PAIRS_AT_ONCE):
-                rows = order[start : start + _PAIRS_AT_ONCE]
-                batch = self.prepare([pairs[i] for i in rows], advance)
-                results |= zip(rows, self.label_prepared(batch), strict=True)
-        return [results[i] for i in range(len(pairs))]
+            return self.label_prepared(self.prepare(pairs, advance))
 
     def prepare(self, pairs: list[LabelPair], advance: Callable[[int], None]) -> PreparedBatch:
         """Applies the rules, and computes the features of the pairs that the model sees.
