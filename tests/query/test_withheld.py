@@ -36,7 +36,7 @@ def index(tmp_path_factory):
                 observed_at=at("2026-01-01"),
                 retention_until=at("2026-04-01"),
             ),
-            memory("new", "The door code is 2222.", observed_at=at("2026-02-01"), retention_until=at("2026-06-01")),
+            memory("new", "The door code is zqrecent.", observed_at=at("2026-02-01"), retention_until=at("2026-06-01")),
             memory("shown", "Mia lives in Leiden.", observed_at=at("2026-01-01")),
             memory("hidden", "Mia lives in Utrecht zqhidden.", observed_at=at("2026-02-01"), user_visible=False),
             memory("person", "Mia's passport is NX 12 zqpii.", observed_at=at("2026-01-01"), pii=True),
@@ -64,7 +64,7 @@ def test_withheld_memories_are_in_no_part_of_an_answer(index, options):
     reader = Reader(DuckDBBackend(index), clock=lambda: TODAY)
     text = everything(reader, **options)
     assert not [word for word in ("zqexpired", "zqhidden", "zqpii") if word in text]
-    assert "2222" in text
+    assert "zqrecent" in text
 
 
 def test_hidden_and_personal_memories_are_returned_on_request_and_expired_ones_never(index):
@@ -79,7 +79,7 @@ def test_retention_ends_by_the_clock_and_by_nothing_else(index):
     before = Reader(backend, clock=lambda: at("2026-03-31"))
     assert "zqexpired" in everything(before, history=True)
     after = Reader(backend, clock=lambda: at("2026-06-01"))
-    assert "2222" not in everything(after, now="2026-02-15", as_of="2026-02-15", history=True)
+    assert "zqrecent" not in everything(after, now="2026-02-15", as_of="2026-02-15", history=True)
 
 
 def test_who_passes_is_kept_from_query_to_query_as_long_as_no_retention_ends():
