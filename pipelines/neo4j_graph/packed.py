@@ -5,7 +5,7 @@ so that a block stays as it is while its memories do.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,7 +157,7 @@ def unpack_postings(data: bytes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def pack_parts(db: duckdb.DuckDBPyConnection, at: Range) -> Iterator[tuple[str, bytes]]:
     """Yields (name, bytes) of the parts of one scope of an index: those of `scope_parts`, and blocks of sentences."""
 
-    def query(sql: str, values: dict[str, Any], /) -> duckdb.DuckDBPyConnection:
+    def query(sql: str, values: Mapping[str, object], /) -> duckdb.DuckDBPyConnection:
         return db.execute(sql, values)
 
     hashes, first_entity = np.zeros(0, "<i8"), 0

@@ -1,12 +1,13 @@
 """What reads the parts of a scope of an index: how a statement is run, and where the scope is."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 
 class Query(Protocol):
     """Runs one statement of an index."""
 
-    def __call__(self, sql: str, values: dict[str, Any], /) -> Any:
+    def __call__(self, sql: str, values: Mapping[str, object], /) -> Any:
         """Returns the DuckDB result."""
 
 

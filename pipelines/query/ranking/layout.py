@@ -127,6 +127,15 @@ class LineLayout(Layout):
         found: np.ndarray = self._order.rows[places]
         return found
 
+    def candidates(self, places: np.ndarray) -> np.ndarray:
+        """Returns those of some places that have a candidate."""
+        found: np.ndarray = places[self.mask[places]]
+        return found
+
+    def leading(self, scores: np.ndarray, n: int) -> np.ndarray:
+        """Returns the places of candidates that include the `n` best, ascending."""
+        return self.candidates(leading(np.where(self.mask, scores, -np.inf), n))
+
     def place(self, postings: Postings) -> Postings:
         """See Layout."""
         counted = self.allowed[postings.rows]
@@ -146,7 +155,6 @@ class LineLayout(Layout):
 
     def best(self, scores: np.ndarray, n: int) -> np.ndarray:
         """See Layout."""
-        places = leading(np.where(self.mask, scores, -np.inf), n)
-        rows = np.sort(self._order.rows[places[self.mask[places]]])
+        rows = np.sort(self.local_rows(self.leading(scores, n)))
         found: np.ndarray = rows[top(scores[self.places(rows)], n)]
         return found

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from palimpsest.query.ranking.fusion import leading
 from palimpsest.query.ranking.layout import LineLayout
 from palimpsest.query.ranking.scoring import BaseScores
 from palimpsest.query.scope.scope_query import ScopeQuery
@@ -27,9 +26,9 @@ def score_leaders(view: ScopeView, query: ScopeQuery, layout: LineLayout, b: Bas
     deviation, shares = layout.deviation(b.cosines), query.weights.shares
     if deviation == 0:
         return
-    leaders = _candidates(layout, leading(np.where(layout.mask, total, -np.inf), LEADERS))
+    leaders = layout.leading(total, LEADERS)
     offsets = range(-len(shares), len(shares) + 1)
-    reached = _candidates(layout, np.unique(np.concatenate([leaders + offset for offset in offsets])))
+    reached = layout.candidates(np.unique(np.concatenate([leaders + offset for offset in offsets])))
     exact = view.cosines_of(query.vector, layout.local_rows(reached)).astype(layout.dtype)
     change = np.zeros_like(total)
     change[reached] = (exact - b.cosines[reached]) * (query.weights.vector / deviation)
@@ -38,8 +37,3 @@ def score_leaders(view: ScopeView, query: ScopeQuery, layout: LineLayout, b: Bas
         scores[reached] += change[reached]
     near = sum(share * (change[leaders - i] + change[leaders + i]) for i, share in enumerate(shares, 1))
     total[leaders] += change[leaders] + layout.smoothing_weight[leaders] * near
-
-
-def _candidates(layout: LineLayout, places: np.ndarray) -> np.ndarray:
-    found: np.ndarray = places[layout.mask[places]]
-    return found

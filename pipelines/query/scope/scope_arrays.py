@@ -47,7 +47,7 @@ class ScopeVectors:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes, that of `estimates` included."""
+        """Size in bytes, that of the estimates of cosines included."""
         size = sum(m.nbytes for m in self.matrices)
         return size + (estimates_bytes(self.count, size) if self._has_estimates else 0) + self.starts.nbytes
 
