@@ -33,7 +33,7 @@ from palimpsest.memories.sequence import document_order, turn_order
 from palimpsest.memories.version_reasons import version_reasons
 from palimpsest.store.tables import empty
 
-FORMAT = 9
+FORMAT = 10
 
 
 @dataclass(frozen=True)

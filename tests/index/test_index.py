@@ -1,3 +1,4 @@
+import json
 import random
 
 import bm25s
@@ -8,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from palimpsest.core.ids import content_id
 from palimpsest.index import write_file
 from palimpsest.index.word_tables import TITLE_WEIGHT
-from palimpsest.index.write_index import write_index
+from palimpsest.index.write_index import FORMAT, write_index
 from palimpsest.text.terms import terms
 from tests.query import titled
 from tests.query.made import at, memory, rows, tables, write
@@ -214,3 +216,13 @@ def test_tables_written_in_slices_equal_those_written_at_once(tmp_path, monkeypa
     ):
         for (name,) in whole.execute("SELECT table_name FROM duckdb_tables()").fetchall():
             assert cut.table(name).fetchall() == whole.table(name).fetchall(), name
+
+
+def test_the_tables_and_columns_of_an_index_are_those_of_its_format(tmp_path):
+    """A reader finds an index that another version wrote by its format: a new column or name needs a new format."""
+    write(tables(MADE), tmp_path / "i.duckdb")
+    columns = read(
+        tmp_path / "i.duckdb",
+        "SELECT table_name, column_name, data_type FROM information_schema.columns ORDER BY table_name, ordinal_position",
+    )
+    assert (FORMAT, content_id("columns", json.dumps(columns))) == (10, "c2b5efe6d99c0974")

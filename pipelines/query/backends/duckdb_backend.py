@@ -28,7 +28,7 @@ from palimpsest.query.scope.backend import collection_infos, read_chains
 from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 
-FORMAT = 9
+FORMAT = 10
 CACHE_BYTES = 512 * 2**20
 _MAX_INDEXED_ROWS = 2048
 _BYTES_OF_A_MEMORY = 3_400
