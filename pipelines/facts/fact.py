@@ -65,7 +65,7 @@ class Fact:
         value: the words that fill the predicate; empty where there is another entity.
         start, end: the clause, in characters of the text.
         is_negated: the clause denies it.
-        modality: `stated`, `past` or `planned`; what is wished, supposed, reported or asked is no fact.
+        modality: `stated`, `past` or `planned`; what is wished, supposed, reported or in question is no fact.
         confidence: in [0, 1].
     """
 

@@ -7,10 +7,12 @@ import polars as pl
 
 from palimpsest.core.batches.local_processes import map_chunks
 from palimpsest.core.ids import content_id
+from palimpsest.core.progress import progress
 from palimpsest.core.scopes import SCOPE, scope_parts
 from palimpsest.facts.extract_facts import extract_facts
 from palimpsest.facts.fact import Fact, Named
 from palimpsest.facts.named_entities import FactInputs, extraction_key, named_entities
+from palimpsest.facts.referents import may_refer
 from palimpsest.relations.classify.features.parse import parse_texts
 from palimpsest.store.tables import completed, conform, empty
 from palimpsest.text.normalize import fold
@@ -129,9 +131,18 @@ def speakers(clauses: pl.DataFrame, entities: pl.DataFrame, memories: pl.DataFra
 
 
 def _extract(memories: pl.DataFrame, named: Mapping[str, Named]) -> pl.DataFrame:
-    texts = memories.select("memory_id", *SCOPE, "text").iter_rows()
-    items = [((memory_id, *scope), text, named[memory_id].with_own_types()) for memory_id, *scope, text in texts]
-    return clause_table([row for rows in map_chunks(_rows_of_texts, items, _TEXTS_PER_CHUNK, "facts") for row in rows])
+    items = [
+        ((memory_id, *scope), text, named[memory_id].with_own_types())
+        for memory_id, *scope, text in memories.select("memory_id", *SCOPE, "text").iter_rows()
+        if may_refer(text, named[memory_id])  # the parser takes milliseconds a text
+    ]
+    found = list[tuple[object, ...]]()
+    starts = range(0, len(items), _TEXTS_PER_CHUNK)
+    with progress("extract facts", len(items), "memories") as advance:
+        for start, rows in zip(starts, map_chunks(_rows_of_texts, items, _TEXTS_PER_CHUNK, "facts"), strict=True):
+            found += rows
+            advance(min(_TEXTS_PER_CHUNK, len(items) - start))
+    return clause_table(found)
 
 
 def _rows_of_texts(items: Sequence[tuple[tuple[str, ...], str, Named]]) -> list[tuple[object, ...]]:

@@ -14,6 +14,8 @@ from palimpsest.facts.fact import Named
 from palimpsest.facts.phrases import Phrases
 
 _FIRST = frozenset({"i", "me", "my", "mine", "myself"})
+# Where the parser may find one of them; it reads `Im` and `Ive` as two words each.
+_FIRST_PERSON = re.compile(r"(?<![^\W\d_])(?:i(?:m|ma|d|dve|ve|llve)?|me|my|mine|myself)(?![^\W\d_])", re.IGNORECASE)
 _PERSON = frozenset({"he", "him", "his", "she", "her", "hers"})
 _THING = frozenset({"it", "its"})
 _RELATIVE = frozenset({"who", "which", "that"})
@@ -44,6 +46,12 @@ _ADVISING = frozenset(
     ]
 )
 _EMPTY_IT = frozenset({"that", "to"})
+
+
+def may_refer(text: str, named: Named) -> bool:
+    """Returns whether a token of a text may mean an entity; where none may, the text states no facts of any."""
+    about = named.mentions or named.topic or named.antecedent
+    return bool(about or (named.speaker and _FIRST_PERSON.search(text)))
 
 
 def _is_note(title: str) -> bool:

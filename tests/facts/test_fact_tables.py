@@ -85,3 +85,14 @@ def test_only_memories_whose_text_or_names_changed_are_read_again(monkeypatch):
     again = clause_facts(after, before, known)
     assert read == ["Ana works for Corvid."]
     assert again.equals(clause_facts(after))
+
+
+def test_texts_that_can_name_nobody_are_not_parsed(monkeypatch):
+    texts = {"m1": "The river rose.", "m4": "It rained.", "m5": "I use Corvid.", "m6": "I was there."}
+    inside = inputs(texts)
+    memories = inside.memories.with_columns(speaker=pl.when(pl.col("memory_id") != "m1").then(pl.lit("Mira")))
+    read = []
+    parse = fact_tables.parse_texts
+    monkeypatch.setattr(fact_tables, "parse_texts", lambda found: read.extend(found) or parse(found))
+    clauses = clause_facts(FactInputs(memories, inside.mentions.filter(pl.col("memory_id") == "m5"), inside.entities))
+    assert read == ["I use Corvid.", "I was there."] and clauses["memory_id"].unique().to_list() == ["m5"]
