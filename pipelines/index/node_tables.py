@@ -1,12 +1,11 @@
 """The tables of nodes, what they are called, their memories, vectors and edges, and of facts, by number and scope."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
-from palimpsest.memories.embedders.space import IndexedSpace
 from palimpsest.text.name_keys import name_words
 from palimpsest.text.stopwords import SEARCH_STOPWORDS
 
@@ -50,7 +49,7 @@ def node_tables(
     tables: Mapping[str, pl.DataFrame],
     rows: pl.DataFrame,
     scopes: pl.DataFrame,
-    spaces: Mapping[str, IndexedSpace],
+    vectors: Iterable[pl.DataFrame],
 ) -> dict[str, pl.DataFrame]:
     """Returns `nodes`, `node_names`, `node_members`, `node_vectors`, `edges`, `facts` and `fact_members`.
 
@@ -61,7 +60,7 @@ def node_tables(
         tables: tables of the build.
         rows: memory_id, row, scope and collection of every memory.
         scopes: the scopes with their numbers.
-        spaces: of vectors, by collection.
+        vectors: (row, vector) of every memory, a table for each space, sorted by row.
     """
     numbers = scopes.select(*SCOPE, "scope")
     nodes = _numbered(tables["nodes"].join(numbers, on=SCOPE), "node_id", "node")
@@ -72,7 +71,7 @@ def node_tables(
         "nodes": nodes.select(_NODE_COLUMNS),
         "node_names": _names(nodes),
         "node_members": members,
-        "node_vectors": _vectors(tables["embed_inputs"], members, rows, spaces),
+        "node_vectors": _vectors(members, vectors),
         "edges": _edges(tables["edges"], rows, numbers, ids),
         "facts": facts,
         "fact_members": facts.select("fact", row="rows")
@@ -164,40 +163,24 @@ def _with_rows(frame: pl.DataFrame, rows: pl.DataFrame, key: Sequence[str], need
     return found.filter(pl.col("rows").is_not_null() | ~stated).with_columns(pl.col("rows").fill_null(empty))
 
 
-def _vectors(
-    inputs: pl.DataFrame, members: pl.DataFrame, rows: pl.DataFrame, spaces: Mapping[str, IndexedSpace]
-) -> pl.DataFrame:
+def _vectors(members: pl.DataFrame, vectors: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Returns (node, vector) of nodes with memories: the mean of their first vectors, of length 1, as float16."""
-    first = (
-        inputs.filter(pl.col("text_hash").is_not_null())
-        .sort("memory_id", "kind", "ordinal", "text_hash")
-        .group_by("memory_id", maintain_order=True)
-        .agg(pl.col("text_hash").first())
-    )
-    wanted = members.join(rows.select("row", "memory_id", "collection"), on="row").join(first, on="memory_id")
-    out: list[tuple[int, bytes]] = []
-    for name in sorted({space.name for space in spaces.values()}):
-        named = {c: s for c, s in spaces.items() if s.name == name}
-        mine = wanted.filter(pl.col("collection").is_in(list(named))).sort("node", "row")
-        out += _means(mine, next(iter(named.values())))
-    return pl.DataFrame(sorted(out), schema={"node": pl.Int32, "vector": pl.Binary}, orient="row")
+    found = [mean for of_space in vectors for mean in _means(members, of_space)]
+    return pl.DataFrame(sorted(found), schema={"node": pl.Int32, "vector": pl.Binary}, orient="row")
 
 
-def _means(members: pl.DataFrame, space: IndexedSpace) -> list[tuple[int, bytes]]:
+def _means(members: pl.DataFrame, vectors: pl.DataFrame) -> list[tuple[int, bytes]]:
     """Returns the vector of each node of one space; a sum adds its vectors in the order of rows."""
-    if members.is_empty():
+    mine = members.join(vectors.select("row").unique(), on="row", how="semi").sort("node", "row")
+    if mine.is_empty():
         return []
-    hashes = members["text_hash"].unique().sort()
-    place = members.join(
-        pl.DataFrame({"text_hash": hashes, "place": np.arange(len(hashes))}), on="text_hash", maintain_order="left"
-    )["place"].to_numpy()
-    nodes, index = np.unique(members["node"].to_numpy(), return_inverse=True)
-    sums = np.zeros((len(nodes), space.dimensions), np.float32)
-    # Hashes are in batches, so that the vectors of a large build are not in memory at once.
-    for start in range(0, len(hashes), _BATCH):
-        batch = np.asarray(space.lookup(hashes[start : start + _BATCH].to_list()), np.float32)
-        here = np.flatnonzero((place >= start) & (place < start + _BATCH))
-        np.add.at(sums, index[here], batch[place[here] - start])
+    place = np.searchsorted(vectors["row"].to_numpy(), mine["row"].to_numpy())  # of the first vector of a row
+    nodes, index = np.unique(mine["node"].to_numpy(), return_inverse=True)
+    matrix = vectors["vector"].to_numpy()
+    sums = np.zeros((len(nodes), matrix.shape[1]), np.float32)
+    for start in range(0, len(place), _BATCH):
+        here = slice(start, start + _BATCH)
+        np.add.at(sums, index[here], matrix[place[here]])
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     unit = (sums / np.where(lengths > 0, lengths, 1)).astype("<f2")
     return [(int(node), vector.tobytes()) for node, vector in zip(nodes, unit, strict=True)]

@@ -95,7 +95,7 @@ def write_index(
     supported = memories.with_columns(support=support_of(memories, out))
     out["memories"] = supported.select(MEMORY_COLUMNS)
     timer.record("graph")
-    out |= node_tables(t, located, out["scopes"], spaces)
+    out |= node_tables(t, located, out["scopes"], tables_of_vectors.values())
     timer.record("nodes")
     written = {"vector_tables": table_of, "written_with": duckdb.__version__}
     size = write_file(path, out, {**meta, **written, "format": FORMAT})

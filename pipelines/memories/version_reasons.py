@@ -57,7 +57,7 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .join(documents, on="by", how="left")
     )
     relations = {
-        (r["newer_id"], r["older_id"]): r for r in tables["relations"].select(*_RELATION_COLUMNS).iter_rows(named=True)
+        (r["newer_id"], r["older_id"]): r for r in _read_relations(tables["relations"], retired).iter_rows(named=True)
     }
     found = [(r["memory_id"], _retired(r, relations)) for r in retired.iter_rows(named=True)]
     found += [
@@ -79,6 +79,19 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     ]
     rows = sorted((memory_id, json.dumps(row, sort_keys=True, ensure_ascii=False)) for memory_id, row in found)
     return pl.DataFrame(rows, schema={"memory_id": pl.String, "reason": pl.String}, orient="row")
+
+
+def _read_relations(relations: pl.DataFrame, retired: pl.DataFrame) -> pl.DataFrame:
+    """Returns the relations that may be a reason: most pairs are labelled NONE without doubt."""
+    known = relations.select(_RELATION_COLUMNS)
+    may_be_reason = (
+        (pl.col("label") == "DERIVE")
+        | (pl.col("labeler") == "person")
+        | (pl.col("conflict") == "static")
+        | ((pl.col("label") != "UPDATE") & pl.col("evidence").str.contains(_INSTEAD, literal=True))
+    )
+    of_retired = retired.select(newer_id="by", older_id="memory_id")
+    return pl.concat([known.filter(may_be_reason), known.join(of_retired, on=["newer_id", "older_id"], how="semi")])
 
 
 def _is_doubted(relation: Mapping[str, JsonValue]) -> bool:

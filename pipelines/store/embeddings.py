@@ -59,8 +59,9 @@ class EmbeddingStore:
             frame = read_sealed(part, _FIX)
             stored = frame.select("text_hash").with_row_index("at").unique("text_hash", keep="first")
             found = wanted.join(stored, on="text_hash", how="inner")
-            out[found["to"].to_numpy()] = frame["vector"].to_numpy()[found["at"].to_numpy()]
+            _take(frame["vector"], found["at"].to_numpy(), out, found["to"].to_numpy())
             wanted = wanted.join(stored, on="text_hash", how="anti")
+            del frame, stored  # before the next part is read
         if wanted.height:
             raise KeyError(f"no vector for text {wanted['text_hash'][0]}")
         return out
@@ -91,6 +92,15 @@ class EmbeddingStore:
         path = self._folder / f"{content_id(*frame['text_hash'])}.parquet"
         write_sealed(frame, path, "uncompressed")
         return path
+
+
+def _take(vectors: pl.Series, at: np.ndarray, out: np.ndarray, to: np.ndarray) -> None:
+    """Copies rows `at` of a column to rows `to` of an array, by chunk: a copy of the column is 1.5 KiB a row."""
+    start = 0
+    for chunk in vectors.get_chunks():
+        here = (at >= start) & (at < start + len(chunk))
+        out[to[here]] = chunk.to_numpy()[at[here] - start]
+        start += len(chunk)
 
 
 def _hashes_of(part: Path) -> pl.Series:

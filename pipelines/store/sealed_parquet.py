@@ -7,7 +7,9 @@ wrote have none; of them only what Parquet itself notices is found.
 
 import hashlib
 import io
+import os
 from pathlib import Path
+from typing import BinaryIO
 
 import polars as pl
 
@@ -15,7 +17,8 @@ from palimpsest.core.errors import DamagedFile
 
 _MARK = b"blake2b:"
 _UNKNOWN = b"0" * 32
-_TAIL_BYTES = 1 << 20
+_DIGEST_BYTES = 16
+_TAIL_BYTES = _BLOCK_BYTES = 1 << 20
 
 
 def write_sealed(frame: pl.DataFrame, path: Path, compression: str = "zstd", level: int | None = None) -> None:
@@ -27,9 +30,11 @@ def write_sealed(frame: pl.DataFrame, path: Path, compression: str = "zstd", lev
         compression_level=level,
         metadata={"checksum": (_MARK + _UNKNOWN).decode()},
     )
-    data = bytearray(buffer.getvalue())
-    place = data.rfind(_MARK + _UNKNOWN) + len(_MARK)
-    data[place : place + len(_UNKNOWN)] = _checksum(data)
+    # Vectors of a million texts are 1.5 GB: no copy is made of them.
+    data = buffer.getbuffer()
+    place = _place_of_checksum(bytes(data[-_TAIL_BYTES:]), len(data))
+    assert place is not None
+    data[place : place + len(_UNKNOWN)] = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest().encode()
     aside = path.with_name(f".{path.name}.tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
     aside.write_bytes(data)
@@ -43,10 +48,9 @@ def read_sealed(path: Path, fix: str) -> pl.DataFrame:
         DamagedFile: the file is missing or damaged; `fix` is part of the message.
     """
     try:
-        data = path.read_bytes()
-        if not _is_whole(data):
+        if _has_right_checksum(path) is False:
             raise DamagedFile(path, fix)
-        return pl.read_parquet(io.BytesIO(data))
+        return pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError):
         raise DamagedFile(path, fix) from None
 
@@ -56,25 +60,39 @@ def is_damaged(path: Path, after_ns: int = 0) -> bool:
     try:
         if path.stat().st_mtime_ns <= after_ns:
             return False
-        data = path.read_bytes()
-        if not _is_whole(data):
-            return True
-        if _MARK not in data[-_TAIL_BYTES:]:
-            pl.read_parquet(io.BytesIO(data))
+        is_right = _has_right_checksum(path)
+        if is_right is None:
+            pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError):
         return True
-    return False
+    return is_right is False
 
 
-def _is_whole(data: bytes) -> bool:
-    tail = data[-_TAIL_BYTES:]
+def _has_right_checksum(path: Path) -> bool | None:
+    """Returns None for a file without one: of an earlier version, or so damaged that Parquet notices."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL_BYTES))
+        place = _place_of_checksum(file.read(), size)
+        if place is None:
+            return None
+        digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        file.seek(0)
+        _add(digest, file, place)
+        found = file.read(len(_UNKNOWN))
+        digest.update(_UNKNOWN)
+        _add(digest, file, size)
+    return digest.hexdigest().encode() == found
+
+
+def _place_of_checksum(tail: bytes, size: int) -> int | None:
+    """Returns where the checksum begins in a file of `size` bytes that ends with `tail`."""
     place = tail.rfind(_MARK)
-    if place < 0:
-        return True  # of an earlier version, or so damaged that Parquet notices
-    place += len(data) - len(tail) + len(_MARK)
-    found = data[place : place + len(_UNKNOWN)]
-    return _checksum(data[:place] + _UNKNOWN + data[place + len(_UNKNOWN) :]) == found
+    return None if place < 0 else size - len(tail) + place + len(_MARK)
 
 
-def _checksum(data: bytes | bytearray) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).hexdigest().encode()
+def _add(digest: "hashlib.blake2b", file: BinaryIO, count: int) -> None:
+    """Adds the next bytes of a file to a digest, `count` of them or as many as there are."""
+    while block := file.read(min(_BLOCK_BYTES, count)):
+        digest.update(block)
+        count -= len(block)
