@@ -1,10 +1,11 @@
 """The table of memories in the order of the index, and what follows from that order."""
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 
+from palimpsest.core.batches.frame_rows import FrameRows
 from palimpsest.core.batches.local_processes import map_chunks
 from palimpsest.core.scopes import SCOPE
 from palimpsest.index.decided_values import with_decided_values
@@ -12,6 +13,8 @@ from palimpsest.memories.memory_times import memory_times
 from palimpsest.text.memory_periods import stated_periods
 from palimpsest.text.periods import Period, day_period
 
+PeriodRow = tuple[int, float, float]
+"""Row of a memory, and where one of its periods begins and ends, in years."""
 _TEXTS_PER_CHUNK = 8192
 MEMORY_COLUMNS = (
     "row",
@@ -108,14 +111,19 @@ def following_rows(order: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def period_table(memories: pl.DataFrame) -> pl.DataFrame:
+def find_periods(memories: pl.DataFrame) -> Iterator[list[PeriodRow]]:
+    """Returns the periods of memories, chunk by chunk; other processes begin to find them at once."""
+    texts = FrameRows(memories.select("row", "text", "observed_at"))
+    return map_chunks(_periods_of_texts, texts, _TEXTS_PER_CHUNK, "index")
+
+
+def period_table(periods: Iterable[list[PeriodRow]]) -> pl.DataFrame:
     """Returns (row, begins, ends) in years of what memories state, and of the day they were observed on, by row."""
-    texts = memories.select("row", "text", "observed_at").rows()
-    made = [row for part in map_chunks(_periods_of_texts, texts, _TEXTS_PER_CHUNK, "index") for row in part]
+    made = [row for chunk in periods for row in chunk]
     return pl.DataFrame(made, schema={"row": pl.Int32, "begins": pl.Float64, "ends": pl.Float64}, orient="row")
 
 
-def _periods_of_texts(texts: Sequence[tuple[int, str | None, dt.datetime | None]]) -> list[tuple[int, float, float]]:
+def _periods_of_texts(texts: Sequence[tuple[int, str | None, dt.datetime | None]]) -> list[PeriodRow]:
     return [
         (row, begins, ends)
         for row, text, observed in texts

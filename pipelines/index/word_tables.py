@@ -1,6 +1,6 @@
 """The tables of words: BM25 scores as postings, by scope and term."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from palimpsest.core.batches.frame_rows import FrameRows
 from palimpsest.core.batches.local_processes import map_chunks
 from palimpsest.text.terms import terms
 
@@ -16,18 +17,28 @@ _TEXTS_PER_CHUNK = 8192
 TITLE_WEIGHT = 3  # a title's words count as if each occurred so often: it says once what a passage is about
 
 
-def word_tables(memories: pl.DataFrame) -> dict[str, pl.DataFrame]:
+def number_words(memories: pl.DataFrame) -> Iterator[list["NumberedWords"]]:
+    """Returns the words of the texts of memories, chunk by chunk; other processes begin to find them at once.
+
+    Args:
+        memories: in the order of the index, so those of a scope are together.
+    """
+    texts = FrameRows(memories.select("scope", "search_text", "title"))
+    return map_chunks(_number_words, texts, _TEXTS_PER_CHUNK, "index")
+
+
+def word_tables(memories: pl.DataFrame, numbered: Iterable[list["NumberedWords"]]) -> dict[str, pl.DataFrame]:
     """Returns `terms` (scope, term, first, df) and the `postings` (row, score) they point into, both in order.
 
     Scores are Lucene's BM25 over each scope's own statistics. Postings of a term are rows first..first + df - 1.
 
     Args:
-        memories: in the order of the index, so those of a scope are together.
+        memories: in the order of the index.
+        numbered: the words of the same memories.
     """
     named = [pl.DataFrame(schema={"scope": pl.Int32, "term": pl.String, "first": pl.Int64, "df": pl.Int32})]
     rows, scores, filled = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], 0
-    texts = memories.select("scope", "search_text", "title").rows()
-    parts = (part for chunk in map_chunks(_number_words, texts, _TEXTS_PER_CHUNK, "index") for part in chunk)
+    parts = (part for chunk in numbered for part in chunk)
     first_rows = dict(memories.group_by("scope").agg(pl.col("row").first()).rows())
     for scope, of_scope in groupby(parts, key=attrgetter("scope")):
         found, row, score = _scope_words(of_scope)
@@ -42,7 +53,7 @@ def word_tables(memories: pl.DataFrame) -> dict[str, pl.DataFrame]:
     }
 
 
-class _NumberedWords(NamedTuple):
+class NumberedWords(NamedTuple):
     """The words of texts of a scope: each once, the numbers of all texts one after the other, and where each starts."""
 
     scope: int
@@ -51,7 +62,7 @@ class _NumberedWords(NamedTuple):
     starts: np.ndarray
 
 
-def _number_words(texts: Sequence[tuple[int, str | None, str | None]]) -> list[_NumberedWords]:
+def _number_words(texts: Sequence[tuple[int, str | None, str | None]]) -> list[NumberedWords]:
     """Numbers the words of texts with their titles; texts of a scope are together."""
     made = []
     for scope, of_scope in groupby(texts, key=itemgetter(0)):
@@ -62,11 +73,11 @@ def _number_words(texts: Sequence[tuple[int, str | None, str | None]]) -> list[_
                 of_titles[title] = list(terms(title or "")) * (TITLE_WEIGHT - 1)
             starts.append(len(numbers))
             numbers += [known.setdefault(word, len(known)) for word in (*terms(text or ""), *of_titles[title])]
-        made.append(_NumberedWords(scope, list(known), np.array(numbers, np.int32), np.array(starts, np.int64)))
+        made.append(NumberedWords(scope, list(known), np.array(numbers, np.int32), np.array(starts, np.int64)))
     return made
 
 
-def _scope_words(parts: Iterable[_NumberedWords]) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
+def _scope_words(parts: Iterable[NumberedWords]) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
     """Returns a scope's terms in order, and numbers and scores of the texts in their postings, by term and text."""
     import bm25s
 

@@ -16,6 +16,7 @@ import polars as pl
 from palimpsest.index.graph_tables import graph_tables
 from palimpsest.index.memory_table import (
     MEMORY_COLUMNS,
+    find_periods,
     following_rows,
     memory_rows,
     period_table,
@@ -26,7 +27,7 @@ from palimpsest.index.node_tables import node_tables
 from palimpsest.index.passage_tables import passage_tables
 from palimpsest.index.support import support_of
 from palimpsest.index.vector_table import spaces_by_collection, vector_tables
-from palimpsest.index.word_tables import word_tables
+from palimpsest.index.word_tables import number_words, word_tables
 from palimpsest.index.write_file import write_file
 from palimpsest.memories.embedders.space import IndexedSpace, VectorLookup
 from palimpsest.memories.sequence import document_order, turn_order
@@ -75,11 +76,11 @@ def write_index(
     timer = _PartTimer()
     t = {name: tables[name] if name in tables else empty(name) for name in _READ}
     memories = memory_rows(t)
+    numbered, periods = number_words(memories), find_periods(memories)  # by other processes, meanwhile
     out = {"scopes": scope_table(memories)}
     rows = memories.select("memory_id", "row", "scope")
     out["following"] = following_rows(turn_order(t["memories"], t["documents"]), rows)
     out["written"] = following_rows(document_order(t["memories"]), rows)
-    out["periods"] = period_table(memories)
     out["reasons"] = version_reasons(t).join(rows.select("memory_id", "row"), on="memory_id").sort("row", "reason")
     out["metadata"] = metadata_table(t["documents"], memories)
     timer.record("memories")
@@ -88,7 +89,8 @@ def write_index(
     tables_of_vectors, table_of = vector_tables(t["embed_inputs"], located, spaces)
     out |= tables_of_vectors
     timer.record("vectors")
-    out |= word_tables(memories)
+    out |= word_tables(memories, numbered)
+    out["periods"] = period_table(periods)
     timer.record("words")
     out |= graph_tables(t, rows, out["scopes"])
     out |= passage_tables(t, located, out["entities"], spaces)

@@ -2,9 +2,12 @@
 
 import os
 import signal
+import time
 
+import polars as pl
 import pytest
 
+from palimpsest.core.batches.frame_rows import FrameRows
 from palimpsest.core.batches.local_processes import MIN_CHUNKS, map_chunks
 from palimpsest.core.errors import ComponentFailed
 
@@ -40,3 +43,22 @@ def test_a_process_that_the_system_ends_is_one_clear_line():
 def test_an_error_of_the_work_is_raised_here():
     with pytest.raises(ZeroDivisionError):
         list(map_chunks(lambda chunk: 1 // chunk[0], MANY, 10, "squares"))
+
+
+def test_processes_begin_before_the_first_result_is_read_and_serve_two_callers(tmp_path):
+    def touch(chunk):
+        (tmp_path / str(chunk[0])).touch()
+        return chunk[0]
+
+    first, second = (map_chunks(touch, range(start, start + 80), 10, "touch") for start in (0, 100))
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "100").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert (next(second), list(first), list(second)) == (100, [*range(0, 80, 10)], [*range(110, 180, 10)])
+
+
+def test_rows_of_a_frame_are_chunks_of_tuples():
+    rows = FrameRows(pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None]}))
+    assert list(map_chunks(list, rows, 2, "list")) == [[(1, "x"), (2, "y")], [(3, None)]]
+    assert (rows[2], len(rows), list(rows)[0]) == ((3, None), 3, (1, "x"))

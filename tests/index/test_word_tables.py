@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from palimpsest.index import word_tables as module
-from palimpsest.index.word_tables import word_tables
+from palimpsest.index.word_tables import number_words, word_tables
 
 
 def _memories(sizes: list[int]) -> pl.DataFrame:
@@ -15,18 +15,22 @@ def _memories(sizes: list[int]) -> pl.DataFrame:
     return pl.DataFrame([range(len(scopes)), scopes, texts, titles], schema=columns)
 
 
+def words_of(memories: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    return word_tables(memories, number_words(memories))
+
+
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_words_are_the_same_whatever_chunks_the_texts_are_cut_into(size, monkeypatch):
     memories = _memories([1, 9, 2, 20])
-    whole = word_tables(memories)
+    whole = words_of(memories)
     monkeypatch.setattr(module, "_TEXTS_PER_CHUNK", size)
-    cut = word_tables(memories)
+    cut = words_of(memories)
     assert all(cut[name].equals(frame) for name, frame in whole.items())
 
 
 def test_postings_of_a_scope_equal_those_of_its_memories_alone():
     memories = _memories([3, 4])
-    both, second = word_tables(memories), word_tables(memories.filter(pl.col("scope") == 1))
+    both, second = words_of(memories), words_of(memories.filter(pl.col("scope") == 1))
     terms = both["terms"].filter(pl.col("scope") == 1)
     assert terms.drop("first").equals(second["terms"].drop("first"))
     start = int(terms["first"].min())
@@ -35,4 +39,4 @@ def test_postings_of_a_scope_equal_those_of_its_memories_alone():
 
 def test_a_scope_without_words_has_a_term_that_no_question_has():
     memories = _memories([1]).with_columns(search_text=pl.lit(None, pl.String), title=pl.lit(None, pl.String))
-    assert word_tables(memories)["terms"]["term"].to_list() == [""]
+    assert words_of(memories)["terms"]["term"].to_list() == [""]

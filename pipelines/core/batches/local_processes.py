@@ -14,7 +14,9 @@ _IDLE_S = 20
 def map_chunks(
     compute: Callable[[Sequence[Item]], Result], items: Sequence[Item], size: int, what: str
 ) -> Iterator[Result]:
-    """Yields what `compute` returns of each chunk of items, in order.
+    """Returns an iterator of what `compute` returns of each chunk of items, in order.
+
+    Processes begin at once, and go on while the caller does something else before it iterates.
 
     Args:
         compute: a function of a module; its results do not depend on which chunks it computed before.
@@ -23,19 +25,23 @@ def map_chunks(
         what: a verb, for messages.
 
     Raises:
-        ComponentFailed: a process was ended from outside, as the system does where memory is short.
+        ComponentFailed: from the iterator: a process was ended from outside, as the system does where memory is short.
     """
     chunks = (items[start : start + size] for start in range(0, len(items), size))
     if len(items) < MIN_CHUNKS * size:
-        yield from map(compute, chunks)
-        return
+        return map(compute, chunks)
     from joblib import Parallel, cpu_count, delayed
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     # max_nbytes: joblib would write large arguments to files. Processes whose build was killed end by the timeout.
     run = Parallel(n_jobs=cpu_count(), return_as="generator", max_nbytes=None, idle_worker_timeout=_IDLE_S)
+    return _until_terminated(run(delayed(compute)(chunk) for chunk in chunks), what)
+
+
+def _until_terminated(results: Iterator[Result], what: str) -> Iterator[Result]:
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
     try:
-        yield from run(delayed(compute)(chunk) for chunk in chunks)
+        yield from results
     except TerminatedWorkerError:
         raise ComponentFailed(
             f"{what}: a process of this build was ended from outside, mostly for want of memory; free memory or set "

@@ -74,7 +74,7 @@ def _connect(address: str) -> None:
 
 
 class _Run(Generic[Item, Result]):
-    """Batches on their way through a cluster."""
+    """Batches in flight in a cluster."""
 
     def __init__(self, work: BatchWork[Item, Result], batches: Sequence[Batch[Item]], expected: str):
         import ray
