@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from palimpsest.core.errors import first_line_of
+from palimpsest.core.home_format import FORMAT
 from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.violations import Tables, Violation, report
 from palimpsest.memories.sequence import turn_order
@@ -66,8 +67,6 @@ _UNMATCHED_TERMS = "SELECT 'postings' WHERE (SELECT count(*) FROM postings) <> (
 def check_index(tables: Tables, path: Path) -> list[Violation]:
     """5: the index opens, and its memories, versions, vectors, relations, entities and nodes equal the tables."""
     import duckdb
-
-    from palimpsest.query.backends.duckdb_backend import FORMAT
 
     try:
         with duckdb.connect(str(path), read_only=True) as db:

@@ -23,6 +23,7 @@ from palimpsest.memories.embedders.choose import minilm_space
 from palimpsest.memories.memory_times import is_undated
 from palimpsest.memories.vector_store import collection_spaces, indexed_spaces
 from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
+from palimpsest.store.build_tables import BuildTables
 from palimpsest.store.builds import ONCE, Build, published, staged, sweep
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decision_lines import count_decisions
@@ -104,14 +105,16 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
     from palimpsest.index.write_index import write_index
 
     started = time.perf_counter()
-    tables = build.tables(indexed_tables())
+    tables = BuildTables(build, indexed_tables())
     settings = index_settings(home, build)
     vectors = indexed_spaces(home, build)
     stats = write_index(tables, vectors, build.index, {"build_id": build.build_id, **settings})
     answer_standing_questions(home, build, base)
     decisions = read_decisions(home.decisions)
     records = _records(build)
-    labels = Counter(tables["relations"]["label"])
+    memories = tables["memories"].select("memory_id", undated=is_undated())
+    relations = tables["relations"].select("relation_id", "label")
+    labels = Counter(relations["label"])
     manifest = BuildManifest(
         build_id=build.build_id,
         created_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -125,14 +128,14 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         digest=digest(tables),
         documents=tables["documents"].filter("is_current").height,
         chunks=tables["chunks"].height,
-        memories=tables["memories"].height,
+        memories=memories.height,
         relations={label: labels.get(label, 0) for label in _LABELS},
         retired=tables["versions"].filter(~pl.col("is_latest")).height,
         decisions=count_decisions(home.decisions)[0],
-        undone=sorted(decisions.undone.intersection(tables["relations"]["relation_id"])),
-        decided=_decided_memories(decisions, set(tables["memories"]["memory_id"])),
+        undone=sorted(decisions.undone.intersection(relations["relation_id"])),
+        decided=_decided_memories(decisions, set(memories["memory_id"])),
         rejects=tables["rejects"].height,
-        undated=tables["memories"].filter(is_undated()).height,
+        undated=int(memories["undated"].sum()),
         redactions=tables["redactions"].height,
         not_stored=_not_stored(records),
         stages=records,

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from palimpsest.core.home_format import FORMAT
 from palimpsest.index.graph_tables import graph_tables
 from palimpsest.index.memory_table import (
     MEMORY_COLUMNS,
@@ -33,8 +34,6 @@ from palimpsest.memories.embedders.space import IndexedSpace, VectorLookup
 from palimpsest.memories.sequence import document_order, turn_order
 from palimpsest.memories.version_reasons import version_reasons
 from palimpsest.store.tables import empty
-
-FORMAT = 10
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import polars as pl
 from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import remove_leftovers
 from palimpsest.core.ids import content_id
-from palimpsest.store.sealed_parquet import is_damaged, read_sealed, write_sealed
+from palimpsest.store.sealed_parquet import check_sealed, is_damaged, read_sealed, write_sealed
 from palimpsest.store.tables import Schema
 
 _MAX_PARTS = 24
+_GROUP_ROWS = 65_536  # rows of a row group, 96 MiB of MiniLM's vectors: read one at a time
 _FIX = "run palimpsest build, which embeds its texts again"
 
 
@@ -55,13 +56,12 @@ class EmbeddingStore:
         wanted = pl.DataFrame({"text_hash": list(hashes)}, schema={"text_hash": pl.String})
         out = np.zeros((wanted.height, self._dimensions), np.float32)
         wanted = wanted.with_row_index("to")
-        for part in self._parts():
-            frame = read_sealed(part, _FIX)
-            stored = frame.select("text_hash").with_row_index("at").unique("text_hash", keep="first")
+        for part in self._parts() if wanted.height else ():
+            check_sealed(part, _FIX)
+            stored = _hashes_of(part).to_frame().with_row_index("at").unique("text_hash", keep="first")
             found = wanted.join(stored, on="text_hash", how="inner")
-            _take(frame["vector"], found["at"].to_numpy(), out, found["to"].to_numpy())
+            _copy_vectors(part, found["at"].to_numpy(), out, found["to"].to_numpy())
             wanted = wanted.join(stored, on="text_hash", how="anti")
-            del frame, stored  # before the next part is read
         if wanted.height:
             raise KeyError(f"no vector for text {wanted['text_hash'][0]}")
         return out
@@ -90,21 +90,28 @@ class EmbeddingStore:
 
     def _write(self, frame: pl.DataFrame) -> Path:
         path = self._folder / f"{content_id(*frame['text_hash'])}.parquet"
-        write_sealed(frame, path, "uncompressed")
+        write_sealed(frame, path, "uncompressed", row_group_rows=_GROUP_ROWS)
         return path
 
 
-def _take(vectors: pl.Series, at: np.ndarray, out: np.ndarray, to: np.ndarray) -> None:
-    """Copies rows `at` of a column to rows `to` of an array, by chunk: a copy of the column is 1.5 KiB a row."""
-    start = 0
-    for chunk in vectors.get_chunks():
-        here = (at >= start) & (at < start + len(chunk))
-        out[to[here]] = chunk.to_numpy()[at[here] - start]
-        start += len(chunk)
+def _copy_vectors(part: Path, at: np.ndarray, out: np.ndarray, to: np.ndarray) -> None:
+    """Copies the vectors in rows `at` of a part to rows `to` of an array; reads the row groups that have any.
+
+    Raises:
+        DamagedFile: the part cannot be read.
+    """
+    column = pl.scan_parquet(part, glob=False).select("vector")
+    for start in (np.unique(at // _GROUP_ROWS) * _GROUP_ROWS).tolist():
+        try:
+            vectors = column.slice(start, _GROUP_ROWS).collect()["vector"].to_numpy()
+        except pl.exceptions.PolarsError:
+            raise DamagedFile(part, _FIX) from None
+        here = (at >= start) & (at < start + _GROUP_ROWS)
+        out[to[here]] = vectors[at[here] - start]
 
 
 def _hashes_of(part: Path) -> pl.Series:
     try:
-        return pl.read_parquet(part, columns=["text_hash"])["text_hash"]
+        return pl.read_parquet(part, columns=["text_hash"], glob=False)["text_hash"]
     except pl.exceptions.PolarsError:
         raise DamagedFile(part, _FIX) from None

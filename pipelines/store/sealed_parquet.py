@@ -21,13 +21,20 @@ _DIGEST_BYTES = 16
 _TAIL_BYTES = _BLOCK_BYTES = 1 << 20
 
 
-def write_sealed(frame: pl.DataFrame, path: Path, compression: str = "zstd", level: int | None = None) -> None:
+def write_sealed(
+    frame: pl.DataFrame,
+    path: Path,
+    compression: str = "zstd",
+    level: int | None = None,
+    row_group_rows: int | None = None,
+) -> None:
     """Writes a frame with its checksum, aside first, then in one rename."""
     buffer = io.BytesIO()
     frame.write_parquet(
         buffer,
         compression=compression,  # type: ignore[arg-type]
         compression_level=level,
+        row_group_size=row_group_rows,
         metadata={"checksum": (_MARK + _UNKNOWN).decode()},
     )
     # Vectors of a million texts are 1.5 GB: no copy is made of them.
@@ -47,12 +54,25 @@ def read_sealed(path: Path, fix: str) -> pl.DataFrame:
     Raises:
         DamagedFile: the file is missing or damaged; `fix` is part of the message.
     """
+    check_sealed(path, fix)
     try:
-        if _has_right_checksum(path) is False:
-            raise DamagedFile(path, fix)
         return pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError):
         raise DamagedFile(path, fix) from None
+
+
+def check_sealed(path: Path, fix: str) -> None:
+    """Checks that a file is there and its checksum right, where it has one.
+
+    Raises:
+        DamagedFile: as in `read_sealed`.
+    """
+    try:
+        is_right = _has_right_checksum(path)
+    except OSError:
+        is_right = False
+    if is_right is False:
+        raise DamagedFile(path, fix)
 
 
 def is_damaged(path: Path, after_ns: int = 0) -> bool:

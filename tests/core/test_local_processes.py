@@ -61,4 +61,4 @@ def test_processes_begin_before_the_first_result_is_read_and_serve_two_callers(t
 def test_rows_of_a_frame_are_chunks_of_tuples():
     rows = FrameRows(pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None]}))
     assert list(map_chunks(list, rows, 2, "list")) == [[(1, "x"), (2, "y")], [(3, None)]]
-    assert (rows[2], len(rows), list(rows)[0]) == ((3, None), 3, (1, "x"))
+    assert (rows[2], len(rows), next(iter(rows))) == ((3, None), 3, (1, "x"))

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from palimpsest.core.home_format import FORMAT
 from palimpsest.core.ids import content_id
 from palimpsest.index import write_file
 from palimpsest.index.word_tables import TITLE_WEIGHT
-from palimpsest.index.write_index import FORMAT, write_index
+from palimpsest.index.write_index import write_index
 from palimpsest.text.terms import terms
 from tests.query import titled
 from tests.query.made import at, memory, rows, tables, write

@@ -7,7 +7,7 @@ import polars as pl
 
 
 class FrameRows(Sequence[tuple[Any, ...]]):
-    """The rows of a frame as tuples: a million texts as Python strings take half a gigabyte, a slice of them does not."""
+    """The rows of a frame as tuples. A million texts as Python strings take half a gigabyte."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame

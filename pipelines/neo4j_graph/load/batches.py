@@ -16,6 +16,7 @@ Batch: TypeAlias = list[Mapping[str, Any]]
 
 VECTOR_KINDS = ("Memory", "Window")
 HAVE_VECTORS = (*VECTOR_KINDS, "VectorBlock")
+_VECTORS_AT_ONCE = 131_072  # 192 MiB of MiniLM's
 _T = TypeVar("_T")
 
 
@@ -31,8 +32,9 @@ def prefetch(batches: Iterable[_T]) -> Iterator[_T]:
 
 def node_batches(kind: str, nodes: pl.DataFrame, vectors: VectorLookup, size: int) -> Iterator[Batch]:
     """Yields the parameters that create nodes of a kind, with their vectors where they have some."""
-    make = _with_vectors if kind in VECTOR_KINDS else _with_blocks if kind == "VectorBlock" else _plain
-    return prefetch(make(part, vectors) for part in nodes.iter_slices(size))
+    if kind in HAVE_VECTORS:
+        return prefetch(_vector_batches(kind, nodes, vectors, size))
+    return prefetch(list[Mapping[str, Any]](part.drop("id").to_dicts()) for part in nodes.iter_slices(size))
 
 
 def edge_batches(edges: pl.DataFrame, size: int) -> Iterator[Batch]:
@@ -43,8 +45,24 @@ def edge_batches(edges: pl.DataFrame, size: int) -> Iterator[Batch]:
     return prefetch(list[Mapping[str, Any]](part.to_dicts()) for part in rows.iter_slices(size))
 
 
-def _plain(part: pl.DataFrame, _: VectorLookup) -> Batch:
-    return list(part.drop("id").to_dicts())
+def _vector_batches(kind: str, nodes: pl.DataFrame, vectors: VectorLookup, size: int) -> Iterator[Batch]:
+    """Yields batches of nodes with vectors, looked up for many batches at once: each look-up reads the store."""
+    make, hashes = (
+        (_with_vectors, pl.col("text_hash")) if kind in VECTOR_KINDS else (_with_blocks, pl.col("hashes").explode())
+    )
+    vectors_per_node = max(1, nodes.select(hashes).height // max(1, nodes.height))
+    batches = max(1, _VECTORS_AT_ONCE // vectors_per_node // size)
+    for several in nodes.iter_slices(batches * size):
+        known = _look_up(several.select(hashes.drop_nulls()).to_series(), vectors)
+        for part in several.iter_slices(size):
+            yield make(part, known)
+
+
+def _look_up(hashes: pl.Series, vectors: VectorLookup) -> VectorLookup:
+    """Returns a look-up of the vectors of these hashes that reads no store."""
+    distinct = hashes.unique().sort().to_list()
+    matrix, places = vectors(distinct), {text_hash: place for place, text_hash in enumerate(distinct)}
+    return lambda wanted: matrix[[places[text_hash] for text_hash in wanted]]
 
 
 def _with_vectors(part: pl.DataFrame, vectors: VectorLookup) -> Batch:

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 
 from palimpsest.core.errors import PalimpsestError, first_line_of
+from palimpsest.core.home_format import FORMAT
 from palimpsest.query.backends.duckdb_arrays import MemoryRows
 from palimpsest.query.backends.duckdb_graph import DuckDBGraph
 from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, rows_statement
@@ -28,7 +29,6 @@ from palimpsest.query.scope.backend import collection_infos, read_chains
 from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 
-FORMAT = 10
 CACHE_BYTES = 512 * 2**20
 _MAX_INDEXED_ROWS = 2048
 _BYTES_OF_A_MEMORY = 3_400
