@@ -294,9 +294,9 @@ def test_a_home_or_backup_of_a_newer_version_is_refused_in_one_line(home, tmp_pa
         ("backup", tmp_path / "copy"),
     ):
         done = run(*command, "--home", home.path)
-        assert done.returncode == 2 and "written by a newer version of Palimpsest (format 10" in done.stderr, (
-            done.stderr
-        )
+        assert (
+            done.returncode == 2 and f"written by a newer version of Palimpsest (format {FORMAT + 1}" in done.stderr
+        ), done.stderr
     assert not (tmp_path / "copy").exists()
 
 
