@@ -28,7 +28,7 @@ from palimpsest.index.node_tables import node_tables
 from palimpsest.index.passage_tables import passage_tables
 from palimpsest.index.support import support_of
 from palimpsest.index.vector_table import spaces_by_collection, vector_tables
-from palimpsest.index.word_tables import number_words, word_tables
+from palimpsest.index.word_tables import score_words, word_tables
 from palimpsest.index.write_file import write_file
 from palimpsest.memories.embedders.space import IndexedSpace, VectorLookup
 from palimpsest.memories.sequence import document_order, turn_order
@@ -75,7 +75,7 @@ def write_index(
     timer = _PartTimer()
     t = {name: tables[name] if name in tables else empty(name) for name in _READ}
     memories = memory_rows(t)
-    numbered, periods = number_words(memories), find_periods(memories)  # by other processes, meanwhile
+    words, periods = score_words(memories), find_periods(memories)  # by other processes, meanwhile
     out = {"scopes": scope_table(memories)}
     rows = memories.select("memory_id", "row", "scope")
     out["following"] = following_rows(turn_order(t["memories"], t["documents"]), rows)
@@ -88,9 +88,6 @@ def write_index(
     tables_of_vectors, table_of = vector_tables(t["embed_inputs"], located, spaces)
     out |= tables_of_vectors
     timer.record("vectors")
-    out |= word_tables(memories, numbered)
-    out["periods"] = period_table(periods)
-    timer.record("words")
     out |= graph_tables(t, rows, out["scopes"])
     out |= passage_tables(t, located, out["entities"], spaces)
     supported = memories.with_columns(support=support_of(memories, out))
@@ -98,6 +95,9 @@ def write_index(
     timer.record("graph")
     out |= node_tables(t, located, out["scopes"], tables_of_vectors.values())
     timer.record("nodes")
+    out |= word_tables(memories, words)
+    out["periods"] = period_table(periods)
+    timer.record("words")
     written = {"vector_tables": table_of, "written_with": duckdb.__version__}
     size = write_file(path, out, {**meta, **written, "format": FORMAT})
     timer.record("file")

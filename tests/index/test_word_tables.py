@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from palimpsest.index import word_tables as module
-from palimpsest.index.word_tables import number_words, word_tables
+from palimpsest.index.word_tables import score_words, word_tables
 
 
 def _memories(sizes: list[int]) -> pl.DataFrame:
@@ -16,7 +16,7 @@ def _memories(sizes: list[int]) -> pl.DataFrame:
 
 
 def words_of(memories: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    return word_tables(memories, number_words(memories))
+    return word_tables(memories, score_words(memories))
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
