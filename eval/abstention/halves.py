@@ -9,7 +9,7 @@ SEED = 17
 
 
 def tuning_half(sets: Sequence[GoldenSet]) -> frozenset[str]:
-    """Returns the ids of the questions to tune on; the others are held apart.
+    """Returns the ids of the questions to tune on; the others are held out.
 
     Each half gets half of the questions of each collection, user, and type or kind of unanswerable question: those
     whose ids come first by a seeded hash. A question that is added moves at most one other to another half, of its own

@@ -64,11 +64,11 @@ def recall_at(probabilities: np.ndarray, answerable: np.ndarray, lost: float = M
 def train(rows: Sequence[JudgedEvidence], tuning: frozenset[str]) -> JsonObject:
     """Returns the model and its figures.
 
-    The half held apart is judged by a model and a threshold of the tuning half alone. What is shipped is then fitted on
+    The half held out is judged by a model and a threshold of the tuning half alone. What is shipped is then fitted on
     both halves, with the threshold that loses 2 % of their answerable questions in cross-validation.
     """
     tune = [r for r in rows if r.question_id in tuning]
-    held = [r for r in rows if r.question_id not in tuning]
+    held_out = [r for r in rows if r.question_id not in tuning]
     tuned, shipped = _Fitted.on(tune), _Fitted.on(rows)
     x, y = _arrays(rows)
     names = list(Evidence().to_dict())
@@ -80,7 +80,7 @@ def train(rows: Sequence[JudgedEvidence], tuning: frozenset[str]) -> JsonObject:
         "seed": SEED,
         "figures": {
             "tuning half, cross-validated": _figures(tuned.crossed, _arrays(tune)[1]),
-            "half held apart": _figures_of_held(tuned, held),
+            "half held out": _figures_of_held_out(tuned, held_out),
             "both halves, cross-validated": _figures(shipped.crossed, y),
             "collection left out": {
                 c: _left_out(x, y, np.array([r.collection == c for r in rows]), shipped.crossed)
@@ -115,11 +115,13 @@ class _Fitted:
         return _sigmoid(x @ self.coefficients + self.intercept)
 
 
-def _figures_of_held(tuned: _Fitted, held: Sequence[JudgedEvidence]) -> JsonObject:
-    x, y = _arrays(held)
+def _figures_of_held_out(tuned: _Fitted, held_out: Sequence[JudgedEvidence]) -> JsonObject:
+    x, y = _arrays(held_out)
     probabilities = tuned.judge(x)
     below = probabilities < tuned.threshold
-    of_kind = {k: np.array([r.kind == k for r in held]) for k in sorted({r.kind for r in held if not r.answerable})}
+    of_kind = {
+        k: np.array([r.kind == k for r in held_out]) for k in sorted({r.kind for r in held_out if not r.answerable})
+    }
     return {
         **_figures(probabilities, y),
         "caught at the threshold": round(float(below[~y].mean()), 3),

@@ -132,7 +132,7 @@ def _broken_rules(run: GoldenRun, invariants: Sequence[Violation]) -> list[str]:
 def _unusable(run: GoldenRun) -> list[str]:
     reasons = []
     if not run.answered:
-        reasons.append(f"no judged query was answered: {len(run.per_query)} asked, none got a result")
+        reasons.append(f"no judged query was answered: {len(run.per_query)} queries, none got a result")
     missing = [m for m in _JUDGED if any(m not in values for values in run.per_query.values())]
     return reasons + [f"the run has no {m}" for m in missing]
 

@@ -63,9 +63,11 @@ def demo_corpus(golden: Path, cache: Path) -> DemoCorpus:
     assert build is not None
     tables = build.tables(JUDGED_TABLES)
     whole = golden_set_of(build, golden)
-    asked = tuple(q for q in whole.questions if q.stale and q.as_of is None and q.type != UNANSWERABLE and not q.turns)
+    with_stale = tuple(
+        q for q in whole.questions if q.stale and q.as_of is None and q.type != UNANSWERABLE and not q.turns
+    )
     with open_home(home.path, count_reads=False) as reader:
-        search = search_golden(reader, GoldenSet(whole.collection, asked, whole.default_user), tables)
+        search = search_golden(reader, GoldenSet(whole.collection, with_stale, whole.default_user), tables)
     columns = ("memory_id", "collection", "user_id", "observed_at", "speaker", "text")
     texts = [
         Text(memory_id, user, _words(observed, speaker, text))

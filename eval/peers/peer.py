@@ -16,7 +16,7 @@ class Text:
 
     Attributes:
         text_id: its id.
-        scope: whose it is; a question is asked inside one scope. Empty where a corpus has no scopes.
+        scope: whose it is; a question is about one scope. Empty where a corpus has no scopes.
         words: title, date, speaker and text in one string: what a toolkit that takes strings is given.
         row: the same as a row of a suite, which has these apart.
     """
@@ -29,7 +29,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and the scope it is asked in."""
+    """A question, and its scope."""
 
     query_id: str
     scope: str

@@ -31,7 +31,7 @@ def answer(messages: Sequence[str]) -> str:
 
 
 def _between(prompt: str, start: str, end: str) -> str:
-    """Returns what stands between two marks, the last of them in the prompt; empty where they are missing."""
+    """Returns what is between two marks, the last of them in the prompt; empty where they are missing."""
     _, found, rest = prompt.rpartition(start)
     return rest.split(end, 1)[0].strip() if found else ""
 

@@ -67,8 +67,8 @@ def suite_vectors(suites: Path, folder: Path) -> tuple[np.ndarray, np.ndarray]:
     texts, questions = dict[str, None](), list[str]()
     for corpus in sorted(suites.glob("*/corpus.jsonl")):
         texts |= dict.fromkeys(t[:_MAX_CHARS] for t in _texts(corpus) if t.strip())
-        asked = corpus.parent / "queries.jsonl"
-        questions += _texts(asked)[: _QUESTIONS // 4] if asked.exists() else []
+        queries = corpus.parent / "queries.jsonl"
+        questions += _texts(queries)[: _QUESTIONS // 4] if queries.exists() else []
     drawn = np.random.default_rng(_SEED).permutation(len(questions))[:_QUESTIONS]
     wanted = {"base.npy": list(texts), "queries.npy": [questions[i] for i in sorted(drawn)]}
     for name, of_file in wanted.items():

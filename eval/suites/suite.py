@@ -120,8 +120,8 @@ def load_suite(folder: Path, extra: Path | None = None) -> Suite:
     most_speak = 2 * speakers > len(scopes)
     evidence = read_evidence(folder / EVIDENCE_FILE, corpus_files(folder, extra), qrels)
     stale = read_stale(folder / STALE_FILE, scopes, query_scopes)
-    name, asked = folder.resolve().name, tuple(queries.values())
-    return Suite(name, folder, extra, scopes, asked, qrels, most_speak, evidence, stale, sessions)
+    name, all_queries = folder.resolve().name, tuple(queries.values())
+    return Suite(name, folder, extra, scopes, all_queries, qrels, most_speak, evidence, stale, sessions)
 
 
 def _checked_meta(row: Mapping[str, JsonValue], where: str) -> Mapping[str, JsonValue]:

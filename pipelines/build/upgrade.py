@@ -63,5 +63,5 @@ def stage_upgrade(home: Home, corpora: list[Path] | None) -> None:
         say(f"collection {name}")
         run_from_record(context)
     manifest = finish_staged(home)
-    # No fingerprints: readers may read sources in another way by now, so the next build looks at each of them.
+    # No fingerprints: readers may read sources differently by now, so the next build looks at each of them.
     staged(home).write_manifest(replace(manifest, fingerprints={}))

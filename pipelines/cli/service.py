@@ -59,7 +59,7 @@ def _check_same(context: click.Context, home: Home, **running: object) -> None:
 @service.command(short_help="Stop it, and its nightly builds.")
 @common
 def stop(home_path: Path, as_json: bool, backend: str) -> None:
-    """Stop the service of a home, and its nightly builds; requests under way are answered first."""
+    """Stop the service of a home, and its nightly builds; requests in progress are answered first."""
     from palimpsest.instances.background import BUILDS, SERVICE
     from palimpsest.instances.background import stop as stop_component
 

@@ -1,4 +1,4 @@
-"""Notes: what several memories state of one person or thing in the same way, as one line over all of them."""
+"""Notes: what several memories state of one person or thing alike, as one line over all of them."""
 
 from collections import defaultdict
 from collections.abc import Iterator

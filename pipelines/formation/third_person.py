@@ -1,4 +1,4 @@
-"""A sentence in the first person as a statement that can be read alone: the speaker's name stands for `I`."""
+"""A sentence in the first person as a statement that can be read alone: the speaker's name replaces `I`."""
 
 from palimpsest.facts.clause_tree import ClauseTree
 from palimpsest.relations.classify.features.parse import Parse

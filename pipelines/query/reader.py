@@ -85,7 +85,7 @@ class Reader(BuildViews):
         self._backend.close()
 
     def refresh(self) -> str:
-        """Moves to the build that is published now and returns its id; searches under way finish on the old one."""
+        """Moves to the build that is published now and returns its id; searches in progress finish on the old one."""
         if self._home is None:
             return self.build_id
         before, usage = self._backend, self._usage and self._usage.renewed()

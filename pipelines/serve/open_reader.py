@@ -59,7 +59,7 @@ class SharedReader:
     """Opens the published build at the first request that needs it, and looks for a change every `REFRESH_S`.
 
     A delete writes the index of a build again, under its name. DuckDB gives an open file to whoever opens its path, so
-    that the reader before is closed first: requests that come wait for those that are under way.
+    that the reader before is closed first: requests that come wait for those in progress.
     """
 
     def __init__(self, home: Path, backend: str, shared_collections: frozenset[str] = frozenset()):

@@ -147,7 +147,7 @@ class CollectionConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _unit_of_form(cls, values: Any) -> Any:
-        """Takes the unit from `form`; `turns` stands for `turn`.
+        """Takes the unit from `form`; `turns` means `turn`.
 
         Raises:
             ValueError: `form` is no list of units, or contradicts `unit`.

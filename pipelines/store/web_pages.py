@@ -106,7 +106,7 @@ def page_id(uri: str) -> str:
 
 
 def site_id(url: str, user_id: str, project_id: str | None) -> str:
-    """Returns the hash that stands for a site of a user, so that a delete of its pages leaves no name of them."""
+    """Returns the hash of a site of a user, so that a delete of its pages leaves no name of them."""
     return content_id("site", url, user_id, project_id)
 
 

@@ -74,5 +74,5 @@ def test_training_learns_what_separates_and_reports_both_halves():
     ]
     model = train(rows, frozenset(r.question_id for r in rows[:120]))
     assert model["coefficients"]["words_best"] > 0 and model == train(rows, frozenset(str(i) for i in range(120)))
-    assert model["figures"]["half held apart"]["recall at 2 % lost"] > 0.95
-    assert model["figures"]["half held apart"]["caught by kind"]["outdated"][1] == 40
+    assert model["figures"]["half held out"]["recall at 2 % lost"] > 0.95
+    assert model["figures"]["half held out"]["caught by kind"]["outdated"][1] == 40

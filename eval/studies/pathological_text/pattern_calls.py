@@ -68,7 +68,7 @@ def calls_of_polars(tree: ast.Module, names: Mapping[str, object]) -> Iterator[P
 
 
 def methods_of_names(trees: Mapping[str, ast.Module]) -> dict[tuple[str, str], set[str]]:
-    """Returns by which methods the names of modules are applied, for names that are used in no other way anywhere.
+    """Returns by which methods the names of modules are applied, for names that have no other use anywhere.
 
     A name counts as applied where a method of it is called, of an item of it, or of what a loop over it yields.
 

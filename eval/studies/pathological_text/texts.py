@@ -126,7 +126,7 @@ def _nodes(tree: Iterable[_Node]) -> Iterator[_Node]:
 
 
 def _repeats(tree: list[_Node], before: list[_Node]) -> Iterator[tuple[list[_Node], list[_Node]]]:
-    """Yields each repeat's unit with the nodes that come before it on its way."""
+    """Yields each repeat's unit with the nodes that come before it."""
     for at, node in enumerate(tree):
         head = before + tree[:at]
         for child in _children(node):

@@ -137,8 +137,8 @@ def load_beam_suite(folder: Path, draft: SuiteDraft) -> None:
     questions: dict[str, dict[str, list[JsonValue]]] = {}
     for where, row in json_rows(folder / "queries.jsonl"):
         kinds = questions.setdefault(row_text(row, "scope", where), {})
-        asked = {"question": row.get("text"), "source_chat_ids": _meta(row).get("source_chat_ids")}
-        kinds.setdefault(row_text(row, "type", where), []).append(asked)
+        question = {"question": row.get("text"), "source_chat_ids": _meta(row).get("source_chat_ids")}
+        kinds.setdefault(row_text(row, "type", where), []).append(question)
     items: list[JsonObject] = [
         {"conversation_id": scope, "chat": chat, "probing_questions": questions.get(scope, {})}
         for scope, chat in chats.items()

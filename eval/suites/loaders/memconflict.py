@@ -18,7 +18,7 @@ def load_memconflict(items: list[Item], draft: SuiteDraft) -> None:
 
     The data set judges sessions, and not messages. Relevant are all messages of the session that a question's answer
     is from: of an update the session itself; of a contradiction the sessions that stated the fact first; of a
-    condition the session of the point that is asked about. Superseded are the earlier sessions that stated an
+    condition the session of the point of the question. Superseded are the earlier sessions that stated an
     attribute that the session updates, or the session that contradicts. A question names no attribute, so that of a
     session that updates several, the earlier statements of all of them count.
 
@@ -31,9 +31,9 @@ def load_memconflict(items: list[Item], draft: SuiteDraft) -> None:
         if not any(rows):
             person.fail("Full_Session_Chain", "has no session with a Session_Dialogue; give Data/Step4_4.jsonl")
         for n, session in enumerate(sessions):
-            asked = session.children("Session_Questions", required=False)
-            kinds = [question.text("conflict_type") for question in asked]
-            for i, (kind, question) in enumerate(zip(kinds, asked, strict=True)):
+            questions = session.children("Session_Questions", required=False)
+            kinds = [question.text("conflict_type") for question in questions]
+            for i, (kind, question) in enumerate(zip(kinds, questions, strict=True)):
                 place, count = kinds[:i].count(kind), kinds.count(kind)
                 current, superseded = _evidence(sessions, n, question, place, count)
                 draft.add_query(
@@ -95,10 +95,10 @@ def _evidence(
     field = _CONFLICTS[kind]
     points = [point for point in sessions[n].children(field, required=False) if _rank(point) > 1]
     before = [(i, p) for i in range(n + 1) for p in sessions[i].children(field, required=False)]
-    asked = points[place : place + 1] if len(points) == count else points
+    current = points[place : place + 1] if len(points) == count else points
     if kind == "static_conflict":
-        return {i for point in asked for i, p in before if _same_conflict(p, point, 1)}, {n}
-    found = [[i for i, p in before if _same_conflict(p, point, _rank(point) - 1)][-1:] for point in asked]
+        return {i for point in current for i, p in before if _same_conflict(p, point, 1)}, {n}
+    found = [[i for i, p in before if _same_conflict(p, point, _rank(point) - 1)][-1:] for point in current]
     return {i for numbers in found for i in numbers} or {n}, set()
 
 
@@ -113,8 +113,8 @@ def _revealed(session: Record) -> set[str]:
     return set(found) if isinstance(found := session.get("Revealed_Attributes"), dict) else set()
 
 
-def _same_conflict(point: Record, asked: Record, rank: int) -> bool:
-    same = all(point.get(name) == asked.get(name) for name in ("Conflict_ID", "Target_Field_Path"))
+def _same_conflict(point: Record, other: Record, rank: int) -> bool:
+    same = all(point.get(name) == other.get(name) for name in ("Conflict_ID", "Target_Field_Path"))
     return same and _rank(point) == rank
 
 

@@ -53,7 +53,7 @@ class SuiteDraft:
             kind: its type.
             scope: the scope that is searched.
             stale: the rows that state what is no longer true, or never was.
-            as_of: the day that it is asked on.
+            as_of: the day of the question.
 
         Raises:
             PalimpsestError: the id was used before.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from palimpsest.entities.names.find_names import MAX_NAME_CHARS, MentionCandidate, entity_key
 
-# A capital, and another one after which no `&` comes: each part can be read in one way, so that no text is read twice.
+# A capital, and another one after which no `&` comes: no text matches in two ways, so that none is read twice.
 _SHORT = r"[A-Z](?:[A-Za-z]*+&)*+[a-z]*+[A-Z][A-Za-z]*"
 _EXPLAINED = re.compile(
     r"(?:(?<!\s)\s*+\(|,\s*+(?:or|abbreviated(?:\s++as)?|in\s++short)(?=\s))\s*+(?:the\s++|or\s++|short(?:\s++form)?:?\s++)?"

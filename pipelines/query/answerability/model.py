@@ -22,7 +22,7 @@ _REASONS = {
     "names_best": "the best sentences lack a name of the question",
     "words_best": "the best sentences lack words of the question",
     "lacking_best": "the best sentences lack much of the question",
-    "no_type_near": "no sentence about it has anything of the type that is asked for",
+    "no_type_near": "no sentence about it has anything of the type that the question wants",
     "no_specific_type": "no sentence about it has such a value",
     "no_type_within": "what has such a value lacks words of the question",
 }

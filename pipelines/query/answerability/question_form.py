@@ -122,7 +122,7 @@ _ASKED = (
 
 @dataclass(frozen=True)
 class QuestionForm:
-    """What is asked.
+    """What a question wants.
 
     Attributes:
         text: the question.

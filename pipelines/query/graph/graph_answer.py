@@ -57,7 +57,7 @@ class GraphAnswer:
         nodes: every node that it names.
         edges: between them.
         facts: of them.
-        paths: from the first thing asked about to the second, best first.
+        paths: from the first thing that the question names to the second, best first.
         lines: the answer in words, in order.
         names: what the question was understood to be about.
     """

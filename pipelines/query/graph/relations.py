@@ -42,7 +42,7 @@ def find_ties(evidence: Evidence, linked: set[tuple[str, str]], n: int) -> list[
 
     Args:
         evidence: of the question.
-        linked: pairs of memories with a relation, both ways.
+        linked: pairs of memories with a relation, in both directions.
         n: how many.
     """
     ends = evidence.names.ends
@@ -125,8 +125,8 @@ def _link(evidence: Evidence, a: str, b: str, linked: set[tuple[str, str]]) -> f
             if i in counts:
                 counts[i] += 1
     by_node = max((1.0 - (n - 2) / len(evidence.memories) ** 0.5 for n in counts.values()), default=0.0)
-    asked = {t for anchor in evidence.names.anchors for t in anchor.terms}
-    words = sorted((evidence.rarity[t] for t in (evidence.terms[a] & evidence.terms[b]) - asked), reverse=True)
+    of_question = {t for anchor in evidence.names.anchors for t in anchor.terms}
+    words = sorted((evidence.rarity[t] for t in (evidence.terms[a] & evidence.terms[b]) - of_question), reverse=True)
     by_words = min(1.0, sum(words[:4]) / 3)
     strongest, *rest = sorted((place, max(by_node, 0.0), by_words), reverse=True)
     return min(1.0, strongest + 0.3 * sum(rest) / 2)

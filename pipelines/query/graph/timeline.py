@@ -15,7 +15,7 @@ from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.terms import terms
 
 _COVERAGE, _CHANGE, _SUBJECT, _VERSION = 0.5, 0.2, 0.1, 0.2  # weights of what marks a stage, next to the fit
-_MIN_COVERAGE = 0.4  # share of the words asked about that a stage has at least
+_MIN_COVERAGE = 0.4  # share of the words of the question that a stage has at least
 _SAME = 0.6  # share of words from which two memories repeat each other
 _NEAR = 2  # positions apart in a document at which a memory belongs to the same stage
 _NEAR_SHARE = 0.6  # of the stage's score that it has at least
@@ -120,7 +120,7 @@ def _together(evidence: Evidence, memory_id: str, scores: dict[str, float], show
 
 
 def best_sentence(evidence: Evidence, memory: Memory) -> str:
-    """Returns what to quote of a memory: a short one whole, else the sentence with most of the words asked about."""
+    """Returns what to quote of a memory: a short one whole, else the sentence with most of the question's words."""
     spans = memory_sentence_spans(memory.text) if len(memory.text) > LONG_CHARS else []
     if len(spans) < 2:
         return _AROUND.sub(" ", memory.text).strip()

@@ -44,7 +44,7 @@ class PassageGraph:
         rows: local row of each edge, shape (edges,).
         entities: local entity number of each edge.
         to_entity: share of a memory's weight over the edge.
-        to_row: share of an entity's weight on the way back.
+        to_row: share of an entity's weight that returns to the row.
         names: of the entities.
         df: in how many memories each is named.
         titled: memories by the entity that is their title.

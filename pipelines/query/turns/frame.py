@@ -20,7 +20,7 @@ _PREFIX = re.compile(r"[^\W\d]*")
 
 
 def put_into_frame(question: str, phrase: str) -> str:
-    """Returns a question with a phrase in place of the one it stands for; at its end where that is unclear.
+    """Returns a question with a phrase in place of the one it refers to; at its end where that is unclear.
 
     Args:
         question: the last question.

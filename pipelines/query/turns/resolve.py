@@ -1,7 +1,7 @@
 """A follow-up question in words that stand alone: what it leaves open is taken from the turns before it.
 
 No model is called. Pronouns become the names or phrases that they refer to, by the oldest results on the matter (Hobbs,
-1978; Lappin and Leass, 1994): the latest exchange first, in it the answer to what was asked, then the subject of the
+1978; Lappin and Leass, 1994): the latest exchange first, in it the answer to the question, then the subject of the
 question. What a question omits is taken from the last question. Turns are read here only: nothing keeps them.
 """
 
@@ -163,17 +163,17 @@ def _referent(pronoun: OpenPronoun, exchanges: Sequence[_Exchange]) -> str:
 
 
 def _person(exchange: _Exchange) -> str:
-    """Returns the person of an exchange: who the answer names where a person was asked for, else the question's."""
-    answered, asked = (
+    """Returns the person of an exchange: who the answer names if a person is wanted, else the question's."""
+    answered, questioned = (
         sorted((n for n in find_names(t) if _may_be_subject(n)), key=lambda n: not n.is_sure)
         for t in (exchange.answer, exchange.question)
     )
     first = TOKEN.search(exchange.answer)
     question_word = _first_question_word(exchange.question)
     again = first is not None and first.group().lower() in HE_OR_SHE and question_word != "who"
-    if asked and (again or question_word not in ("who", "whose", "whom", "which", "what")):
+    if questioned and (again or question_word not in ("who", "whose", "whom", "which", "what")):
         answered = []
-    return next((n.text for n in [*answered, *asked]), "")
+    return next((n.text for n in [*answered, *questioned]), "")
 
 
 def _may_be_subject(name: Name) -> bool:
@@ -181,15 +181,15 @@ def _may_be_subject(name: Name) -> bool:
 
 
 def _group(exchange: _Exchange) -> str:
-    answered, asked = find_names(exchange.answer), find_names(exchange.question)
-    names = answered if len(answered) > 1 or not asked else asked
+    answered, questioned = find_names(exchange.answer), find_names(exchange.question)
+    names = answered if len(answered) > 1 or not questioned else questioned
     if len(names) > 1:
         return " and ".join(dict.fromkeys(n.text for n in names[:_MAX_NAMES]))
     return _thing(exchange) or (names[0].text if names else "")
 
 
 def _thing(exchange: _Exchange) -> str:
-    """Returns the thing of an exchange: what the answer names where a thing was asked for, else the subject."""
+    """Returns the thing of an exchange: what the answer names where the question wants a thing, else the subject."""
     subject = subject_phrase(exchange.question)
     if _first_question_word(exchange.question) not in ("what", "which", "where") or not exchange.answer:
         return subject

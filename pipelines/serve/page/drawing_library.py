@@ -34,7 +34,7 @@ class DrawingLibrary:
         return self._files[name]
 
     def _fetch(self) -> None:
-        """Reads the jar, in one request at a time and not again soon after a failure: others are not held up.
+        """Reads the jar, in one request at a time and not again soon after a failure: others do not wait.
 
         Raises:
             PalimpsestError: the jar cannot be had now.

@@ -144,7 +144,7 @@ def _parse_entry(entry: str) -> AllowedPrivate:
 
 
 def _unwrapped(address: Address) -> Address:
-    """Returns the IPv4 address that an IPv6 address stands for, where it does."""
+    """Returns the IPv4 address that an IPv6 address contains, if any."""
     if isinstance(address, IPv6Address):
         if address in _TRANSLATED:
             return IPv4Address(int(address) & 0xFFFFFFFF)

@@ -67,7 +67,7 @@ def read_bytes(source: Source, limits: Limits) -> Extraction:
         raise Rejected(f"too large: reading the {found.name} needs more memory than a reader may use; split it") from e
     except RecursionError:
         raise Rejected(f"nested too deeply: this {found.name} is no document; simplify it or leave it out") from None
-    except Exception as e:  # libraries fail in their own ways on broken files; one source must not stop the rest
+    except Exception as e:  # libraries raise errors of any type on broken files; one source must not stop the rest
         raise Rejected(f"corrupt {found.name}: {type(e).__name__} while reading; export it again") from e
 
 

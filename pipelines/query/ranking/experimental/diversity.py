@@ -1,4 +1,4 @@
-"""Diversity in a ranking: a result that repeats a better one gives way to one that adds something.
+"""Diversity in a ranking: one that adds something comes before one that repeats a better one.
 
 Maximal marginal relevance (Carbonell and Goldstein, 1998): the next result has the highest score, less a weight times
 how much of it an earlier result has already. How much is the share of words in common.

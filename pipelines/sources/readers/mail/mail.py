@@ -77,7 +77,7 @@ def _header(message: EmailMessage, name: str) -> str:
     """Returns a header's words, empty where it is missing or cannot be decoded."""
     try:
         value = message[name]
-    except Exception:  # the parser of headers fails in its own ways on hostile ones
+    except Exception:  # the parser of headers raises errors of any type on hostile ones
         value = next((v for k, v in message.raw_items() if k.lower() == name.lower()), None)
     return one_line(clean_text(str(value or "")))[:_MAX_HEADER_CHARS]
 
