@@ -31,7 +31,7 @@ from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home
-from palimpsest.store.manifest import BuildManifest, CollectionSettings, IndexSettings, StageRecord
+from palimpsest.store.manifest import BuildManifest, ChangesRecord, CollectionSettings, IndexSettings, StageRecord
 from palimpsest.store.schema_fields import schema_fields
 
 _INDEX_MODULES = ("palimpsest.index.write_index",)
@@ -147,15 +147,19 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         | {"index": code_hash(_INDEX_MODULES), "query": code_hash(_QUERY_MODULES)},
         index={"seconds": time.perf_counter() - started, **stats.__dict__},
         gate={"status": "unjudged"},
-        changes=changes_record(base.tables(COMPARED), tables) if base and _is_comparable(base) else None,
+        changes=_changes(build, base),
     )
     build.write_manifest(manifest)
     return manifest
 
 
-def _is_comparable(base: Build) -> bool:
-    """Returns whether no table that builds are compared by was damaged, and removed, in the build before."""
-    return all(base.table_path(name, table).exists() for name in base.collections for table in COMPARED)
+def _changes(build: Build, base: Build | None) -> ChangesRecord | None:
+    """Returns the changes from the build before; None where a table that builds are compared by was damaged in it."""
+    if base is None:
+        return None
+    if not all(base.table_path(name, table).exists() for name in base.collections for table in COMPARED):
+        return None
+    return changes_record(base.tables(COMPARED), build.tables(COMPARED))
 
 
 def _decided_memories(decisions: Decisions, known: set[str]) -> list[list[str]]:

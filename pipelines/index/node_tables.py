@@ -9,7 +9,7 @@ from palimpsest.core.scopes import SCOPE
 from palimpsest.text.name_keys import name_words
 from palimpsest.text.stopwords import SEARCH_STOPWORDS
 
-_BATCH = 50_000  # vectors in memory at a time
+_BATCH = 50_000  # vectors copied at a time
 _LEAST_PART_LETTERS = 3  # of a word of a name by which a node is found
 _WHOLE_ONLY = ("category", "concept", "date", "topic")  # their words are words of the language
 _NODE_COLUMNS = (
@@ -60,7 +60,7 @@ def node_tables(
         tables: tables of the build.
         rows: memory_id, row, scope and collection of every memory.
         scopes: the scopes with their numbers.
-        vectors: (row, vector) of every memory, a table for each space, sorted by row.
+        vectors: (row, vector) of every memory, a table for each space, sorted by row and window.
     """
     numbers = scopes.select(*SCOPE, "scope")
     nodes = _numbered(tables["nodes"].join(numbers, on=SCOPE), "node_id", "node")

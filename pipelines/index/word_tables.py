@@ -34,7 +34,7 @@ class ScopeWords(NamedTuple):
 
 
 def score_words(memories: pl.DataFrame) -> Iterator[ScopeWords]:
-    """Returns the words of each scope, in order; other processes begin to score those of a large index at once.
+    """Finds all words, then returns those of each scope, in order; other processes go on to score a large index's.
 
     Args:
         memories: in the order of the index, so those of a scope are together.

@@ -61,8 +61,8 @@ def write_index(
 
     Args:
         tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topic_memories,
-            context_inputs, facts, nodes, edges and node_memories as in
-            `store.tables`; one that is missing has no rows. Order of rows does not matter.
+            context_inputs, facts, nodes, edges and node_memories as in `store.tables`; one that is missing has no
+            rows. Order of rows does not matter.
         vectors: the vectors of text hashes, by collection; a lookup alone is MiniLM's.
         path: the file to write; its folder is made.
         meta: JSON values. Readers use `build_id`, `model_id`, `collections` (name -> {"default": bool, "user_id": str})
@@ -75,7 +75,8 @@ def write_index(
     timer = _PartTimer()
     t = {name: tables[name] if name in tables else empty(name) for name in _READ}
     memories = memory_rows(t)
-    words, periods = score_words(memories), find_periods(memories)  # by other processes, meanwhile
+    words, periods = score_words(memories), find_periods(memories)
+    timer.record("words")  # the rest of a large index is made while other processes go on with these
     out = {"scopes": scope_table(memories)}
     rows = memories.select("memory_id", "row", "scope")
     out["following"] = following_rows(turn_order(t["memories"], t["documents"]), rows)
@@ -97,7 +98,7 @@ def write_index(
     timer.record("nodes")
     out |= word_tables(memories, words)
     out["periods"] = period_table(periods)
-    timer.record("words")
+    timer.record("scores and periods")
     written = {"vector_tables": table_of, "written_with": duckdb.__version__}
     size = write_file(path, out, {**meta, **written, "format": FORMAT})
     timer.record("file")

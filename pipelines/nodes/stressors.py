@@ -39,7 +39,7 @@ _PATTERNS = tuple(
 )
 _NEEDED = (
     *("stress", "worr", "overwhelm", "anxious", "nervous", "sleep"),
-    *("struggl", "dread", "awake", "night", "down", "out"),
+    *("struggl", "dread", "awake", "night", "down", "wear"),
 )
 """Each pattern needs one of these: most texts have none, and the patterns take ten times as long."""
 _TAIL = re.compile(

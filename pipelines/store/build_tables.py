@@ -25,6 +25,10 @@ class BuildTables(Mapping[str, pl.DataFrame]):
             raise KeyError(name)
         return self._build.tables([name])[name]
 
+    def __contains__(self, name: object) -> bool:
+        """Returns whether there is such a table, without reading it."""
+        return name in self._names
+
     def __iter__(self) -> Iterator[str]:
         """Yields the names."""
         return iter(self._names)

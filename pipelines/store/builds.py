@@ -142,7 +142,7 @@ class Build:
         if not path.exists():
             return empty(table)
         try:
-            return completed(table, pl.read_parquet(path))
+            return completed(table, pl.read_parquet(path, glob=False))
         except pl.exceptions.PolarsError:
             raise DamagedFile(path, _REPAIR) from None
 
@@ -154,7 +154,7 @@ class Build:
         """
         path = self.table_path(collection, "memories")
         try:
-            return path.exists() and user_id in pl.read_parquet(path, columns=["user_id"])["user_id"]
+            return path.exists() and user_id in pl.read_parquet(path, columns=["user_id"], glob=False)["user_id"]
         except pl.exceptions.PolarsError:
             raise DamagedFile(path, _REPAIR) from None
 

@@ -104,7 +104,7 @@ def _copy_vectors(part: Path, at: np.ndarray, out: np.ndarray, to: np.ndarray) -
     for start in (np.unique(at // _GROUP_ROWS) * _GROUP_ROWS).tolist():
         try:
             vectors = column.slice(start, _GROUP_ROWS).collect()["vector"].to_numpy()
-        except pl.exceptions.PolarsError:
+        except (OSError, pl.exceptions.PolarsError):
             raise DamagedFile(part, _FIX) from None
         here = (at >= start) & (at < start + _GROUP_ROWS)
         out[to[here]] = vectors[at[here] - start]
@@ -113,5 +113,5 @@ def _copy_vectors(part: Path, at: np.ndarray, out: np.ndarray, to: np.ndarray) -
 def _hashes_of(part: Path) -> pl.Series:
     try:
         return pl.read_parquet(part, columns=["text_hash"], glob=False)["text_hash"]
-    except pl.exceptions.PolarsError:
+    except (OSError, pl.exceptions.PolarsError):
         raise DamagedFile(part, _FIX) from None

@@ -25,7 +25,7 @@ class UnfinishedRows:
         found = [empty(self.table)]
         for path in self._files():
             try:
-                found.append(completed(self.table, pl.read_parquet(path)))
+                found.append(completed(self.table, pl.read_parquet(path, glob=False)))
             except pl.exceptions.PolarsError:  # the machine stopped while it was written
                 continue
         return pl.concat(found)

@@ -1,9 +1,13 @@
 """The postings of words by scope."""
 
+import datetime as dt
+
 import polars as pl
 import pytest
 
+from palimpsest.index import memory_table
 from palimpsest.index import word_tables as module
+from palimpsest.index.memory_table import find_periods, period_table
 from palimpsest.index.word_tables import score_words, word_tables
 
 
@@ -21,11 +25,22 @@ def words_of(memories: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_words_are_the_same_whatever_chunks_the_texts_are_cut_into(size, monkeypatch):
-    memories = _memories([1, 9, 2, 20])
+    memories = _memories([1, 9, 2, 20, 3, 1, 4, 2, 5])
     whole = words_of(memories)
     monkeypatch.setattr(module, "_TEXTS_PER_CHUNK", size)
     cut = words_of(memories)
     assert all(cut[name].equals(frame) for name, frame in whole.items())
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_periods_are_the_same_whatever_chunks_the_texts_are_cut_into(size, monkeypatch):
+    texts = [f"It opened in {1990 + i} and closed two weeks ago." for i in range(9)] + ["It rained.", None]
+    times = [dt.datetime(2026, 3, 1 + i, tzinfo=dt.UTC) for i in range(10)] + [None]
+    memories = pl.DataFrame({"row": range(11), "text": texts, "observed_at": times}).cast({"row": pl.Int32})
+    whole = period_table(find_periods(memories))
+    assert whole["row"].is_sorted() and whole["row"].unique().to_list() == list(range(10))
+    monkeypatch.setattr(memory_table, "_TEXTS_PER_CHUNK", size)
+    assert period_table(find_periods(memories)).equals(whole)
 
 
 def test_postings_of_a_scope_equal_those_of_its_memories_alone():

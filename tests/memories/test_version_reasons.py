@@ -1,9 +1,11 @@
 """Why a memory is not latest: what `versions` decided, with the evidence that it decided by."""
 
 import json
+import random
 
 import polars as pl
 
+from palimpsest.memories import version_reasons as module
 from palimpsest.memories.version_reasons import version_reasons
 from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
 from palimpsest.relations.classify.label_types import LabelResult
@@ -95,3 +97,44 @@ def test_an_edit_a_replaced_document_and_a_missing_source_are_distinguished():
         ids["It is old rule."]: replaced | {"at": day(7).isoformat()},
         ids["It is lost."]: {"kind": "vanished"},
     }
+
+
+def test_relations_that_are_left_out_are_no_reasons(monkeypatch):
+    rng = random.Random(5)
+    ids = [f"m{i}" for i in range(12)]
+    evidence = (
+        None,
+        "{}",
+        '{"instead_of": "UPDATE"}',
+        '{"instead_of": "UPDATE", "veto": "x"}',
+        '{"rule": "low trust"}',
+    )
+    kinds = set()
+    for _ in range(40):
+        pairs = sorted({tuple(rng.sample(ids, 2)) for _ in range(25)})
+        relations = [
+            {
+                "newer_id": newer,
+                "older_id": older,
+                "relation_id": f"{newer}-{older}",
+                "label": rng.choice(("UPDATE", "EXTEND", "DERIVE", "NONE")),
+                "labeler": rng.choice(("offline", "person", None)),
+                "conflict": rng.choice(("static", "dynamic", None)),
+                "evidence": rng.choice(evidence),
+            }
+            for newer, older in pairs
+        ]
+        by = {i: rng.choice((None, *ids)) for i in ids}
+        state = [{"memory_id": i, "is_latest": rng.random() < 0.7, "superseded_by": by[i]} for i in ids]
+        tables = {
+            "documents": conform("documents", pl.DataFrame([{"document_id": "d", "uri": "d.md", "title": "D"}])),
+            "memories": conform("memories", pl.DataFrame([{"memory_id": i, "document_id": "d"} for i in ids])),
+            "versions": conform("versions", pl.DataFrame(state, infer_schema_length=None)),
+            "relations": conform("relations", pl.DataFrame(relations, infer_schema_length=None)),
+        }
+        found = version_reasons(tables)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_read_relations", lambda all_relations, _: all_relations)
+            assert found.equals(version_reasons(tables))
+        kinds |= {json.loads(reason)["kind"] for reason in found["reason"]}
+    assert kinds == {"updated", "vanished", "kept", "doubted", "contradicted", "derived"}

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from palimpsest.store import embeddings
 from palimpsest.store.embeddings import EmbeddingStore
 
 
@@ -19,6 +20,19 @@ def test_vectors_come_back_bit_for_bit_in_the_requested_order(tmp_path):
         store.vectors(["c", "a", "b", "a"]), np.stack([unit(3, 0.3), unit(2, 0.2), unit(1, 0.1), unit(2, 0.2)])
     )
     assert store.vectors([]).shape == (0, 384)
+
+
+@pytest.mark.parametrize(("written", "read"), [(2, 2), (3, 2), (2, 3), (100, 4)])
+def test_vectors_of_several_row_groups_come_back_whatever_size_they_were_written_in(
+    tmp_path, monkeypatch, written, read
+):
+    monkeypatch.setattr(embeddings, "_GROUP_ROWS", written)
+    store = EmbeddingStore(tmp_path / "[a]*")
+    store.append([f"t{i}" for i in range(9)], np.stack([unit(i) for i in range(9)]))
+    monkeypatch.setattr(embeddings, "_GROUP_ROWS", read)
+    wanted = [8, 0, 3, 3, 7]
+    assert store.vectors([f"t{i}" for i in wanted])[:, 0].tolist() == wanted
+    assert store.known() == {f"t{i}" for i in range(9)}
 
 
 def test_a_text_without_a_vector_is_named(tmp_path):

@@ -35,7 +35,7 @@ def _has_expired(home: Home, now: dt.datetime) -> bool:
         for name in build.collections:
             path = build.table_path(name, "memories")
             if path.exists() and "retention_until" in pl.read_parquet_schema(path):
-                until = pl.read_parquet(path, columns=["retention_until"])["retention_until"]
+                until = pl.read_parquet(path, columns=["retention_until"], glob=False)["retention_until"]
                 if (until <= now).any():
                     return True
     return False
@@ -44,7 +44,7 @@ def _has_expired(home: Home, now: dt.datetime) -> bool:
 def _users(home: Home, collection: str) -> Iterator[str]:
     for build in kept(home):
         if (path := build.table_path(collection, "documents")).exists():
-            yield from pl.read_parquet(path, columns=["user_id"])["user_id"].unique()
+            yield from pl.read_parquet(path, columns=["user_id"], glob=False)["user_id"].unique()
 
 
 def delete_due(home: Home, now: dt.datetime | None = None) -> int:

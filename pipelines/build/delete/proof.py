@@ -98,7 +98,7 @@ def _read_parquet(path: Path) -> Iterator[str]:
     schema = pl.read_parquet_schema(path)
     wanted = [c for c, t in schema.items() if t in (pl.String, pl.List(pl.String))]
     for column in wanted:
-        series = pl.read_parquet(path, columns=[column])[column]
+        series = pl.read_parquet(path, columns=[column], glob=False)[column]
         if series.dtype == pl.List(pl.String):
             series = series.explode()
         values = series.drop_nulls().unique()

@@ -20,6 +20,7 @@ from palimpsest.core.home_format import check_format, read_format
 from palimpsest.core.published import write_pointer
 from palimpsest.index.write_index import write_index
 from palimpsest.memories.vector_store import indexed_spaces
+from palimpsest.store.build_tables import BuildTables
 from palimpsest.store.builds import Build, kept, published
 from palimpsest.store.checksums import MANIFEST, has_hash
 from palimpsest.store.home import Home
@@ -183,7 +184,7 @@ def repair_derived(home: Home, damaged: Collection[str]) -> list[str]:
     lines = []
     if build.index.name in damaged:
         meta = {"build_id": build.build_id, **build.manifest.settings}
-        write_index(build.tables(indexed_tables()), indexed_spaces(home, build), build.index, meta)
+        write_index(BuildTables(build, indexed_tables()), indexed_spaces(home, build), build.index, meta)
         lines.append(f"build {build.build_id}: {build.index.name} was damaged; it is written again from the tables")
     if "standing.json" in damaged:
         (build.path / "standing.json").unlink(missing_ok=True)

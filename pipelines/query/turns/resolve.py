@@ -164,16 +164,16 @@ def _referent(pronoun: OpenPronoun, exchanges: Sequence[_Exchange]) -> str:
 
 def _person(exchange: _Exchange) -> str:
     """Returns the person of an exchange: who the answer names if a person is wanted, else the question's."""
-    answered, questioned = (
+    of_answer, of_question = (
         sorted((n for n in find_names(t) if _may_be_subject(n)), key=lambda n: not n.is_sure)
         for t in (exchange.answer, exchange.question)
     )
     first = TOKEN.search(exchange.answer)
     question_word = _first_question_word(exchange.question)
     again = first is not None and first.group().lower() in HE_OR_SHE and question_word != "who"
-    if questioned and (again or question_word not in ("who", "whose", "whom", "which", "what")):
-        answered = []
-    return next((n.text for n in [*answered, *questioned]), "")
+    if of_question and (again or question_word not in ("who", "whose", "whom", "which", "what")):
+        of_answer = []
+    return next((n.text for n in [*of_answer, *of_question]), "")
 
 
 def _may_be_subject(name: Name) -> bool:
@@ -181,8 +181,8 @@ def _may_be_subject(name: Name) -> bool:
 
 
 def _group(exchange: _Exchange) -> str:
-    answered, questioned = find_names(exchange.answer), find_names(exchange.question)
-    names = answered if len(answered) > 1 or not questioned else questioned
+    of_answer, of_question = find_names(exchange.answer), find_names(exchange.question)
+    names = of_answer if len(of_answer) > 1 or not of_question else of_question
     if len(names) > 1:
         return " and ".join(dict.fromkeys(n.text for n in names[:_MAX_NAMES]))
     return _thing(exchange) or (names[0].text if names else "")
