@@ -9,6 +9,7 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import write_json
 from palimpsest.neo4j_graph.connect import Connection, connect, plain_errors
 from palimpsest.neo4j_graph.cypher import ddl
+from palimpsest.neo4j_graph.server import server_config
 from palimpsest.neo4j_graph.server.local_server import (
     ServerInfo,
     _free_port,
@@ -52,6 +53,21 @@ def test_a_missing_password_file_is_reported_at_once(graph: Connection, server_f
             start_server(server_folder, wait_s=2)
     finally:
         aside.rename(server_folder / "password")
+
+
+def test_a_server_whose_data_was_removed_starts_anew_with_the_same_password(tmp_path, monkeypatch) -> None:
+    firsts = []
+    monkeypatch.setattr(server_config, "_set_initial_password", lambda home, java, jars, first: firsts.append(first))
+    server_config.prepare_home(tmp_path, Path("java"), [], 7687)
+    password = (tmp_path / "password").read_text()
+    databases = tmp_path / "data" / "databases"
+    databases.mkdir(parents=True)
+    server_config.prepare_home(tmp_path, Path("java"), [], 7687)
+    assert len(firsts) == 1
+    databases.rmdir()
+    server_config.prepare_home(tmp_path, Path("java"), [], 7687)
+    assert (tmp_path / "password.first").read_text().strip() == firsts[1] != firsts[0]
+    assert (tmp_path / "password").read_text() == password
 
 
 def test_a_wrong_password_is_one_line_that_names_the_variables(graph: Connection) -> None:

@@ -54,16 +54,17 @@ def prepare_home(home: Path, java: Path, jars: list[Path], port: int) -> None:
         (home / name).mkdir(exist_ok=True)
     pagecache = os.environ.get("PALIMPSEST_NEO4J_PAGECACHE") or "512m"
     write_bytes(home / "conf" / "neo4j.conf", CONF.format(host=HOST, port=port, pagecache=pagecache).encode())
-    if password_file(home).exists():
-        return
     if (home / "data" / "databases").exists():
-        raise ComponentFailed(
-            f"neo4j: {password_file(home)} is missing but its data exists; restore the file or move {home} away"
-        )
+        if not password_file(home).exists():
+            raise ComponentFailed(
+                f"neo4j: {password_file(home)} is missing but its data exists; restore the file or move {home} away"
+            )
+        return
     first = secrets.token_hex(24)  # never begins like an option
     _set_initial_password(home, java, jars, first)
     _write_secret(first_password_file(home), first)
-    _write_secret(password_file(home), secrets.token_urlsafe(24))
+    if not password_file(home).exists():  # where only the data was removed, clients keep theirs
+        _write_secret(password_file(home), secrets.token_urlsafe(24))
 
 
 def server_command(home: Path, java: Path, jars: list[Path], heap: str) -> list[str]:
