@@ -3,8 +3,11 @@
 import datetime as dt
 from pathlib import Path
 
+import duckdb
 import polars as pl
+import pytest
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.rows.document_names import with_names
 from palimpsest.neo4j_graph.rows.graph_rows import graph_rows
@@ -24,6 +27,14 @@ def test_memories_have_their_trust_and_relations_their_conflict(tmp_path: Path) 
     rows = graph_rows(tables, GraphVectors(vectors, MODEL), made.index)
     assert set(rows.nodes["Memory"]["trust"]) == {0.2}
     assert sorted(rows.edges["Memory-UPDATES-Memory"]["conflict"], key=str) == [None, "dynamic"]
+
+
+def test_an_index_that_another_version_wrote_is_refused_in_one_line(tmp_path: Path) -> None:
+    made = make(tmp_path, "000001", count=4)
+    with duckdb.connect(str(made.index)) as db:
+        db.execute("UPDATE meta SET value = '7' WHERE key = 'format'").fetchall()
+    with pytest.raises(PalimpsestError, match=r"000001.duckdb: format 7, .* run palimpsest build, then load again"):
+        graph_rows(made.tables, GraphVectors(vectors, MODEL), made.index)
 
 
 def test_documents_have_the_names_that_are_expected_of_them() -> None:

@@ -7,9 +7,11 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.home_format import FORMAT
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import GENERAL, SCOPE, ScopeKey, by_scope, scope_parts
+from palimpsest.index.index_format import index_format
 from palimpsest.memories.embedders.space import VectorLookup
 from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.model import MAX_CACHED_VECTORS
@@ -41,9 +43,15 @@ def scope_rows(
 
     Raises:
         ComponentFailed: the index is missing, or is of other tables.
+        PalimpsestError: another version wrote the index.
     """
     if not index.is_file():
         raise ComponentFailed(f"neo4j: {index}: no such file; run palimpsest build, then load again")
+    if (found_format := index_format(index)) != FORMAT:
+        raise PalimpsestError(
+            f"neo4j: index {index}: format {found_format}, this version reads {FORMAT}; "
+            "run palimpsest build, then load again"
+        )
     with duckdb.connect(str(index), read_only=True) as db:
         found = db.execute("SELECT collection, user_id, project_id, first_row, size, scope FROM scopes").fetchall()
         ranges = {tuple(row[:3]): Range(*row[3:]) for row in found}
