@@ -31,7 +31,7 @@ from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home
-from palimpsest.store.manifest import BuildManifest, ChangesRecord, CollectionSettings, IndexSettings, StageRecord
+from palimpsest.store.manifest import BuildManifest, CollectionSettings, IndexSettings, StageRecord
 from palimpsest.store.schema_fields import schema_fields
 
 _INDEX_MODULES = ("palimpsest.index.write_index",)
@@ -112,8 +112,8 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
     answer_standing_questions(home, build, base)
     decisions = read_decisions(home.decisions)
     records = _records(build)
-    memories = tables["memories"].select("memory_id", undated=is_undated())
-    relations = tables["relations"].select("relation_id", "label")
+    compared, relations = build.tables(COMPARED), tables["relations"].select("relation_id", "label")
+    memories = compared["memories"]
     labels = Counter(relations["label"])
     manifest = BuildManifest(
         build_id=build.build_id,
@@ -126,16 +126,16 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         },
         tail_code_key=tail_code_key(build.collections),
         digest=digest(tables),
-        documents=tables["documents"].filter("is_current").height,
+        documents=compared["documents"].filter("is_current").height,
         chunks=tables["chunks"].height,
         memories=memories.height,
         relations={label: labels.get(label, 0) for label in _LABELS},
-        retired=tables["versions"].filter(~pl.col("is_latest")).height,
+        retired=compared["versions"].filter(~pl.col("is_latest")).height,
         decisions=count_decisions(home.decisions)[0],
         undone=sorted(decisions.undone.intersection(relations["relation_id"])),
         decided=_decided_memories(decisions, set(memories["memory_id"])),
         rejects=tables["rejects"].height,
-        undated=int(memories["undated"].sum()),
+        undated=memories.filter(is_undated()).height,
         redactions=tables["redactions"].height,
         not_stored=_not_stored(records),
         stages=records,
@@ -147,19 +147,15 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         | {"index": code_hash(_INDEX_MODULES), "query": code_hash(_QUERY_MODULES)},
         index={"seconds": time.perf_counter() - started, **stats.__dict__},
         gate={"status": "unjudged"},
-        changes=_changes(build, base),
+        changes=changes_record(base.tables(COMPARED), compared) if base and _is_comparable(base) else None,
     )
     build.write_manifest(manifest)
     return manifest
 
 
-def _changes(build: Build, base: Build | None) -> ChangesRecord | None:
-    """Returns the changes from the build before; None where a table that builds are compared by was damaged in it."""
-    if base is None:
-        return None
-    if not all(base.table_path(name, table).exists() for name in base.collections for table in COMPARED):
-        return None
-    return changes_record(base.tables(COMPARED), build.tables(COMPARED))
+def _is_comparable(base: Build) -> bool:
+    """Returns whether no table that builds are compared by was damaged, and removed, in the build before."""
+    return all(base.table_path(name, table).exists() for name in base.collections for table in COMPARED)
 
 
 def _decided_memories(decisions: Decisions, known: set[str]) -> list[list[str]]:

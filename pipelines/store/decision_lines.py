@@ -7,6 +7,7 @@ from typing import Any
 
 from palimpsest.core.files import write_bytes
 from palimpsest.core.ids import content_id
+from palimpsest.core.json_types import JsonObject
 
 _SUM = "sum"
 
@@ -16,7 +17,7 @@ def sealed_line(row: Mapping[str, Any]) -> str:
     return json.dumps({**row, _SUM: _line_sum(row)}, ensure_ascii=False)
 
 
-def parse_line(line: str) -> dict[str, Any]:
+def parse_line(line: str) -> JsonObject:
     """Returns the decision of a line.
 
     Raises:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.ids import content_id, entity_id
@@ -167,7 +167,7 @@ def read_decisions(path: Path) -> Decisions:
     graph, memories = GraphDecisionReader(), MemoryDecisionReader()
     for number, line in enumerate(decision_lines(path), 1):
         try:
-            row = parse_line(line)
+            row = cast(dict[str, Any], parse_line(line))
             kind, target = row["kind"], row["target"]
             pair = _parse_pair(target) if kind in NAME_KINDS else ("", "")
             if kind == "erased":

@@ -67,15 +67,6 @@ class PageRecord:
     sites: tuple[str, ...] = ()
     erased: Erased = ""
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "PageRecord":
-        """Returns the record that `asdict` made.
-
-        Raises:
-            TypeError, KeyError: it did not.
-        """
-        return cls(**{**value, "sites": tuple(map(str, value["sites"]))})
-
 
 @dataclass(frozen=True)
 class WebPage:
@@ -254,7 +245,8 @@ def _read_record(path: Path) -> PageRecord:
         DamagedFile: it is damaged.
     """
     try:
-        return PageRecord.from_json(cast(dict[str, Any], read_sealed_json(path, _FIX)))
+        value = cast(dict[str, Any], read_sealed_json(path, _FIX))
+        return PageRecord(**{**value, "sites": tuple(map(str, value["sites"]))})
     except (TypeError, KeyError):
         raise DamagedFile(path, _FIX) from None
 

@@ -2,6 +2,7 @@
 
 import base64
 from types import TracebackType
+from typing import Any, cast
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.crawl.read_page import MAX_HTML_BYTES, PageFacts
@@ -39,7 +40,8 @@ class PageReader:
         """
         if len(data) > MAX_HTML_BYTES:
             raise Rejected(f"larger than {MAX_HTML_BYTES:,} bytes of HTML; it would take minutes to read")
-        response = self._worker.request([base64.b64encode(data).decode("ascii"), url, robots_tag])
+        request = [base64.b64encode(data).decode("ascii"), url, robots_tag]
+        response = cast(dict[str, Any], self._worker.request(request))
         if "reason" in response:
             raise Rejected(response["reason"])
         return PageFacts(tuple(response["links"]), response["canonical"], response["may_store"], response["text_hash"])

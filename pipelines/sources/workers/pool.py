@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Any, cast
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, ReadResult
@@ -112,7 +113,7 @@ class _Worker:
         self.stop, self.end = self._process.stop, self._process.end
 
     def read(self, path: Path, uri: str) -> ReadResult:
-        response = self._process.request([str(path), uri])
+        response = cast(dict[str, Any], self._process.request([str(path), uri]))
         if "reason" in response:
             return Rejected(response["reason"])
         documents = tuple(ExtractedDocument.from_json(d) for d in response["documents"])

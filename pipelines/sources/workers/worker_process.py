@@ -12,10 +12,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.core.json_types import JsonValue
+from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.store.limits import Limits
 
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
@@ -35,7 +35,7 @@ class WorkerProcess:
         self._module, self._limits, self._arguments, self._is_stopped = module, limits, arguments, False
         self._process: subprocess.Popen[str] | None = None
 
-    def request(self, request: JsonValue) -> dict[str, Any]:
+    def request(self, request: JsonValue) -> JsonObject:
         """Returns the response to a request, or `reason`, why there is none.
 
         A request that ends the process, or takes all its memory, may do so because of requests before it: it is sent
@@ -50,14 +50,14 @@ class WorkerProcess:
             response = self._send(request)
         return response
 
-    def _send(self, request: JsonValue) -> dict[str, Any]:
+    def _send(self, request: JsonValue) -> JsonObject:
         process = self._process or self._start()
         requests, responses = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
         with suppress(BrokenPipeError):  # it ended between two requests: there is no response
             requests.write(json.dumps(request) + "\n")
             requests.flush()
         if (line := responses.readline()).endswith("\n"):
-            response: dict[str, Any] = json.loads(line)
+            response: JsonObject = json.loads(line)
             return response
         self.end()
         code = process.returncode
