@@ -17,6 +17,8 @@ from palimpsest.store.tables import conform, empty
 from palimpsest.text.tokenizer import CountTokens, count_tokens_batch
 
 _BATCH_DOCUMENTS = 500
+_CONTENT = ("heading", "refers_to", "stated")
+"""What a chunk says beside what its id is made of, and beside where it is."""
 
 
 def chunk_table(
@@ -29,6 +31,7 @@ def chunk_table(
 
     chunk_id is content-addressed over (collection, user, uri, session, text, speaker, time, n-th occurrence of all
     that), so a text that an edit left alone keeps its id; its offsets are those of the newest version that holds it.
+    `created_at` is when its first version was read, `updated_at` when the one since which its other contents are equal.
 
     Args:
         documents: the documents table.
@@ -40,21 +43,38 @@ def chunk_table(
     carried = empty("chunks")
     if previous is not None:
         todo = _changed_documents(documents, previous[0])
-        carried = previous[1].join(documents, on="document_id", how="semi")
+        kept = documents.join(todo, on="document_id", how="anti")
+        carried = previous[1].join(kept, on="document_id", how="semi")
     counts = dict(previous[1].select("text", "token_count").iter_rows()) if previous is not None else {}
     fresh = _chunk(todo.join(texts, on="document_id", how="left", maintain_order="left"), config, counts)
-    seq = documents.select("document_id", "seq", "is_current")
+    versions = documents.select("document_id", "seq", "is_current", "ingested_at")
     rows = (
         pl.concat([carried, fresh])
-        .join(seq, on="document_id", how="left")
+        .join(versions, on="document_id", how="left")
+        .with_columns(pl.coalesce(time, "ingested_at").alias(time) for time in ("created_at", "updated_at"))
         .sort("chunk_id", "is_current", "seq", "document_id")
-        .unique("chunk_id", keep="last", maintain_order=True)
     )
-    return conform("chunks", rows.drop("seq", "is_current").sort("document_id", "ordinal", "chunk_id"))
+    return conform("chunks", _newest(rows).select(empty("chunks").columns).sort("document_id", "ordinal", "chunk_id"))
+
+
+def _newest(rows: pl.DataFrame) -> pl.DataFrame:
+    """Returns the last row of each chunk, with the times of all of its rows.
+
+    The row of an earlier build has the times of all versions until then: it and rows of all versions give the same.
+    """
+    repeated = pl.col("chunk_id").is_duplicated()
+    equal = pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).last().over("chunk_id")) for c in _CONTENT)
+    times = (
+        rows.filter(repeated)
+        .with_columns(unchanged=equal.cum_min(reverse=True).over("chunk_id"))
+        .group_by("chunk_id")
+        .agg(pl.col("created_at").min(), pl.col("updated_at").filter("unchanged").min())
+    )
+    return rows.unique("chunk_id", keep="last", maintain_order=True).update(times, on="chunk_id", how="left")
 
 
 def _changed_documents(documents: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
-    """Returns the versions that are new, and all of a document whose known versions changed their order.
+    """Returns the versions that are new, and all of a document whose known versions changed their order or are gone.
 
     The newest version wins a shared span; where an older one came back, spans change hands among the known ones.
     """
@@ -62,10 +82,10 @@ def _changed_documents(documents: pl.DataFrame, before: pl.DataFrame) -> pl.Data
     known = documents.join(before, on="document_id", how="semi")
 
     def order(frame: pl.DataFrame) -> pl.DataFrame:
-        ordered = frame.join(known, on="document_id", how="semi").sort("is_current", "seq", "document_id")
+        ordered = frame.sort("is_current", "seq", "document_id")
         return ordered.group_by(line, maintain_order=True).agg(pl.col("document_id").alias("order"))
 
-    pairs = order(documents).join(order(before), on=line, how="left", suffix="_before", nulls_equal=True)
+    pairs = order(known).join(order(before), on=line, how="left", suffix="_before", nulls_equal=True)
     moved = pairs.filter(pl.col("order").list.join(" ") != pl.col("order_before").list.join(" "))
     again = documents.join(moved, on=line, how="semi", nulls_equal=True)
     new = documents.join(before, on="document_id", how="anti")

@@ -43,7 +43,7 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
         .group_by("item_id", maintain_order=True)
         .agg(
             pl.col("ordinal", "title", "heading", "page", "speaker", "observed_at", "provenance").last(),
-            pl.col("valid_from").max(),
+            pl.col("valid_from", "created_at", "updated_at").max(),
             pl.col("valid_until").min(),
             pl.col("retention_until").min(),
             pl.col("trust").min(),
@@ -61,6 +61,7 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
         *SCOPE,
         *("session_id", "document_id", "ordinal", "title", "heading", "page", "speaker", "char_start", "char_end"),
         *("observed_at", "valid_from", "valid_until", "tags", "provenance", "retention_until", "pii"),
+        *("created_at", "updated_at"),
         *("user_visible", "trust", "chunk_ids"),
         pl.Series("memory_id", [content_id("memory", REFLECTION, i) for i in joined["item_id"]], pl.String),
         pl.lit(REFLECTION).alias("unit"),

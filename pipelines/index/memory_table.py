@@ -73,7 +73,7 @@ def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .join(documents, on="document_id", how="left", maintain_order="left")
         .join(versions, on="memory_id", how="left", maintain_order="left")
         .join(
-            memory_times(t["memories"], t["documents"], t["versions"]),
+            memory_times(t["memories"], t["versions"]),
             on="memory_id",
             how="left",
             maintain_order="left",

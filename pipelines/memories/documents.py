@@ -25,7 +25,7 @@ def document_tables(
     """Returns the tables of documents, by name, and the stated relations of which an end is no source.
 
     A document is one (user, project, uri, session) of a source; each different content of it is a version with an id
-    of its own. The version in the newest state of the source is current; the others name it in `superseded_by`. A
+    of its own. The version in the newest state of the source is current; the others name the next in `superseded_by`. A
     version whose metadata violate the collection's metadata_schema is in no table: the last valid one is current.
     """
     versions = log.versions()
@@ -58,11 +58,9 @@ def document_tables(
     )
     key = ["user_id", "project_id", "uri", "session_id"]
     rows, broken = without_broken_metadata(rows, config.metadata_schema, key)
-    current = (
-        rows.filter("is_current").select(*key, pl.col("document_id").alias("superseded_by")).unique(key, keep="first")
-    )
-    rows = rows.join(current, on=key, how="left", nulls_equal=True).with_columns(
-        superseded_by=pl.when("is_current").then(None).otherwise("superseded_by")
+    later = pl.col("document_id").shift(-1).over(key)
+    rows = rows.sort("is_current", "seq", "document_id").with_columns(
+        superseded_by=pl.when("is_current").then(None).otherwise(later)
     )
     rows = rows.filter(~pl.col("user_id").is_in(list(config.users.deny)))
     rows = without_repeated_quotes(rows).sort("document_id")

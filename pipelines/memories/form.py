@@ -10,6 +10,7 @@ from palimpsest.core.ids import content_id, text_hash
 from palimpsest.core.memory_units import REFLECTION
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.embed import MAX_TOKENS
+from palimpsest.memories.memory_times import stated_since
 from palimpsest.memories.source_trust import memory_trust
 from palimpsest.memories.stated_attributes import attribute_columns
 from palimpsest.memories.windows import SPECIAL_TOKENS, window_texts
@@ -85,6 +86,8 @@ def form_memories(
             "importance_source",
             "confidence_source",
             "trust",
+            "created_at",
+            pl.max_horizontal("updated_at", "stated_since"),
         ),
     )
     return memories, embed_inputs(memories, previous)
@@ -101,13 +104,13 @@ def _join_documents(documents: pl.DataFrame, chunks: pl.DataFrame, config: Colle
         "seq",
         "is_current",
         "kind",
-        "ingested_at",
         "metadata",
         document_trust="trust",
     ).with_columns(
         pl.Series("valid_from", [v["valid_from"] for v in valid], _TIME),
         pl.Series("valid_until", [v["valid_until"] for v in valid], _TIME),
     )
+    about = about.join(stated_since(documents), on="document_id", how="left")
     rows = (
         chunks.join(about, on="document_id", how="inner")
         .sort("chunk_id", "is_current", "seq", "document_id")

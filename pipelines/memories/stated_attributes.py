@@ -23,10 +23,10 @@ def attribute_columns(rows: pl.DataFrame, default_type: str, retention_days: int
 
     What a turn states wins over what its document states, and that over the default; of privacy, the stricter wins,
     and of the three retentions (collection, document, turn) the shortest. Retention counts from observed_at or, for an
-    undated memory, from when its document was read.
+    undated memory, from when a version of its document that has it was first read.
 
     Args:
-        rows: one row for each memory, with `stated`, `metadata`, `kind` of the document, `observed_at`, `ingested_at`.
+        rows: one row for each memory, with `stated`, `metadata`, `kind` of the document, `observed_at`, `created_at`.
         default_type: type of what states none.
         retention_days: of the collection.
     """
@@ -36,7 +36,7 @@ def attribute_columns(rows: pl.DataFrame, default_type: str, retention_days: int
     ]
     columns = [pl.Series(name, [d[i] for d in attributes], dtype) for i, (name, dtype) in enumerate(_COLUMNS.items())]
     days = pl.Series("days", [d[-1] for d in attributes], pl.Int64)
-    until = rows.select(pl.coalesce("observed_at", "ingested_at").cast(_TIME).alias("since"), days).select(
+    until = rows.select(pl.coalesce("observed_at", "created_at").cast(_TIME).alias("since"), days).select(
         pl.col("since") + pl.duration(days=pl.col("days"))
     )
     ends = until.to_series().alias("retention_until")

@@ -33,8 +33,8 @@ def versions(
 
     `superseded_by` is the updating memory closest in time (then the smallest id), else the id of its own document's new
     version or of the document that replaces it, else null. `valid_from` is the stated time or `observed_at`;
-    `valid_until` when the superseding memory was observed or the superseding document dated, else the stated end, and
-    never before `valid_from`.
+    `valid_until` when the superseding memory was observed or the superseding document dated, whichever is first, else
+    the stated end, and never before `valid_from`.
 
     A formed memory has the version of its evidence: see `formed_versions`.
 
@@ -73,7 +73,7 @@ def versions(
             is_latest=pl.col("live") & pl.all_horizontal(pl.col("updated_by", "replaced_by", "decided_by").is_null()),
             valid_from=pl.coalesce("stated_from", "observed_at"),
             superseded_by=pl.coalesce("updated_by", "replaced_by", "decided_by"),
-            ended=pl.when(pl.col("updated_by").is_not_null()).then("updated_at").otherwise("replaced_at"),
+            ended=pl.min_horizontal("updated_at", "replaced_at"),
         )
         .with_columns(valid_until=pl.coalesce("ended", "stated_until"))
         .with_columns(

@@ -67,6 +67,8 @@ _OWN: dict[str, dict[str, str]] = {
         "text": "Text of the span.",
         "said_at": "When it was said, UTC.",
         "stated": "What its turns state about themselves, as JSON.",
+        "created_at": "When the first version of its document that has it was read, UTC.",
+        "updated_at": "When the version that changed its heading, referent or what its turns state was read, UTC.",
     },
     "memories": {
         "unit": "What one memory is in this collection: chunk, turn or statement.",
@@ -75,6 +77,8 @@ _OWN: dict[str, dict[str, str]] = {
         "search_text": "Text that word search sees: title, heading, speaker and written-out dates are added.",
         "chunk_ids": "Chunks that it was formed from.",
         "observed_at": "When it was said or dated, UTC; empty where nothing states it.",
+        "created_at": "When the first version of its document that has it was read, UTC.",
+        "updated_at": "When what it or its document states of it last changed, UTC.",
         "confidence": "How sure it is, 0 to 1; empty where nothing states it.",
         "importance": "How important it is, 0 to 1; empty where nothing states it.",
         "tags": "Tags that the source states.",

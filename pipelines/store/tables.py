@@ -53,6 +53,8 @@ SCHEMAS: dict[str, Schema] = {
         "token_count": _I,
         "refers_to": _S,
         "stated": _S,
+        "created_at": _T,
+        "updated_at": _T,
     },
     # `refers_to` is what the pronoun that opens a statement refers to; `stated` is what its turns state, as JSON.
     # `ordinal` orders the memories of one document. `text` equals document_texts.text[char_start:char_end].
@@ -90,6 +92,8 @@ SCHEMAS: dict[str, Schema] = {
         "importance_source": _S,
         "confidence_source": _S,
         "trust": _F,
+        "created_at": _T,
+        "updated_at": _T,
     },
     # What one session says that is worth keeping, with its evidence; `note_id` is the same for all items of a session.
     "notes": {

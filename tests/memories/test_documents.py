@@ -7,6 +7,7 @@ import pytest
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
+from palimpsest.query.reader import open_home
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 from tests.small_corpus import write_notes
@@ -93,3 +94,23 @@ def test_a_schema_can_judge_the_stated_and_the_derived_fields_apart(tmp_path):
         ("b.md", "title: 'Diary' does not match '^Plan'"),
         ("c.md", "metadata: 'owner' is a required property"),
     ]
+
+
+def test_what_was_edited_out_ends_with_the_version_that_left_it_out_whatever_came_later(tmp_path):
+    texts = {"2026-01-05": "41 metres", "2026-02-05": "42 metres", "2026-03-05": "43 metres"}
+    for day, length in texts.items():
+        note = f"---\ndate: {day}\n---\nThe bridge is {length} long.\n"
+        if day == "2026-03-05":
+            note += "\nIt has two lanes.\n"
+        build = built(tmp_path, {"bridge.md": note})
+    memories = build.tables(["memories", "versions", "documents"])
+    rows = memories["memories"].join(memories["versions"], on="memory_id", suffix="_version")
+    until = {text: str(at)[:10] for text, at in rows.select("text", "valid_until_version").iter_rows()}
+    assert until == {
+        "The bridge is 41 metres long.": "2026-02-05",
+        "The bridge is 42 metres long.": "2026-03-05",
+        "The bridge is 43 metres long.\n\nIt has two lanes.": "None",
+    }
+    with open_home(tmp_path / "home") as reader:
+        found = reader.search("How long is the bridge?", reader.resolve_scopes("notes"), as_of="2026-02-20")
+        assert [m.text for m in found.memories] == ["The bridge is 42 metres long."]

@@ -4,7 +4,7 @@ import datetime as dt
 
 import polars as pl
 
-from palimpsest.memories.memory_times import memory_times
+from palimpsest.memories.memory_times import memory_times, stated_since
 from palimpsest.store.tables import conform
 
 
@@ -12,16 +12,33 @@ def day(n: int) -> dt.datetime:
     return dt.datetime(2026, 5, n, tzinfo=dt.UTC)
 
 
-def test_a_memory_is_created_when_its_document_is_first_read_and_updated_when_that_or_its_version_changes():
-    at = {"collection": "notes", "user_id": "ana", "project_id": ""}
-    read = [("plan-1", "plan.md", day(1)), ("plan-2", "plan.md", day(3)), ("news-1", "news.md", day(7))]
-    documents = [{"document_id": d, "uri": uri, "ingested_at": when, **at} for d, uri, when in read]
-    memories = [{"memory_id": m, "document_id": d, **at} for m, d in (("old", "plan-2"), ("new", "news-1"), ("x", "?"))]
-    versions = [{"memory_id": "old", "superseded_by": "new", **at}, {"memory_id": "new", "superseded_by": None, **at}]
-    tables = {"memories": memories, "documents": documents, "versions": versions}
-    frames = (conform(name, pl.DataFrame(rows, infer_schema_length=None)) for name, rows in tables.items())
-    assert memory_times(*frames).rows() == [
+AT = {"collection": "notes", "user_id": "ana", "project_id": ""}
+
+
+def frame(table: str, *rows: dict) -> pl.DataFrame:
+    return conform(table, pl.DataFrame([row | AT for row in rows], infer_schema_length=None))
+
+
+def test_a_superseded_memory_is_updated_when_the_newer_one_was_first_read():
+    memories = [
+        {"memory_id": "new", "created_at": day(7), "updated_at": day(7)},
+        {"memory_id": "old", "created_at": day(1), "updated_at": day(3), "observed_at": day(1)},
+        {"memory_id": "x", "created_at": None, "updated_at": None},
+    ]
+    versions = [{"memory_id": "old", "superseded_by": "new"}, {"memory_id": "new", "superseded_by": None}]
+    assert memory_times(frame("memories", *memories), frame("versions", *versions)).rows() == [
         ("new", day(7), day(7), day(7)),
-        ("old", day(1), day(1), day(7)),
+        ("old", None, day(1), day(7)),
         ("x", None, None, None),
     ]
+
+
+def test_what_a_document_states_is_dated_by_the_version_since_which_it_is_equal():
+    versions = [("v1", "Plan", "{}"), ("v2", "Plan 2", "{}"), ("v3", "Plan 2", "{}"), ("v4", "Plan 2", '{"a": 1}')]
+    rows = [
+        {"document_id": d, "uri": "plan.md", "title": title, "metadata": metadata, "seq": n, "ingested_at": day(n)}
+        for n, (d, title, metadata) in enumerate(versions, 1)
+    ]
+    other = {"document_id": "o", "uri": "o.md", "title": "Plan 2", "metadata": "{}", "seq": 1, "ingested_at": day(9)}
+    found = stated_since(frame("documents", *(row | {"is_current": row["seq"] == 4} for row in rows), other))
+    assert dict(found.iter_rows()) == {"v1": day(1), "v2": day(2), "v3": day(2), "v4": day(4), "o": day(9)}

@@ -81,8 +81,8 @@ def _pair(
     **relations: object,
 ) -> tuple[Reader, Reader]:
     frames, settings = tables(made, **relations), settings or {}
-    known = pl.lit(at("2026-03-01")).cast(frames["documents"].schema["ingested_at"])
-    frames["documents"] = frames["documents"].with_columns(ingested_at=known)
+    known = pl.lit(at("2026-03-01")).cast(frames["memories"].schema["created_at"])
+    frames["memories"] = frames["memories"].with_columns(created_at=known, updated_at=known)
     write_index(frames, vectors, folder / "i.duckdb", {"build_id": "000001", "collections": {"notes": settings}})
     home = fresh_home()
     Made(frames, folder / "i.duckdb", "000001").load(home, graph)

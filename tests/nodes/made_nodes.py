@@ -33,15 +33,13 @@ def made(pages: Sequence[Page], names: Mapping[str, str], **more: pl.DataFrame) 
     for n, page in enumerate(pages):
         scope = SCOPE | dict(page.scope)
         document = {"document_id": f"d{n}", "uri": page.uri, "title": page.title, "is_current": True, **scope}
-        documents.append(
-            document
-            | {"metadata": json.dumps(page.metadata), "source_time": at(page.day), "ingested_at": at("2026-06-01")}
-        )
+        documents.append(document | {"metadata": json.dumps(page.metadata), "source_time": at(page.day)})
         for i, text in enumerate(page.sentences):
             memory_id = f"m{n}.{i}"
             memories.append(
                 memory(memory_id, text, **scope)
                 | {"document_id": f"d{n}", "ordinal": i, "title": page.title, "observed_at": at(page.day)}
+                | dict.fromkeys(("created_at", "updated_at"), at("2026-06-01"))
             )
             for name, kind in names.items():
                 key = entity_id(scope["collection"], scope["user_id"], scope["project_id"], name)

@@ -42,13 +42,11 @@ def source_tables(documents: dict[int, dict]) -> dict[str, pl.DataFrame]:
     for n, d in documents.items():
         scope = {"collection": "notes", "user_id": d["user_id"], "project_id": ""}
         key = {"document_id": f"d{n}", "title": d["title"]}
-        found["documents"].append(
-            {**key, **scope, "uri": d["uri"], "is_current": True, "metadata": "{}", "ingested_at": at("2026-06-01")}
-        )
+        found["documents"].append({**key, **scope, "uri": d["uri"], "is_current": True, "metadata": "{}"})
         for i, text in enumerate(d["texts"]):
             memory_id = content_id(n, text)
             row = {"memory_id": memory_id, **key, **scope, "unit": "statement", "ordinal": i, "text": text}
-            found["memories"].append(row | {"observed_at": at("2026-05-04")})
+            found["memories"].append(row | {"observed_at": at("2026-05-04"), "created_at": at("2026-06-01")})
             found["versions"].append({"memory_id": memory_id, "is_latest": True, **scope})
     return {name: rows(name, *items) for name, items in found.items()}
 

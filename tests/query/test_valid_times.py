@@ -61,7 +61,7 @@ def test_now_excludes_nothing_that_was_valid_at_as_of(reader):
 def test_what_has_no_date_is_known_since_it_was_first_read_and_not_before(tmp_path):
     made = tables(MADE)
     read_at = pl.lit(at("2026-05-01")).cast(pl.Datetime("us", "UTC"))
-    made["documents"] = made["documents"].with_columns(ingested_at=read_at)
+    made["memories"] = made["memories"].with_columns(created_at=read_at)
     write(made, tmp_path / "i.duckdb")
     with open_index(tmp_path / "i.duckdb") as known:
 

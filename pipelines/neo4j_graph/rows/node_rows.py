@@ -106,7 +106,7 @@ def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .join(versions, on="memory_id", how="left")
         .join(inputs.filter(pl.col("number") == 0).drop("number"), on="memory_id", how="left")
         .join(windows, on="memory_id", how="left")
-        .join(memory_times(t["memories"], t["documents"], t["versions"]), on="memory_id", how="left")
+        .join(memory_times(t["memories"], t["versions"]), on="memory_id", how="left")
         .with_columns(
             pl.col("is_latest").fill_null(True),
             pl.when(versioned).then("_from").otherwise("valid_from").alias("valid_from"),

@@ -140,9 +140,9 @@ def test_turn_wins_over_document_over_default_and_the_shortest_retention_over_al
             "metadata": [json.dumps(document), json.dumps(document), "{}"],
             "kind": ["message", "file", "import"],
             "observed_at": [day[0], day[0], None],
-            "ingested_at": [None, None, day[0]],
+            "created_at": [None, None, day[0]],
         },
-        schema_overrides={"observed_at": day.dtype, "ingested_at": day.dtype},
+        schema_overrides={"observed_at": day.dtype, "created_at": day.dtype},
     )
     out = pl.DataFrame(attribute_columns(rows, "episodic", 30))
     assert out.select("type", "tags", "importance", "importance_source").rows() == [
@@ -158,6 +158,6 @@ def test_days_beyond_the_calendar_are_kept_for_ever():
     assert parse_stated_fields({"privacy": {"retention_days": 36_501}})[0] is None
     late = pl.Series([253_370_764_800_000_000], dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
     rows = pl.DataFrame(
-        {"stated": [None], "metadata": ["{}"], "kind": ["file"], "observed_at": late, "ingested_at": late}
+        {"stated": [None], "metadata": ["{}"], "kind": ["file"], "observed_at": late, "created_at": late}
     )
     assert pl.DataFrame(attribute_columns(rows, "document", 36_500))["retention_until"].to_list() == [None]
