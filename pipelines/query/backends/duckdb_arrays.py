@@ -1,11 +1,11 @@
 """What the DuckDB backend caches of a scope besides the arrays that scorers read: ids, terms, memories."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.scope_arrays import Postings
 
 
@@ -57,13 +57,12 @@ class TermIndex:
 
 
 @dataclass(frozen=True)
-class MemoryRows:
-    """A scope's memories by local row, as they were read, and how many characters their texts have."""
+class CachedMemories:
+    """Memories in the order of their rows: those of a small scope, or one of a larger scope."""
 
-    values: list[tuple[Any, ...]]
-    characters: int
+    values: Sequence[Memory]
 
     @property
     def nbytes(self) -> int:
         """Size in bytes: about 1,500 for a memory without its text."""
-        return 1500 * len(self.values) + 2 * self.characters
+        return sum(1500 + 2 * len(m.text) for m in self.values)

@@ -17,7 +17,7 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError, first_line_of
 from palimpsest.core.home_format import FORMAT
-from palimpsest.query.backends.duckdb_arrays import MemoryRows
+from palimpsest.query.backends.duckdb_arrays import CachedMemories
 from palimpsest.query.backends.duckdb_graph import DuckDBGraph
 from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, rows_statement
 from palimpsest.query.backends.duckdb_vectors import DIMENSIONS, TABLE, VectorTable
@@ -133,11 +133,13 @@ class DuckDBBackend:
         at = view.at
         rows = sorted(known_rows(view.ids, ids).values())
         if at.size <= SMALL_SCOPE:
-            cached: MemoryRows = self._cache.get((at.number, "memories"), lambda: self._load_memories(at))
+            cached: CachedMemories = self._cache.get((at.number, "memories"), lambda: self._load_memories(scope, at))
             found = [cached.values[row] for row in rows]
         else:
-            found = self._cursor().execute(*rows_statement(_MEMORIES, [at.first + row for row in rows])).fetchall()
-        return {values[0]: _memory(scope, values) for values in found}
+            keys = {row: (at.number, "memory", row) for row in rows}
+            read = self._cache.get_each(keys, partial(self._read_memories, scope, at))
+            found = [m for one in read.values() for m in one.values]
+        return {m.memory_id: m for m in found}
 
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """See Backend."""
@@ -182,9 +184,13 @@ class DuckDBBackend:
         table = self.meta.get("vector_tables", {}).get(scope.collection, TABLE)
         return VectorTable(str(table), int(space.get("dimensions", DIMENSIONS)))
 
-    def _load_memories(self, at: Range) -> MemoryRows:
-        values = self._cursor().execute(_ALL_MEMORIES, at.rows).fetchall()
-        return MemoryRows(values, sum(len(v[_COLUMNS.index("text")]) for v in values))
+    def _load_memories(self, scope: Scope, at: Range) -> CachedMemories:
+        found = self._cursor().execute(_ALL_MEMORIES, at.rows).fetchall()
+        return CachedMemories([_memory(scope, values) for values in found])
+
+    def _read_memories(self, scope: Scope, at: Range, rows: Sequence[int]) -> dict[int, CachedMemories]:
+        found = self._cursor().execute(*rows_statement(_MEMORIES, [at.first + row for row in rows])).fetchall()
+        return {row: CachedMemories([_memory(scope, values)]) for row, values in zip(rows, found, strict=True)}
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         """Returns this thread's cursor: one connection must not be used by two threads at once."""
