@@ -1,7 +1,7 @@
 """Filters as Cypher conditions, and nodes of Neo4j as memories."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,7 +12,7 @@ from palimpsest.query.scope.withheld import Withheld
 
 _BOUND = {"since": "observed_since", "until": "observed_until"}
 _UTC = ZoneInfo("UTC")
-_FIELDS = frozenset(Memory.__dataclass_fields__)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...], CypherParameters]:
@@ -33,13 +33,19 @@ def _as_stored(value: object) -> object:
     return value.astimezone(_UTC) if isinstance(value, dt.datetime) else value
 
 
-def memory_of(node: Mapping[str, Any], source: Mapping[str, Any]) -> Memory:
-    """Returns a memory from its node and from the fields that its document's revision has of it."""
-    fields = {k: v for k, v in {**node, **source}.items() if k in _FIELDS}
+def memories_of(memories: Sequence[Mapping[str, Any]], revisions: Sequence[Sequence[Sequence[Any]]]) -> list[Memory]:
+    """Returns memories of one document from their nodes and their places in its revisions, as MEMORIES returns both."""
+    places = {memory_id: place for revision in revisions for memory_id, *place in revision}
+    return [_memory_of(node, places.get(node["memory_id"], ())) for node in memories]
+
+
+def _memory_of(node: Mapping[str, Any], place: Sequence[Any]) -> Memory:
+    fields = {name: value for name, value in node.items() if value is not None}  # a node has no nulls: defaults
     for name in MEMORY_TIMES:
-        if fields.get(name) is not None:
-            fields[name] = fields[name].to_native()
+        if name in fields:
+            fields[name] = _EPOCH + dt.timedelta(microseconds=fields[name])
+    of_document = dict(zip(querying.PLACE, place, strict=False))  # none where the home read no document
     for name in ("page", "ordinal", "char_start", "char_end"):
-        if fields.get(name) == -1:
-            fields[name] = None
-    return Memory(**(fields | {"tags": tuple(fields.get("tags") or ())}))
+        if of_document.get(name) == -1:
+            of_document[name] = None
+    return Memory(**(fields | of_document | {"tags": tuple(fields.get("tags", ()))}))

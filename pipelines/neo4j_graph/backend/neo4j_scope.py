@@ -9,7 +9,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import scope_parts
 from palimpsest.neo4j_graph.arrays import unpack_arrays
 from palimpsest.neo4j_graph.backend.neo4j_reads import BuildReads
-from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of, memory_of
+from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of, memories_of
 from palimpsest.neo4j_graph.backend.neo4j_sentences import Passages, sentences_of
 from palimpsest.neo4j_graph.cypher import querying
 from palimpsest.neo4j_graph.model import DIMENSIONS
@@ -170,7 +170,7 @@ class Neo4jScope(CachedScopeView):
     def memories(self, ids: Sequence[str]) -> dict[str, Memory]:
         """Returns the memories of the scope among `ids`."""
         found = self._reads.read(self.scope, querying.MEMORIES, {}, ids=sorted(set(ids))) if ids else []
-        return {node["memory_id"]: memory_of(node, source or {}) for node, source in found}
+        return {m.memory_id: m for group in found for m in memories_of(*group)}
 
     @property
     def _size(self) -> int:

@@ -1,6 +1,7 @@
 """Cypher of queries: each reads one scope of one load number, and returns whether that number is still kept."""
 
 from palimpsest.neo4j_graph.model import CLOSED, VectorSpace
+from palimpsest.query.request.types import MEMORY_TIMES, Memory
 
 _VISIBLE = "m.since <= $number AND m.until > $number"
 SCOPE = "{home_id: $home, collection: $collection, user_id: $user, project_id: $project}"
@@ -108,14 +109,24 @@ UNWIND $ids AS wanted
 MATCH (s:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
 WHERE {INSIDE.format("s")} AND s.since <= $number AND s.until > $number"""
 LIVE = "{0}.since <= $number AND ({0}.until IS NULL OR {0}.until > $number)"
+PLACE = ("document_id", "uri", "document_title", "ordinal", "page", "char_start", "char_end")
+"""Fields of a memory that its document's revision has, in the order in which MEMORIES returns them after the id."""
+# The driver takes longer to make a time with a zone than the server to find the memory: times are microseconds.
+_FIELDS = ", ".join(
+    f"{name}: s.{name}.epochSeconds * 1000000 + s.{name}.microsecond" if name in MEMORY_TIMES else f".{name}"
+    for name in Memory.__dataclass_fields__
+    if name not in PLACE
+)
+# A revision's list of memories is searched once for all that are wanted of it.
 MEMORIES = f"""{_FROM}
-OPTIONAL MATCH (s)-[f:FROM|{CLOSED}]->(d:PalimpsestDocumentRow)<-[:REVISION_OF|{CLOSED}]-(v:PalimpsestRevisionRow)
-WHERE {LIVE.format("f")} AND v.since <= $number AND v.until > $number AND d.since <= $number AND d.until > $number
-  AND s.memory_id IN v.memory_ids
-WITH s, d, v, [i IN range(0, size(v.memory_ids) - 1) WHERE v.memory_ids[i] = s.memory_id][0] AS at
-WITH s {{.*, embedding: null}} AS memory, v {{.document_id, uri: d.uri, document_title: v.title,
-  ordinal: v.ordinals[at], page: v.pages[at], char_start: v.starts[at], char_end: v.ends[at]}} AS source
-{with_kept("[memory, source]")}"""
+OPTIONAL MATCH (s)-[f:FROM|{CLOSED}]->(d:PalimpsestDocumentRow)
+WHERE {LIVE.format("f")} AND d.since <= $number AND d.until > $number
+WITH d, collect(s {{{_FIELDS}}}) AS memories, collect(s.memory_id) AS wanted
+OPTIONAL MATCH (d)<-[:REVISION_OF|{CLOSED}]-(v:PalimpsestRevisionRow)
+WHERE v.since <= $number AND v.until > $number
+WITH memories, collect([i IN range(0, size(v.memory_ids) - 1) WHERE v.memory_ids[i] IN wanted |
+  [v.memory_ids[i], v.document_id, d.uri, v.title, v.ordinals[i], v.pages[i], v.starts[i], v.ends[i]]]) AS revisions
+{with_kept("[memories, revisions]")}"""
 OBSERVED = f"""
 MATCH (m:PalimpsestMemoryRow {SCOPE}) WHERE {_VISIBLE} AND m.is_latest IS NOT NULL AND m.observed_at IS NOT NULL
 WITH [min(m.observed_at), max(m.observed_at)] AS both
