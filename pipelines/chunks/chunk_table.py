@@ -60,7 +60,7 @@ def chunk_table(
 def _newest(rows: pl.DataFrame) -> pl.DataFrame:
     """Returns the last row of each chunk, with the times of all of its rows.
 
-    The row of an earlier build has the times of all versions until then: it and rows of all versions give the same.
+    The row of an earlier build has the times of all versions until then, so that an update gives what all rows give.
     """
     repeated = pl.col("chunk_id").is_duplicated()
     equal = pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).last().over("chunk_id")) for c in _CONTENT)
@@ -74,19 +74,20 @@ def _newest(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _changed_documents(documents: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
-    """Returns the versions that are new, and all of a document whose known versions changed their order or are gone.
+    """Returns the versions that are new, and all of a document to whose known versions more happened than new ones.
 
-    The newest version wins a shared span; where an older one came back, spans change hands among the known ones.
+    The newest version wins a shared span, and times are those of the versions before it: where one came back, is gone
+    or was read at another time, spans change hands or times among the known ones.
     """
     line = [*SCOPE, "uri", "session_id"]
-    known = documents.join(before, on="document_id", how="semi")
+    version = pl.format("{}@{} ", "document_id", pl.col("ingested_at").dt.epoch("us").fill_null(0))
 
     def order(frame: pl.DataFrame) -> pl.DataFrame:
-        ordered = frame.sort("is_current", "seq", "document_id")
-        return ordered.group_by(line, maintain_order=True).agg(pl.col("document_id").alias("order"))
+        ordered = frame.sort("is_current", "seq", "document_id").with_columns(version=version)
+        return ordered.group_by(line, maintain_order=True).agg(pl.col("version").str.join().alias("order"))
 
-    pairs = order(known).join(order(before), on=line, how="left", suffix="_before", nulls_equal=True)
-    moved = pairs.filter(pl.col("order").list.join(" ") != pl.col("order_before").list.join(" "))
+    pairs = order(documents).join(order(before), on=line, how="inner", suffix="_before", nulls_equal=True)
+    moved = pairs.filter(~pl.col("order").str.starts_with(pl.col("order_before")))
     again = documents.join(moved, on=line, how="semi", nulls_equal=True)
     new = documents.join(before, on="document_id", how="anti")
     return pl.concat([new, again]).unique("document_id", keep="first").sort("document_id")

@@ -69,11 +69,12 @@ def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     versioned = pl.col("_versioned").fill_null(False)
     return (
         with_decided_values(t["memories"], t)
+        .drop("created_at", "updated_at")
         .sort(*SCOPE, "memory_id")
         .join(documents, on="document_id", how="left", maintain_order="left")
         .join(versions, on="memory_id", how="left", maintain_order="left")
         .join(
-            memory_times(t["memories"], t["versions"]),
+            memory_times(t["memories"], t["documents"], t["versions"]),
             on="memory_id",
             how="left",
             maintain_order="left",

@@ -58,12 +58,12 @@ def document_tables(
     )
     key = ["user_id", "project_id", "uri", "session_id"]
     rows, broken = without_broken_metadata(rows, config.metadata_schema, key)
+    rows = without_repeated_quotes(rows.filter(~pl.col("user_id").is_in(list(config.users.deny))))
     later = pl.col("document_id").shift(-1).over(key)
     rows = rows.sort("is_current", "seq", "document_id").with_columns(
         superseded_by=pl.when("is_current").then(None).otherwise(later)
     )
-    rows = rows.filter(~pl.col("user_id").is_in(list(config.users.deny)))
-    rows = without_repeated_quotes(rows).sort("document_id")
+    rows = rows.sort("document_id")
     rows = rows.with_columns(document_trust(rows, config.trust))
     relations, unresolved = document_relations(rows, config, folder)
     return {

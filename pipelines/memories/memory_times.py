@@ -20,19 +20,22 @@ def stated_since(documents: pl.DataFrame) -> pl.DataFrame:
     return runs.select("document_id", stated_since=pl.col("ingested_at").min().over(*_DOCUMENT, "run"))
 
 
-def memory_times(memories: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
+def memory_times(memories: pl.DataFrame, documents: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
     """Returns (memory_id, known_from, created_at, updated_at), sorted by id; null where the home read no document.
 
     `created_at` is when a version of its document that has the memory was first read. `updated_at` is when its heading,
-    what it states or what its document states changed, or, of a superseded memory, when the newer one was read if that
-    was later: a version that leaves a memory alone does not update it. `known_from` is `created_at` of memories without
-    `observed_at` and `valid_from`: what was known before cannot include them, whenever they were written.
+    what it states or what its document states changed, or, of a superseded memory, when the newer one or the version of
+    its document that left it out was read, if that was later: a version that leaves a memory alone does not update it.
+    `known_from` is `created_at` of memories without `observed_at` and `valid_from`: what was known before cannot
+    include them, whenever they were written.
 
     Args:
         memories: the memories table.
+        documents: the documents table, all versions.
         versions: the versions table.
     """
-    newer = memories.select(superseded_by="memory_id", superseded_at="created_at")
+    read = documents.select(superseded_by="document_id", superseded_at="ingested_at").unique("superseded_by")
+    newer = pl.concat([memories.select(superseded_by="memory_id", superseded_at="created_at"), read])
     return (
         memories.select("memory_id", "created_at", "updated_at", undated=is_undated())
         .join(versions.select("memory_id", "superseded_by"), on="memory_id", how="left")

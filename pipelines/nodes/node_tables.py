@@ -107,7 +107,7 @@ def build_nodes(tables: Mapping[str, pl.DataFrame], decisions: Sequence[GraphDec
             node_memories.select("memory_id", "node_id"),
         ]
     ).unique()
-    times = memory_times(memories, tables["versions"])
+    times = memory_times(memories, tables["documents"], tables["versions"])
     nodes = _with_counts(nodes, belonging, times, tables, formed.categories.members)
     nodes = conform("nodes", nodes)
     found = NodeTables(nodes, unique_edges(_edges(tables, formed), nodes), node_memories, belonging)

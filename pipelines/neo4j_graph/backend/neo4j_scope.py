@@ -149,13 +149,16 @@ class Neo4jScope(CachedScopeView):
         blocks = sentence_blocks_for(self._size)
         keys = {b: (self.scope, ("sentence block", b)) for b in sorted({bucket_of(i, blocks) for i in wanted})}
         read = self._cache.get_each(keys, self._read_sentence_blocks)
-        found = sentences_of((unpack_arrays(b.value) for b in read.values()), wanted, self._passages().entity_of)
+        unpacked = (unpack_arrays(b.value) for b in read.values() if b.value)
+        found = sentences_of(unpacked, wanted, self._passages().entity_of)
         return {row: found.get(row, NO_SENTENCES) for row in rows}
 
     def _read_sentence_blocks(self, blocks: Sequence[int]) -> dict[int, SizedValue]:
-        ids = {f"{self._id}:sentences:{b}": b for b in blocks}
-        found = self._reads.read(self.scope, querying.SENTENCES, {}, ids=list(ids))
-        return {ids[name]: SizedValue(bytes(data), len(data) + 400) for name, data in found}
+        """Returns the bytes of blocks; of one whose memories have no sentences none are stored."""
+        ids = {b: f"{self._id}:sentences:{b}" for b in blocks}
+        found = dict(self._reads.read(self.scope, querying.SENTENCES, {}, ids=list(ids.values())))
+        read = {b: bytes(found.get(name, b"")) for b, name in ids.items()}
+        return {b: SizedValue(data, len(data) + 400) for b, data in read.items()}
 
     def _words_of(self, found: Mapping[int, MemorySentences]) -> dict[int, SentenceTerms]:
         """Returns the words of sentences; those that an earlier version loaded without are made of the texts."""

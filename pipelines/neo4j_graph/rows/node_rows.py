@@ -103,10 +103,11 @@ def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     versioned = pl.col("_versioned").fill_null(False)
     memories = (
         with_decided_values(t["memories"], t)
+        .drop("created_at", "updated_at")
         .join(versions, on="memory_id", how="left")
         .join(inputs.filter(pl.col("number") == 0).drop("number"), on="memory_id", how="left")
         .join(windows, on="memory_id", how="left")
-        .join(memory_times(t["memories"], t["versions"]), on="memory_id", how="left")
+        .join(memory_times(t["memories"], t["documents"], t["versions"]), on="memory_id", how="left")
         .with_columns(
             pl.col("is_latest").fill_null(True),
             pl.when(versioned).then("_from").otherwise("valid_from").alias("valid_from"),

@@ -89,6 +89,8 @@ def pack(
     """
     fingerprints = Fingerprints()
     groups, folded = group_versions(ranked, replaced, fingerprints)
+    if budget_tokens <= 0:  # of searches that want ranks alone
+        return Packed(folded=folded)
     packer = _Packer(budget_tokens - count(_SOURCES), count, len({m.collection for m in ranked}) > 1)
     packer.add_ranked(groups, sentences)
     for versions in groups:
