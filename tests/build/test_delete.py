@@ -72,6 +72,19 @@ def test_one_memory_goes_from_log_and_builds_and_the_rest_of_its_document_keeps_
         assert row["text_document"][row["char_start"] : row["char_end"]] == row["text"]
 
 
+def test_a_version_that_is_deleted_whole_leaves_no_gap_between_those_around_it(tmp_path, shared_vectors):
+    home = Home(tmp_path / "home", shared_vectors)
+    for text in ("The gate is green.\n", "The roof is zqroof.\n", "The door is blue.\n"):
+        run_without_dagster(home, make_plan(home, [write_notes(tmp_path / "corpus", {"a.md": text})]))
+    memories = published(home).tables(["memories"])["memories"]
+    ids = dict(memories.select("text", "memory_id").iter_rows())
+    assert delete(home, memories=[ids["The roof is zqroof."]]).to_json()["residue"] == []
+    tables = published(home).tables(["documents", "memories"])
+    document_of = dict(tables["memories"].select("text", "document_id").iter_rows())
+    later = dict(tables["documents"].select("document_id", "superseded_by").iter_rows())
+    assert later == {document_of["The gate is green."]: (now := document_of["The door is blue."]), now: None}
+
+
 @pytest.mark.parametrize(
     ("text", "gone", "left"),
     [

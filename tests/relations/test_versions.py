@@ -141,6 +141,23 @@ def test_what_was_edited_out_is_superseded_by_the_new_version_or_by_something_cl
     assert row(computed([old, new], rows, [update("B2", "B")]), "B")["superseded_by"] == "B2"
 
 
+def test_what_was_edited_out_ends_at_the_first_later_version_that_is_dated_after_it():
+    old, undated, new = dated("b", 5, current=False), document("b", seq=2, current=False), dated("b", 9, seq=3)
+    old["superseded_by"], undated["superseded_by"] = undated["document_id"], new["document_id"]
+    rows = [memory(old, "B"), memory(new, "B2")]
+    ended = row(computed([old, undated, new], rows), "B")
+    assert (ended["superseded_by"], ended["valid_until"]) == (undated["document_id"], day(9))
+
+
+def test_a_version_of_a_conversation_which_its_first_turn_dates_shortens_no_update():
+    old, new, other = dated("chat", 1, current=False), dated("chat", 1, seq=2), dated("later", 8)
+    old["superseded_by"] = new["document_id"]
+    rows = [memory(old, "M", at=day(4)), memory(new, "K"), memory(other, "N")]
+    ended = row(computed([old, new, other], rows, [update("N", "M")]), "M")
+    assert (ended["superseded_by"], ended["valid_until"]) == ("N", day(8))
+    assert row(computed([old, new, other], rows), "M")["valid_until"] is None
+
+
 def test_an_edit_without_dates_is_ordered_by_its_versions():
     old, new = document("b", current=False), document("b", seq=2)
     old["superseded_by"] = new["document_id"]

@@ -84,14 +84,27 @@ def _moved_spans(
 
 
 def _rename_documents(frames: Frames, tables: Sequence[Table], ids: dict[str, str | None]) -> None:
-    """Gives changed documents their new ids wherever a table names them; the ids of removed ones become null."""
+    """Gives changed documents their new ids wherever a table names them; the ids of removed ones become null.
+
+    A version that a removed one superseded names the next that is left.
+    """
     if not ids:
         return
+    following = dict(frames["documents"].select("document_id", "superseded_by").iter_rows())
+
+    def next_left(document_id: str | None) -> str | None:
+        while document_id in ids and ids[document_id] is None:
+            document_id = following.get(document_id)
+        return ids.get(document_id, document_id) if document_id is not None else None
+
+    later = {old: next_left(old) for old in ids}
     for table in tables:
         named = {r.column for r in table.references if r.tables == ("documents",)}
         if table.key == ("document_id",):
             named.add("document_id")
-        frames[table.name] = frames[table.name].with_columns(pl.col(c).replace(ids) for c in sorted(named))
+        frames[table.name] = frames[table.name].with_columns(
+            pl.col(c).replace(later if c == "superseded_by" else ids) for c in sorted(named)
+        )
 
 
 def _move_redactions(
