@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import polars as pl
 
 from palimpsest.chunks.cut import Chunk, chunk_documents
+from palimpsest.core.document_versions import DOCUMENT, VERSION_ORDER
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
 from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
@@ -52,7 +53,7 @@ def chunk_table(
         pl.concat([carried, fresh])
         .join(versions, on="document_id", how="left")
         .with_columns(pl.coalesce(time, "ingested_at").alias(time) for time in ("created_at", "updated_at"))
-        .sort("chunk_id", "is_current", "seq", "document_id")
+        .sort("chunk_id", *VERSION_ORDER)
     )
     return conform("chunks", _newest(rows).select(empty("chunks").columns).sort("document_id", "ordinal", "chunk_id"))
 
@@ -79,16 +80,15 @@ def _changed_documents(documents: pl.DataFrame, before: pl.DataFrame) -> pl.Data
     The newest version wins a shared span, and times are those of the versions before it: where one came back, is gone
     or was read at another time, spans change hands or times among the known ones.
     """
-    line = [*SCOPE, "uri", "session_id"]
     version = pl.format("{}@{} ", "document_id", pl.col("ingested_at").dt.epoch("us").fill_null(0))
 
     def order(frame: pl.DataFrame) -> pl.DataFrame:
-        ordered = frame.sort("is_current", "seq", "document_id").with_columns(version=version)
-        return ordered.group_by(line, maintain_order=True).agg(pl.col("version").str.join().alias("order"))
+        ordered = frame.sort(VERSION_ORDER).with_columns(version=version)
+        return ordered.group_by(DOCUMENT, maintain_order=True).agg(pl.col("version").str.join().alias("order"))
 
-    pairs = order(documents).join(order(before), on=line, how="inner", suffix="_before", nulls_equal=True)
+    pairs = order(documents).join(order(before), on=DOCUMENT, how="inner", suffix="_before", nulls_equal=True)
     moved = pairs.filter(~pl.col("order").str.starts_with(pl.col("order_before")))
-    again = documents.join(moved, on=line, how="semi", nulls_equal=True)
+    again = documents.join(moved, on=DOCUMENT, how="semi", nulls_equal=True)
     new = documents.join(before, on="document_id", how="anti")
     return pl.concat([new, again]).unique("document_id", keep="first").sort("document_id")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from palimpsest.core.document_versions import VERSION_ORDER
 from palimpsest.core.ids import content_id, text_hash
 from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
 from palimpsest.memories.document_relations import document_relations
@@ -60,9 +61,7 @@ def document_tables(
     rows, broken = without_broken_metadata(rows, config.metadata_schema, key)
     rows = without_repeated_quotes(rows.filter(~pl.col("user_id").is_in(list(config.users.deny))))
     later = pl.col("document_id").shift(-1).over(key)
-    rows = rows.sort("is_current", "seq", "document_id").with_columns(
-        superseded_by=pl.when("is_current").then(None).otherwise(later)
-    )
+    rows = rows.sort(VERSION_ORDER).with_columns(superseded_by=pl.when("is_current").then(None).otherwise(later))
     rows = rows.sort("document_id")
     rows = rows.with_columns(document_trust(rows, config.trust))
     relations, unresolved = document_relations(rows, config, folder)

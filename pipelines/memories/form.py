@@ -6,6 +6,7 @@ from typing import TypedDict
 
 import polars as pl
 
+from palimpsest.core.document_versions import VERSION_ORDER
 from palimpsest.core.ids import content_id, text_hash
 from palimpsest.core.memory_units import REFLECTION
 from palimpsest.core.scopes import SCOPE
@@ -113,7 +114,7 @@ def _join_documents(documents: pl.DataFrame, chunks: pl.DataFrame, config: Colle
     about = about.join(stated_since(documents), on="document_id", how="left")
     rows = (
         chunks.join(about, on="document_id", how="inner")
-        .sort("chunk_id", "is_current", "seq", "document_id")
+        .sort("chunk_id", *VERSION_ORDER)
         .unique("chunk_id", keep="last", maintain_order=True)
     )
     ids = [content_id("memory", chunk_id) for chunk_id in rows["chunk_id"]]

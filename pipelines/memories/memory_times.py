@@ -2,9 +2,8 @@
 
 import polars as pl
 
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.document_versions import DOCUMENT, VERSION_ORDER
 
-_DOCUMENT = (*SCOPE, "uri", "session_id")
 _STATED = ("title", "source_time", "kind", "metadata", "trust")
 """What a document version states of all its memories."""
 
@@ -15,9 +14,9 @@ def stated_since(documents: pl.DataFrame) -> pl.DataFrame:
     Args:
         documents: the documents table, all versions.
     """
-    ordered = documents.sort("is_current", "seq", "document_id")
-    runs = ordered.with_columns(run=pl.struct(_STATED).rle_id().over(_DOCUMENT))
-    return runs.select("document_id", stated_since=pl.col("ingested_at").min().over(*_DOCUMENT, "run"))
+    ordered = documents.sort(VERSION_ORDER)
+    runs = ordered.with_columns(run=pl.struct(_STATED).rle_id().over(DOCUMENT))
+    return runs.select("document_id", stated_since=pl.col("ingested_at").min().over(*DOCUMENT, "run"))
 
 
 def memory_times(memories: pl.DataFrame, documents: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:

@@ -7,6 +7,7 @@ import datetime as dt
 
 import polars as pl
 
+from palimpsest.core.document_versions import DOCUMENT, VERSION_ORDER
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.formed import formed_memories, stated_memories
 from palimpsest.memories.recency import is_newer, recency_columns
@@ -100,15 +101,14 @@ def _left_out(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
 
     A conversation is dated by its first turn, and an undated version says nothing: such versions end no memory.
     """
-    line = [*SCOPE, "uri", "session_id"]
-    ordered = documents.sort("is_current", "seq", "document_id").with_columns(place=pl.int_range(pl.len()).over(line))
-    versions_of = ordered.select(*line, "document_id", "place", left_out_at="source_time")
+    ordered = documents.sort(VERSION_ORDER).with_columns(place=pl.int_range(pl.len()).over(DOCUMENT))
+    versions_of = ordered.select(*DOCUMENT, "document_id", "place", left_out_at="source_time")
     old = memories.select("memory_id", "document_id", since=pl.coalesce("valid_from", "observed_at")).join(
         documents.filter(pl.col("superseded_by").is_not_null()), on="document_id", how="semi"
     )
     return (
         old.join(versions_of.drop("left_out_at"), on="document_id", how="inner")
-        .join(versions_of.drop("document_id"), on=line, how="inner", suffix="_later", nulls_equal=True)
+        .join(versions_of.drop("document_id"), on=DOCUMENT, how="inner", suffix="_later", nulls_equal=True)
         .filter(pl.col("place_later") > pl.col("place"), pl.col("left_out_at") > pl.coalesce("since", _EARLIEST))
         .sort("memory_id", "place_later")
         .unique("memory_id", keep="first", maintain_order=True)

@@ -203,7 +203,7 @@ class Neo4jScope(CachedScopeView):
         _, buckets = self._stats_and_buckets()
         ids = sorted({f"{self._id}:{bucket_of(t, buckets)}" for t in missing})
         found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        for _, data in self._reads.read(self.scope, querying.POSTINGS, {}, ids=ids):
+        for data in self._reads.read(self.scope, querying.POSTINGS, {}, ids=ids):
             found |= unpack_postings(bytes(data))
         nothing = (np.zeros(0, np.int32), np.zeros(0, np.float32))
         loaded = {}

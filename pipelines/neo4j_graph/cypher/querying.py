@@ -30,7 +30,7 @@ RETURN s.data AS data, s.buckets AS buckets"""
 POSTINGS = """
 MATCH (p:PalimpsestPostingsRow {home_id: $home})
 WHERE p.postings_id IN $ids AND p.since <= $number AND p.until > $number
-""" + with_kept("[p.postings_id, p.data]")
+""" + with_kept("p.data")
 BLOCKS = """
 MATCH (b:PalimpsestVectorBlockRow {home_id: $home})
 WHERE b.block_id IN $ids AND b.since <= $number AND b.until > $number
