@@ -207,7 +207,7 @@ def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeR
     """Reads the results of one scope; without `history` only what each replaced directly."""
     served = query.served
     neighbors = neighbor_ids(served, ids)
-    memories = served.memories([*ids, *distinct_ids(neighbors)])
+    memories = served.memories([*ids, *distinct_ids(neighbors), *served.related_ids(ids)])
     replaced = served.history(ids)
     if not history:
         replaced = {newer: [m for m in chain if m.superseded_by == newer][:1] for newer, chain in replaced.items()}

@@ -24,7 +24,7 @@ from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.question_time import parse_question_time
 from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
 from tests.query import titled
-from tests.query.made import at, memory, tables
+from tests.query.made import at, history, memory, tables
 from tests.query.made import tables as made_tables
 from tests.query.test_valid_times import MADE as STATED
 
@@ -150,8 +150,8 @@ def test_both_backends_give_the_same_memories_links_and_history(made: Made, grap
         for n in (0, 2, 20):
             assert duck.neighbors(SCOPE, filters, ids, n) == neo.neighbors(SCOPE, filters, ids, n)
     newer = [memory_id(4, " corrected"), memory_id(6)]
-    assert duck.history(SCOPE, newer) == neo.history(SCOPE, newer)
-    assert [m.memory_id for m in neo.history(SCOPE, newer)[newer[0]]] == [memory_id(4)]
+    assert history(duck, SCOPE, newer) == history(neo, SCOPE, newer)
+    assert [m.memory_id for m in history(neo, SCOPE, newer)[newer[0]]] == [memory_id(4)]
     reasons = duck.reasons(SCOPE, ids)
     assert reasons == neo.reasons(SCOPE, ids) and list(reasons) == [memory_id(4), memory_id(10), memory_id(20)]
     a, b = (histories(ServedScope(store, SCOPE, Filters()), ids) for store in (duck, neo))
@@ -205,7 +205,7 @@ def test_the_vector_index_proposes_and_exact_cosines_decide(
     for filters in FILTERS.values():
         assert duck.neighbors(SCOPE, filters, ids, 20) == neo.neighbors(SCOPE, filters, ids, 20)
         assert duck.passing(SCOPE, filters, ids) == neo.passing(SCOPE, filters, ids)
-    assert duck.history(SCOPE, ids) == neo.history(SCOPE, ids) != {}
+    assert history(duck, SCOPE, ids) == history(neo, SCOPE, ids) != {}
 
 
 def test_stored_score_stats_are_those_of_all_cosines(
@@ -225,7 +225,7 @@ def test_one_user_never_reaches_anothers_memory(made: Made, graph: Connection) -
     theirs = [memory_id(i) for i in range(1, 90, 2)]
     bob = Scope("made", "bob")
     assert neo.memories(SCOPE, theirs) == {} and len(neo.memories(bob, theirs)) == 45
-    assert neo.history(SCOPE, theirs) == {} and neo.neighbors(SCOPE, Filters(), theirs[:5], 20) == []
+    assert history(neo, SCOPE, theirs) == {} and neo.neighbors(SCOPE, Filters(), theirs[:5], 20) == []
     mine = rank(scope_query(neo, Filters(), ("note",), STRATEGIES["hybrid"]), 2, 200)
     assert not {c.memory_id for c in mine} & set(theirs)
     assert neo.seeds(Scope("made", "nobody"), Filters(), query(), (), 0, 5).ids == []
@@ -282,8 +282,8 @@ def test_relations_and_replacements_of_any_shape_are_followed_alike(tmp_path: Pa
         ("m1", "EXTEND", 0.9),
         ("m2", "DERIVE", 0.9),
     ]
-    chains = neo.history(ANA, ids)
-    assert chains == duck.history(ANA, ids)
+    chains = history(neo, ANA, ids)
+    assert chains == history(duck, ANA, ids)
     assert {i: [m.memory_id for m in older] for i, older in chains.items()} == {
         "m1": ["m0"],
         "m2": ["m5", "m3", "m1", "m0"],

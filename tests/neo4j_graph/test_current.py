@@ -16,6 +16,7 @@ from palimpsest.neo4j_graph.model import CURRENT, KEYS, current_label, row_label
 from palimpsest.neo4j_graph.schema import legacy
 from palimpsest.query.request.types import Filters, Scope
 from tests.neo4j_graph.made import MODEL, Made, fresh_home, make, memory_id, vectors
+from tests.query.made import history
 
 LATEST = "MATCH (m:PalimpsestMemory {home_id: $home, is_latest: true}) RETURN m.memory_id AS id ORDER BY id"
 MENTIONED = """
@@ -83,10 +84,10 @@ def test_what_a_memory_replaced_is_that_of_the_build_that_a_reader_opened(graph:
     first.load(home, graph)
     before = Neo4jBackend(home, graph, cache_bytes=0)
     scope, newer = Scope("made", first.tables["memories"]["user_id"][3]), memory_id(3, " corrected")
-    chains = before.history(scope, [newer])
+    chains = history(before, scope, [newer])
     assert [m.memory_id for m in chains[newer]] == [memory_id(3)]
     second.load(home, graph)
-    assert before.history(scope, [newer]) == chains and before.renewed().history(scope, [newer]) == {}
+    assert history(before, scope, [newer]) == chains and history(before.renewed(), scope, [newer]) == {}
 
 
 def test_people_see_the_build_before_until_the_number_moves(

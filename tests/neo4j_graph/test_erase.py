@@ -15,6 +15,7 @@ from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.load.erase import residue
 from palimpsest.query.request.types import Filters, Scope
 from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
+from tests.query.made import history
 
 _ID = re.compile(rb"[0-9a-f]{16}")
 
@@ -70,7 +71,7 @@ def test_the_links_of_deleted_memories_are_gone_in_every_number(graph: Connectio
     Made(tables, tmp_path / "after.duckdb", "000002").load(home, graph, keep_previous=False)
     assert packed_links() == [(1, 1)]
     neo = Neo4jBackend(home, graph)
-    assert neo.history(ann, [gone]) == {} and list(neo.history(ann, [gone, stays])) == [stays]
+    assert history(neo, ann, [gone]) == {} and list(history(neo, ann, [gone, stays])) == [stays]
     links = neo.neighbors(ann, Filters(history=True), [gone, memory_id(2), memory_id(4)], 0)
     assert [(link.source, link.target) for link in links] == [(memory_id(4), stays)]
     none = make(tmp_path, "000003")

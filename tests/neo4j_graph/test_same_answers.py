@@ -19,7 +19,7 @@ from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.result import SearchResult
 from tests.data.demo_corpus import CORPORA, DATA
 from tests.neo4j_graph.made import Made, fresh_home, vectors
-from tests.query.made import at, memory, tables
+from tests.query.made import at, history, memory, tables
 
 GENERAL, ALPHA, BETA = Scope("notes", "ana"), Scope("notes", "ana", "alpha"), Scope("notes", "ana", "beta")
 TODAY = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
@@ -131,7 +131,7 @@ def test_neo4j_shows_nothing_of_another_project_and_nothing_withheld(both: tuple
 def test_ids_of_another_project_are_answered_like_ids_that_do_not_exist(both: tuple[Reader, Reader]) -> None:
     backend = both[1]._backend
     theirs = ["beta-old", "beta-new", "-new"]
-    assert backend.memories(ALPHA, theirs) == {} and backend.history(ALPHA, theirs) == {}
+    assert backend.memories(ALPHA, theirs) == {} and history(backend, ALPHA, theirs) == {}
     assert backend.neighbors(ALPHA, Filters(history=True), theirs, 20) == []
     assert backend.passing(ALPHA, Filters(history=True), theirs) == set() and backend.reasons(ALPHA, theirs) == {}
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from palimpsest.core.scopes import SCOPE
 from palimpsest.index.write_index import IndexStats, write_index
 from palimpsest.query.embed_query import count_tokens, query_embedder
 from palimpsest.query.request.strategies import Weights
-from palimpsest.query.request.types import Filters, Scope
-from palimpsest.query.scope.backend import Backend
+from palimpsest.query.request.types import Filters, Memory, Scope
+from palimpsest.query.scope.backend import Backend, read_chains
 from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.tables import SCHEMAS, conform, empty
@@ -163,3 +164,8 @@ def home(folder: Path, made: dict[str, pl.DataFrame], build: str = "000001", **m
     write(made, folder / "builds" / build / "index.duckdb", **({"build_id": build} | meta))
     (folder / "published.json").write_text(json.dumps({"build": build}))
     return folder
+
+
+def history(backend: Backend, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
+    """Returns what memories replaced, newest first, as a search reads it; privacy and retention aside."""
+    return read_chains(backend.chains(scope, ids), partial(backend.memories, scope))

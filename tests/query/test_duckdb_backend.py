@@ -12,7 +12,7 @@ from palimpsest.query.backends.duckdb_scope import rows_statement
 from palimpsest.query.embed_query import query_embedder
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.text.terms import query_terms
-from tests.query.made import at, memory, rows, tables, write
+from tests.query.made import at, history, memory, rows, tables, write
 
 ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")
 MADE = [
@@ -95,14 +95,14 @@ def test_a_scope_sees_only_its_own_words_vectors_links_and_memories(backend):
     assert "b1" not in find_seeds(backend, "secret launch", Filters(history=True)).ids
     assert backend.memories(ANA, ["b1", "m1"]).keys() == {"m1"}
     assert backend.neighbors(BEN, Filters(), ["b1"], 10) == []
-    assert backend.history(BEN, ["m3"]) == {}
+    assert history(backend, BEN, ["m3"]) == {}
 
 
 def test_a_scope_that_the_build_does_not_know_has_no_candidates(backend):
     nobody = Scope("notes", "nobody")
     assert find_seeds(backend, "launch", scope=nobody).ids == []
     assert backend.neighbors(nobody, Filters(), ["m1"], 5) == []
-    assert backend.memories(nobody, ["m1"]) == {} == backend.history(nobody, ["m1"])
+    assert backend.memories(nobody, ["m1"]) == {} == history(backend, nobody, ["m1"])
 
 
 def test_links_follow_extend_both_ways_update_only_to_the_newer_and_idf_weight_entities(backend):
@@ -144,7 +144,7 @@ def test_rows_are_found_by_their_places_few_or_many(tmp_path):
 
 
 def test_history_lists_all_that_was_replaced_newest_first(backend):
-    assert {i: [m.memory_id for m in older] for i, older in backend.history(ANA, ["m3", "m2", "m4"]).items()} == {
+    assert {i: [m.memory_id for m in older] for i, older in history(backend, ANA, ["m3", "m2", "m4"]).items()} == {
         "m3": ["m2", "m1"],
         "m2": ["m1"],
     }
@@ -253,7 +253,7 @@ def test_no_search_of_one_user_depends_on_another(tmp_path_factory, made, query)
 
 def test_a_scope_read_whole_answers_as_one_read_piece_by_piece(backend, monkeypatch):
     whole = [find_seeds(backend, q, Filters(history=True)) for q in ("launch honey", "bees", "nothing of the kind")]
-    texts, chains = backend.memories(ANA, ["m5", "m1", "m9", "m1"]), backend.history(ANA, ["m3"])
+    texts, chains = backend.memories(ANA, ["m5", "m1", "m9", "m1"]), history(backend, ANA, ["m3"])
     for module in ("duckdb_backend", "duckdb_scope"):
         monkeypatch.setattr(f"palimpsest.query.backends.{module}.SMALL_SCOPE", 0)
     pieces = DuckDBBackend(backend.path)
@@ -262,5 +262,5 @@ def test_a_scope_read_whole_answers_as_one_read_piece_by_piece(backend, monkeypa
         assert now.ids == before.ids and now.words.tolist() == before.words.tolist()
         assert now.words_stats == before.words_stats
     assert list(pieces.memories(ANA, ["m5", "m1", "m9", "m1"]).items()) == list(texts.items()) and len(texts) == 2
-    assert pieces.history(ANA, ["m3"]) == chains and [m.memory_id for m in chains["m3"]] == ["m2", "m1"]
+    assert history(pieces, ANA, ["m3"]) == chains and [m.memory_id for m in chains["m3"]] == ["m2", "m1"]
     pieces.close()

@@ -28,7 +28,7 @@ from palimpsest.neo4j_graph.model import FORMAT, MAX_CACHED_VECTORS, VECTOR_INDE
 from palimpsest.query.ranking.fusion import best_seeds, score_stats, top
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
-from palimpsest.query.scope.backend import collection_infos, read_chains
+from palimpsest.query.scope.backend import collection_infos
 from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.scope_arrays import known_rows, rows_of
@@ -150,10 +150,10 @@ class Neo4jBackend:
         found = self._scope(scope)
         return found.memories(ids) if found else {}
 
-    def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
+    def chains(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """See Backend."""
         found = self._scope(scope)
-        return read_chains(found.chains(ids), found.memories) if found else {}
+        return found.chains(ids) if found else {}
 
     def field_kinds(self, scope: Scope, filters: Filters) -> dict[str, frozenset[Kind]]:
         """See Backend."""

@@ -25,7 +25,7 @@ from palimpsest.query.backends.part_query import Range
 from palimpsest.query.ranking.fusion import best_seeds, score_stats
 from palimpsest.query.request.types import MEMORY_TIMES, CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
-from palimpsest.query.scope.backend import collection_infos, read_chains
+from palimpsest.query.scope.backend import collection_infos
 from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 
@@ -141,10 +141,10 @@ class DuckDBBackend:
             found = [m for one in read.values() for m in one.values]
         return {m.memory_id: m for m in found}
 
-    def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
+    def chains(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """See Backend."""
         view = self.view(scope)
-        return read_chains(view.chains(ids), partial(self.memories, scope)) if view else {}
+        return view.chains(ids) if view else {}
 
     def field_kinds(self, scope: Scope, filters: Filters) -> dict[str, frozenset[Kind]]:
         """See Backend."""

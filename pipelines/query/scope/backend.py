@@ -74,8 +74,8 @@ class Backend(Protocol):
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         """Returns the memories of the scope among `ids`."""
 
-    def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
-        """Returns, for each of `ids` that replaced others, all that it replaced, through others too, newest first."""
+    def chains(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Returns, for each of `ids` that replaced others, the ids of all that it replaced, through others too."""
 
     def field_kinds(self, scope: Scope, filters: Filters) -> dict[str, frozenset[Kind]]:
         """Returns the fields of the metadata of candidates, and the kinds of their values.
@@ -138,7 +138,7 @@ def read_chains(
     """Returns the memories of chains, newest first.
 
     Args:
-        chains: ids by the id of the memory that replaced them, as `CachedScopeView.chains` returns them.
+        chains: ids by the id of the memory that replaced them, as `Backend.chains` returns them.
         read: returns memories by id.
     """
     memories = read(sorted({i for chain in chains.values() for i in chain})) if chains else {}

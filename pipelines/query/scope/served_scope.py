@@ -4,16 +4,17 @@ import datetime as dt
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.request.types import Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
-from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.backend import Backend, read_chains
 from palimpsest.query.scope.view import ScopeView
 
+_Reason: TypeAlias = Mapping[str, Any]
 _DOCUMENT_REASONS = ("edited", "replaced")
 """Kinds of reasons that name a document and not a memory."""
 
@@ -74,19 +75,25 @@ class ServedScope:
         """Returns those memories among `ids` that may be shown."""
         return self._visible(self._memories(ids))
 
+    def related_ids(self, ids: Sequence[str]) -> list[str]:
+        """Returns the ids of what memories replaced and of what their reasons name, visible or not.
+
+        `memories` reads them together with the results, so that `history` and `reasons` read nothing more.
+        """
+        older = {i for chain in self.backend.chains(self.scope, ids).values() for i in chain}
+        return sorted(older | _named_in(self._reasons(ids)))
+
     def history(self, ids: Sequence[str]) -> dict[str, list[Memory]]:
-        """Returns the visible memories that each of `ids` replaced, newest first; see Backend."""
-        found = self.backend.history(self.scope, ids)
+        """Returns the visible memories that each of `ids` replaced, through others too, newest first."""
+        found = read_chains(self.backend.chains(self.scope, ids), self._memories)
         visible = self._visible({m.memory_id: m for chain in found.values() for m in chain})
         chains = {i: [m for m in chain if m.memory_id in visible] for i, chain in found.items()}
         return {i: chain for i, chain in chains.items() if chain}
 
     def reasons(self, ids: Sequence[str]) -> dict[str, list[str]]:
         """Returns the reasons that name nothing left out, by id; see Backend."""
-        lines = self.backend.reasons(self.scope, ids)
-        found = {i: [json.loads(line) for line in of_memory] for i, of_memory in lines.items()}
-        by = {b for reasons in found.values() for r in reasons if (b := r.get("by"))}
-        known = self._memories(sorted(by))
+        found = self._reasons(ids)
+        known = self._memories(sorted(_named_in(found)))
         left_out = known.keys() - self._visible(known).keys()
         visible = {
             i: [
@@ -124,6 +131,10 @@ class ServedScope:
         view = self.view()
         return view is None or not bool(view.allowed(_any_version(self.filters)).all())
 
+    def _reasons(self, ids: Sequence[str]) -> dict[str, list[_Reason]]:
+        lines = self.backend.reasons(self.scope, ids)
+        return {i: [json.loads(line) for line in of_memory] for i, of_memory in lines.items()}
+
     def _memories(self, ids: Sequence[str]) -> dict[str, Memory]:
         """Returns memories by id, visible or not; each is read once."""
         if missing := [i for i in ids if i not in self._read]:
@@ -138,6 +149,11 @@ class ServedScope:
         if later:  # a memory valid at the requested time is a result, whenever it was observed
             passing = passing - later | self.passing(sorted(later))
         return {i: m for i, m in found.items() if i in passing}
+
+
+def _named_in(reasons: Mapping[str, Sequence[_Reason]]) -> set[str]:
+    """Returns the ids of the memories that reasons name."""
+    return {by for of_memory in reasons.values() for reason in of_memory if (by := reason.get("by"))}
 
 
 def _excludes_any(filters: Filters) -> bool:
@@ -162,7 +178,7 @@ def _excludes_memories(filters: Filters) -> bool:
     return bool(filters.session or filters.types or filters.tags or filters.where or filters.accessed is not None)
 
 
-def _is_visible_reason(reason: Mapping[str, Any], left_out: Collection[str], filters: Filters) -> bool:
+def _is_visible_reason(reason: _Reason, left_out: Collection[str], filters: Filters) -> bool:
     """Returns whether a reason names nothing that is left out, and nothing that happened later."""
     if reason.get("by") in left_out:
         return False
