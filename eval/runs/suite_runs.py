@@ -77,7 +77,6 @@ def suite_home(folder: Path, extra: Path | None = None, embedder: str | None = N
     )
     home = Home(cache / f"{folder.resolve().name}-{key}", cache / "embeddings", used)
     if published(home) is None:
-        shutil.rmtree(home.path, ignore_errors=True)
         _forget_old(cache)
         with tempfile.TemporaryDirectory(prefix="palimpsest-suite-") as scratch:
             corpus = write_collection(load_suite(folder, extra), Path(scratch))

@@ -13,7 +13,7 @@ from palimpsest.query.context.compressor import Compression, Compressor, request
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
-from palimpsest.query.context.outdated import mark_outdated
+from palimpsest.query.context.outdated import defer_outdated, mark_outdated
 from palimpsest.query.context.pack import NeighborContext, Packed, no_sentences, pack
 from palimpsest.query.context.quotes import Sentences, quotable_sentences
 from palimpsest.query.context.relation_lines import add_relation_lines
@@ -139,7 +139,7 @@ def _rank_scopes(
     if reranker is not None:
         above, reranking = rerank_candidates(reranker, text, above)
         timer.record("rerank_ms")
-    best = diversify_results(above, request.k)[: request.k]
+    best = diversify_results(defer_outdated(above, request.k), request.k)[: request.k]
     timer.record("rank_ms")
     return best, len(merged) - len(above), reranking
 

@@ -103,10 +103,38 @@ def test_no_mark_where_it_was_decided_ruled_out_or_replaced(tmp_path):
     assert marks(index, history=True)[0] == {}
 
 
-def test_marks_change_no_rank_and_no_score(index, tmp_path):
-    plain = write_doubts(tmp_path / "i.duckdb")
-    ranked = [[(m.memory_id, m.score) for m in marks(i)[1].memories] for i in (index, plain)]
-    assert ranked[0] == ranked[1]
+def ranked(index, question, **filters):
+    return [(m.memory_id, m.score) for m in marks(index, question, **filters)[1].memories]
+
+
+NOW = "How many euros do team leads sign for now?"
+
+
+def test_a_result_comes_last_where_the_newer_memory_ranks_above_it(index, tmp_path):
+    plain = ranked(write_doubts(tmp_path / "i.duckdb"), NOW)
+    assert [i for i, _ in plain] == ["m2", "m1", "m4", "m3"]
+    assert ranked(index, NOW) == [*plain[:1], *plain[2:], plain[1]]
+    with open_index(index) as reader:
+        assert [m.memory_id for m in reader.search(NOW, ANA, k=3).memories] == ["m2", "m4", "m3"]
+
+
+@pytest.mark.parametrize(
+    ("question", "filters"),
+    [
+        ("What may team leads approve?", {}),
+        (NOW, {"history": True}),
+        (NOW, {"as_of": "2024-12-01"}),
+        (NOW, {"strategy": "flat"}),
+        (NOW, {"strategy": "words"}),
+    ],
+)
+def test_the_order_stays_otherwise(index, tmp_path, question, filters):
+    assert ranked(index, question, **filters) == ranked(write_doubts(tmp_path / "i.duckdb"), question, **filters)
+
+
+def test_a_newer_memory_that_the_filters_exclude_changes_no_order(index, tmp_path):
+    plain = ranked(write_doubts(tmp_path / "i.duckdb"), NOW, type="document")
+    assert [i for i, _ in plain] == ["m1", "m4", "m3"] and ranked(index, NOW, type="document") == plain
 
 
 def test_a_doubt_is_no_reason_in_a_history(index):

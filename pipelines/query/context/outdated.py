@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from palimpsest.query.ranking.merge import Ranked
 from palimpsest.query.request.types import ContradictingText, Memory, NewerText, RankedMemory
 from palimpsest.query.scope.served_scope import ServedScope
 
@@ -15,6 +16,42 @@ CONTRADICTED = "contradicted"
 OPEN_KINDS = (DOUBTED, CONTRADICTED)
 """Kinds of reasons that nobody decided yet: no part of a history."""
 _Reason: TypeAlias = dict[str, Any]
+POOL_FACTOR = 3  # candidates per result
+
+
+def defer_outdated(best: Sequence[Ranked], k: int) -> list[Ranked]:
+    """Returns candidates with those last that may be outdated, where the newer memory that says so ranks above them.
+
+    The newer one then answers the question at least as well. Searches of other times and of all versions, and those
+    whose weights use no links, keep their order.
+
+    Args:
+        best: candidates, best first; looked at are `POOL_FACTOR` times k.
+        k: how many results are wanted.
+    """
+    pool, kept, deferred = best[: POOL_FACTOR * k], list[Ranked](), list[Ranked]()
+    newer = _newer_ids(pool)
+    above: set[str] = set()
+    for ranked in pool:
+        memory_id = ranked[1].memory_id
+        may_be_outdated = not above.isdisjoint(newer.get(memory_id, ()))
+        (deferred if may_be_outdated else kept).append(ranked)
+        above.add(memory_id)
+    return [*kept, *best[len(pool) :], *deferred]
+
+
+def _newer_ids(pool: Sequence[Ranked]) -> dict[str, set[str]]:
+    """Returns the ids of the newer memories that may replace a candidate, by its id."""
+    found: dict[str, set[str]] = {}
+    for query in {query.scope: query for query, _ in pool}.values():
+        if query.weights.graph == 0 or query.filters.history or query.filters.as_of or query.filters.now:
+            continue
+        ids = [candidate.memory_id for at, candidate in pool if at is query]
+        for memory_id, lines in query.served.backend.reasons(query.scope, ids).items():
+            reasons = [json.loads(line) for line in lines]
+            if by := {reason["by"] for reason in reasons if reason["kind"] == DOUBTED}:
+                found[memory_id] = by
+    return found
 
 
 def mark_outdated(served: ServedScope, ranked: Sequence[RankedMemory]) -> list[RankedMemory]:
