@@ -139,7 +139,7 @@ def _rank_scopes(
     if reranker is not None:
         above, reranking = rerank_candidates(reranker, text, above)
         timer.record("rerank_ms")
-    best = diversify_results(defer_outdated(above, request.k), request.k)[: request.k]
+    best = diversify_results(defer_outdated(above), request.k)[: request.k]
     timer.record("rank_ms")
     return best, len(merged) - len(above), reranking
 

@@ -16,37 +16,36 @@ CONTRADICTED = "contradicted"
 OPEN_KINDS = (DOUBTED, CONTRADICTED)
 """Kinds of reasons that nobody decided yet: no part of a history."""
 _Reason: TypeAlias = dict[str, Any]
-POOL_FACTOR = 3  # candidates per result
+PAGE = 10
+"""Results among which those that may be outdated come last."""
 
 
-def defer_outdated(best: Sequence[Ranked], k: int) -> list[Ranked]:
-    """Returns candidates with those last that may be outdated, where the newer memory that says so ranks above them.
+def defer_outdated(best: Sequence[Ranked]) -> list[Ranked]:
+    """Returns candidates, best first, where of the best `PAGE` those come last that may be outdated.
 
-    The newer one then answers the question at least as well. Searches of other times and of all versions, and those
-    whose weights use no links, keep their order.
+    A result may be outdated where the newer memory that says so ranks above it: that one answers the question at
+    least as well. Five results then have none of them, and ten still have all, because a third of such doubts are
+    right. Searches of other times and of all versions, and those whose weights use no links, keep their order.
 
     Args:
-        best: candidates, best first; looked at are `POOL_FACTOR` times k.
-        k: how many results are wanted.
+        best: candidates, best first.
     """
-    pool, kept, deferred = best[: POOL_FACTOR * k], list[Ranked](), list[Ranked]()
-    newer = _newer_ids(pool)
-    above: set[str] = set()
-    for ranked in pool:
-        memory_id = ranked[1].memory_id
-        may_be_outdated = not above.isdisjoint(newer.get(memory_id, ()))
-        (deferred if may_be_outdated else kept).append(ranked)
-        above.add(memory_id)
-    return [*kept, *best[len(pool) :], *deferred]
+    page, kept, deferred = best[:PAGE], list[Ranked](), list[Ranked]()
+    newer, above = _newer_ids(page), set[str]()
+    for query, candidate in page:
+        may_be_outdated = not above.isdisjoint(newer.get(candidate.memory_id, ()))
+        (deferred if may_be_outdated else kept).append((query, candidate))
+        above.add(candidate.memory_id)
+    return [*kept, *deferred, *best[PAGE:]]
 
 
-def _newer_ids(pool: Sequence[Ranked]) -> dict[str, set[str]]:
+def _newer_ids(page: Sequence[Ranked]) -> dict[str, set[str]]:
     """Returns the ids of the newer memories that may replace a candidate, by its id."""
     found: dict[str, set[str]] = {}
-    for query in {query.scope: query for query, _ in pool}.values():
+    for query in {query.scope: query for query, _ in page}.values():
         if query.weights.graph == 0 or query.filters.history or query.filters.as_of or query.filters.now:
             continue
-        ids = [candidate.memory_id for at, candidate in pool if at is query]
+        ids = [candidate.memory_id for at, candidate in page if at is query]
         for memory_id, lines in query.served.backend.reasons(query.scope, ids).items():
             reasons = [json.loads(line) for line in lines]
             if by := {reason["by"] for reason in reasons if reason["kind"] == DOUBTED}:
