@@ -238,9 +238,8 @@ def _ranked_memories(
 
 
 def _with_scores(memory: Memory, candidate: Candidate) -> RankedMemory:
-    fields = {name: getattr(memory, name) for name in memory.__dataclass_fields__}
     return RankedMemory(
-        **fields,
+        **vars(memory),
         score=candidate.score,
         vector_score=candidate.vector,
         words_score=candidate.words,

@@ -72,7 +72,7 @@ def mark_outdated(served: ServedScope, ranked: Sequence[RankedMemory]) -> list[R
         return list(ranked)
     passing = served.passing(sorted({reason["by"] for reasons in found.values() for reason in reasons}))
     others = {i: m for i, m in served.memories(sorted(passing)).items() if m.is_latest}
-    return [_marked(m, found.get(m.memory_id, ()), others) for m in ranked]
+    return [_marked(m, found[m.memory_id], others) if m.memory_id in found else m for m in ranked]
 
 
 def _marked(memory: RankedMemory, reasons: Iterable[_Reason], others: dict[str, Memory]) -> RankedMemory:

@@ -167,12 +167,14 @@ def _best_neighbor(
         at: smoothing * share * float(b.unworded[order.places[at]]) for at, share in _around(order, row, weights.shares)
     }
     near = [(at, share) for at, share in _around(order, row, weights.nearby) if b.allowed[at]]
-    for term in b.postings:
-        (here,) = term.scores_of(np.array([row]))
-        there = term.scores_of(np.array([at for at, _ in near], np.int64)) * [share for _, share in near]
-        if len(near) and there.max() > here:
-            best = near[int(there.argmax())][0]
-            gains[best] = gains.get(best, 0.0) + smoothing * scale * float(there.max() - here)
+    rows, near_shares = np.array([row, *(at for at, _ in near)], np.int64), np.array([share for _, share in near])
+    for term in b.postings if near else ():
+        scores = term.scores_of(rows)
+        here, there = scores[0], scores[1:] * near_shares
+        best = int(there.argmax())
+        if there[best] > here:
+            at = near[best][0]
+            gains[at] = gains.get(at, 0.0) + smoothing * scale * float(there[best] - here)
     gain, source = max(((g, -at) for at, g in gains.items()), default=(0.0, 0))
     return (Link(str(view.ids[-source]), str(view.ids[row]), "near", gain),) if gain > 0 else ()
 
