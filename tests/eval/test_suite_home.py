@@ -14,9 +14,7 @@ class Stopped(Exception):
     """Ends a build."""
 
 
-def test_a_home_that_is_not_published_is_built_further_under_its_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_that_is_not_published_is_built_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "bees"
     folder.mkdir()
     (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "bees make honey"}\n')

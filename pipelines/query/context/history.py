@@ -1,6 +1,5 @@
 """The history of one fact: each of its versions, until when it was valid, what replaced it, and why."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from palimpsest.query.context.outdated import OPEN_KINDS
 from palimpsest.query.context.premises import DERIVED, premise_texts
 from palimpsest.query.request.types import Memory, PremiseText
-from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 
 _MAX_VERSIONS = 1000  # of one fact that are followed to the newest
 
@@ -100,14 +99,13 @@ def _newest(served: ServedScope, known: dict[str, Memory]) -> dict[str, str]:
     return top
 
 
-def _version(memory: Memory, lines: Iterable[str], known: Mapping[str, Memory]) -> Version:
-    records = [json.loads(line) for line in lines]
+def _version(memory: Memory, records: Iterable[ReasonRecord], known: Mapping[str, Memory]) -> Version:
     reasons = [_reason(record, memory, known) for record in records if record["kind"] not in (*OPEN_KINDS, DERIVED)]
     why = next((r for r in reasons if r.kind != "kept"), None)
     return Version(memory, why, tuple(r for r in reasons if r.kind == "kept"))
 
 
-def _reason(record: Mapping[str, Any], older: Memory, known: Mapping[str, Memory]) -> Reason:
+def _reason(record: ReasonRecord, older: Memory, known: Mapping[str, Memory]) -> Reason:
     newer = known.get(record.get("by") or "")
     fields: dict[str, Any] = {n: record[n] for n in Reason.__dataclass_fields__ if n in record}
     fields |= {"was": _as_text(record.get("from")), "now": _as_text(record.get("to"))}

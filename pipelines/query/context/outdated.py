@@ -1,13 +1,11 @@
 """Results that other text speaks against: a newer memory that may replace them, or one that contradicts them."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
 
 from palimpsest.query.ranking.merge import Ranked
 from palimpsest.query.request.types import ContradictingText, Memory, NewerText, RankedMemory
-from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 
 DOUBTED = "doubted"
 """Kind of reason that `palimpsest.memories.version_reasons` writes for a memory that a newer one may replace."""
@@ -15,7 +13,6 @@ CONTRADICTED = "contradicted"
 """Kind of reason for both memories of an open contradiction."""
 OPEN_KINDS = (DOUBTED, CONTRADICTED)
 """Kinds of reasons that nobody decided yet: no part of a history."""
-_Reason: TypeAlias = dict[str, Any]
 PAGE = 10
 """Results among which those that may be outdated come last."""
 
@@ -24,8 +21,8 @@ def defer_outdated(best: Sequence[Ranked]) -> list[Ranked]:
     """Returns candidates, best first, where of the best `PAGE` those come last that may be outdated.
 
     A result may be outdated where the newer memory that says so ranks above it: that one answers the question at
-    least as well. Five results then have none of them, and ten still have all, because a third of such doubts are
-    right. Searches of other times and of all versions, and those whose weights use no links, keep their order.
+    least as well. Five results leave them out where there are others, and ten have all, because a third of such doubts
+    are right. Searches of other times and of all versions, and those whose weights use no links, keep their order.
 
     Args:
         best: candidates, best first.
@@ -46,8 +43,7 @@ def _newer_ids(page: Sequence[Ranked]) -> dict[str, set[str]]:
         if query.weights.graph == 0 or query.filters.history or query.filters.as_of or query.filters.now:
             continue
         ids = [candidate.memory_id for at, candidate in page if at is query]
-        for memory_id, lines in query.served.backend.reasons(query.scope, ids).items():
-            reasons = [json.loads(line) for line in lines]
+        for memory_id, reasons in query.served.all_reasons(ids).items():
             if by := {reason["by"] for reason in reasons if reason["kind"] == DOUBTED}:
                 found[memory_id] = by
     return found
@@ -63,20 +59,18 @@ def mark_outdated(served: ServedScope, ranked: Sequence[RankedMemory]) -> list[R
         served: the scope.
         ranked: results of the scope.
     """
-    found: dict[str, list[_Reason]] = {}
-    for memory_id, lines in served.reasons([m.memory_id for m in ranked if m.is_latest]).items():
-        reasons = [reason for line in lines if (reason := json.loads(line))["kind"] in OPEN_KINDS]
-        if reasons:
-            found[memory_id] = reasons
+    reasons = served.reasons([m.memory_id for m in ranked if m.is_latest])
+    undecided = {i: [r for r in of_memory if r["kind"] in OPEN_KINDS] for i, of_memory in reasons.items()}
+    found = {i: of_memory for i, of_memory in undecided.items() if of_memory}
     if not found:
         return list(ranked)
-    passing = served.passing(sorted({reason["by"] for reasons in found.values() for reason in reasons}))
+    passing = served.passing(sorted({reason["by"] for of_memory in found.values() for reason in of_memory}))
     others = {i: m for i, m in served.memories(sorted(passing)).items() if m.is_latest}
     return [_marked(m, found[m.memory_id], others) if m.memory_id in found else m for m in ranked]
 
 
-def _marked(memory: RankedMemory, reasons: Iterable[_Reason], others: dict[str, Memory]) -> RankedMemory:
-    by_kind: dict[str, list[_Reason]] = {kind: [] for kind in OPEN_KINDS}
+def _marked(memory: RankedMemory, reasons: Iterable[ReasonRecord], others: dict[str, Memory]) -> RankedMemory:
+    by_kind: dict[str, list[ReasonRecord]] = {kind: [] for kind in OPEN_KINDS}
     for reason in reasons:
         if reason["by"] in others:
             by_kind[reason["kind"]].append(reason)
@@ -92,8 +86,8 @@ def _marked(memory: RankedMemory, reasons: Iterable[_Reason], others: dict[str, 
     return replace(memory, may_be_outdated=newer, contradicted_by=contradicting)
 
 
-def _newest(reasons: Sequence[_Reason], others: dict[str, Memory]) -> tuple[_Reason, Memory]:
-    def order(reason: _Reason) -> tuple[float, str]:
+def _newest(reasons: Sequence[ReasonRecord], others: dict[str, Memory]) -> tuple[ReasonRecord, Memory]:
+    def order(reason: ReasonRecord) -> tuple[float, str]:
         observed = others[reason["by"]].observed_at
         return -(observed.timestamp() if observed else 0.0), reason["by"]
 

@@ -1,6 +1,5 @@
 """The premises of derived memories, read through the filters of the search."""
 
-import json
 from collections.abc import Sequence
 
 from palimpsest.query.request.types import PremiseText
@@ -16,10 +15,9 @@ def premise_texts(served: ServedScope, ids: Sequence[str]) -> dict[str, tuple[Pr
     A premise that was retired is named too, because the memory that follows from it may no longer be true.
     """
     relations: dict[str, dict[str, str]] = {}
-    for memory_id, lines in served.reasons(sorted(set(ids))).items():
-        reasons = [reason for line in lines if (reason := json.loads(line))["kind"] == DERIVED]
-        if reasons:
-            relations[memory_id] = {reason["by"]: reason["relation_id"] for reason in reasons}
+    for memory_id, reasons in served.reasons(sorted(set(ids))).items():
+        if derived := {reason["by"]: reason["relation_id"] for reason in reasons if reason["kind"] == DERIVED}:
+            relations[memory_id] = derived
     texts = served.memories(sorted({i for premises in relations.values() for i in premises})) if relations else {}
     found = {}
     for memory_id, premises in relations.items():

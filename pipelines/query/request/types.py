@@ -194,8 +194,8 @@ class RankedMemory(Memory):
         path: the links that led to it, from the nearest seed on, with `explain`.
         time_score: with `explain`, how well its times fit the period of the question, 0 to 1; None without one.
         premises: with `explain`, the memories it follows from that the filters do not leave out, oldest first.
-        may_be_outdated: a newer memory of the same scope and filters that may contradict it, or None. Where that one
-            ranks above it, it comes last of the best ten, whatever its score.
+        may_be_outdated: the newest memory of the same scope and filters that may contradict it, or None. Where one that
+            may ranks above it, it comes last of the best ten, whatever its score, unless weights ask for diversity.
         contradicted_by: another memory of the same scope and filters that contradicts it, undecided, or None.
         rerank_score: of the reranker, on a scale of its own; None where none read it.
     """

@@ -14,7 +14,8 @@ from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import Backend, read_chains
 from palimpsest.query.scope.view import ScopeView
 
-_Reason: TypeAlias = Mapping[str, Any]
+ReasonRecord: TypeAlias = Mapping[str, Any]
+"""A reason as `palimpsest.memories.version_reasons` writes it; `kind` says which of the other fields it has."""
 _DOCUMENT_REASONS = ("edited", "replaced")
 """Kinds of reasons that name a document and not a memory."""
 
@@ -38,6 +39,7 @@ class ServedScope:
     scope: Scope
     filters: Filters
     _read: dict[str, Memory] = field(default_factory=dict, init=False, repr=False, compare=False)  # of this search
+    _parsed: dict[str, list[ReasonRecord]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def space(self) -> Space | None:
@@ -81,7 +83,7 @@ class ServedScope:
         `memories` reads them together with the results, so that `history` and `reasons` read nothing more.
         """
         older = {i for chain in self.backend.chains(self.scope, ids).values() for i in chain}
-        return sorted(older | _named_in(self._reasons(ids)))
+        return sorted(older | _named_in(self.all_reasons(ids)))
 
     def history(self, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """Returns the visible memories that each of `ids` replaced, through others too, newest first."""
@@ -90,18 +92,20 @@ class ServedScope:
         chains = {i: [m for m in chain if m.memory_id in visible] for i, chain in found.items()}
         return {i: chain for i, chain in chains.items() if chain}
 
-    def reasons(self, ids: Sequence[str]) -> dict[str, list[str]]:
+    def all_reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonRecord]]:
+        """Returns the reasons of those of `ids` that have some, also where they name what may not be shown."""
+        if missing := [i for i in ids if i not in self._parsed]:
+            lines = self.backend.reasons(self.scope, missing)
+            self._parsed.update({i: [json.loads(line) for line in lines.get(i, ())] for i in missing})
+        return {i: found for i in ids if (found := self._parsed[i])}
+
+    def reasons(self, ids: Sequence[str]) -> dict[str, list[ReasonRecord]]:
         """Returns the reasons that name nothing left out, by id; see Backend."""
-        found = self._reasons(ids)
+        found = self.all_reasons(ids)
         known = self._memories(sorted(_named_in(found)))
         left_out = known.keys() - self._visible(known).keys()
         visible = {
-            i: [
-                json.dumps(r, sort_keys=True, ensure_ascii=False)
-                for r in reasons
-                if _is_visible_reason(r, left_out, self.filters)
-            ]
-            for i, reasons in found.items()
+            i: [r for r in reasons if _is_visible_reason(r, left_out, self.filters)] for i, reasons in found.items()
         }
         return {i: of_memory for i, of_memory in visible.items() if of_memory}
 
@@ -131,10 +135,6 @@ class ServedScope:
         view = self.view()
         return view is None or not bool(view.allowed(_any_version(self.filters)).all())
 
-    def _reasons(self, ids: Sequence[str]) -> dict[str, list[_Reason]]:
-        lines = self.backend.reasons(self.scope, ids)
-        return {i: [json.loads(line) for line in of_memory] for i, of_memory in lines.items()}
-
     def _memories(self, ids: Sequence[str]) -> dict[str, Memory]:
         """Returns memories by id, visible or not; each is read once."""
         if missing := [i for i in ids if i not in self._read]:
@@ -151,9 +151,10 @@ class ServedScope:
         return {i: m for i, m in found.items() if i in passing}
 
 
-def _named_in(reasons: Mapping[str, Sequence[_Reason]]) -> set[str]:
+def _named_in(found: Mapping[str, Sequence[ReasonRecord]]) -> set[str]:
     """Returns the ids of the memories that reasons name."""
-    return {by for of_memory in reasons.values() for reason in of_memory if (by := reason.get("by"))}
+    reasons = (r for of_memory in found.values() for r in of_memory if r["kind"] not in _DOCUMENT_REASONS)
+    return {by for reason in reasons if (by := reason.get("by"))}
 
 
 def _excludes_any(filters: Filters) -> bool:
@@ -178,7 +179,7 @@ def _excludes_memories(filters: Filters) -> bool:
     return bool(filters.session or filters.types or filters.tags or filters.where or filters.accessed is not None)
 
 
-def _is_visible_reason(reason: _Reason, left_out: Collection[str], filters: Filters) -> bool:
+def _is_visible_reason(reason: ReasonRecord, left_out: Collection[str], filters: Filters) -> bool:
     """Returns whether a reason names nothing that is left out, and nothing that happened later."""
     if reason.get("by") in left_out:
         return False
