@@ -1,19 +1,16 @@
 """The document_relations table: which documents state that they replace or extend another."""
 
 import json
-import posixpath
-import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.scopes import GENERAL
+from palimpsest.memories.document_names import DocumentNames
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform
-
-_NUMBER = re.compile(r"\d{1,9}")
 
 
 def document_relations(rows: pl.DataFrame, config: CollectionConfig, folder: Path) -> tuple[pl.DataFrame, list[str]]:
@@ -25,22 +22,31 @@ def document_relations(rows: pl.DataFrame, config: CollectionConfig, folder: Pat
         folder: the collection's folder.
     """
     owner = ["user_id", "project_id"]
-    resolvers = {(str(u), str(p)): _UriResolver(uris) for u, p, uris in rows.group_by(owner).agg("uri").iter_rows()}
+    titled = rows.sort("is_current", "seq").group_by(owner).agg("uri", "title").iter_rows()
+    resolvers = {
+        (str(user), str(project)): DocumentNames(dict(zip(uris, titles, strict=True)))
+        for user, project, uris, titles in titled
+    }
     stated = [
-        ((user, project), uri, resolvers[user, project].resolve(older, uri), label)
+        _directed((user, project), uri, resolvers[user, project].resolve(other, uri), label)
         for user, project, uri, relations in rows.filter("is_current").select(*owner, "uri", "relations").iter_rows()
-        for older, label in json.loads(relations)
+        for other, label in json.loads(relations)
     ]
-    scope = (config.user_id, config.project_id or GENERAL)
-    own = resolvers.setdefault(scope, _UriResolver([]))
-    stated += [(scope, *relation) for relation in relations_of_file(own.uris, config, folder)]
+    own_scope = (config.user_id, config.project_id or GENERAL)
+    own = resolvers.setdefault(own_scope, DocumentNames({}))
+    stated += [(own_scope, *relation) for relation in relations_of_file(own.uris, config, folder)]
     found = [r for r in stated if r[1] in resolvers[r[0]].uris and r[2] in resolvers[r[0]].uris]
     unresolved = sorted({f"{newer} {label}s {older}" for _, newer, older, label in set(stated) - set(found)})
-    found = [(*scope, *fields) for scope, *fields in found]
+    links = [(*scope, newer, older, label) for scope, newer, older, label in found]
     schema = dict.fromkeys([*owner, "newer_uri", "older_uri", "label"], pl.String())
-    frame = pl.DataFrame(found, schema=schema, orient="row")
+    frame = pl.DataFrame(links, schema=schema, orient="row")
     frame = frame.with_columns(collection=pl.lit(config.name)).unique().sort(pl.all())
     return conform("document_relations", frame), unresolved
+
+
+def _directed(scope: tuple[str, str], uri: str, other: str, label: str) -> tuple[tuple[str, str], str, str, str]:
+    """Returns (scope, newer uri, older uri, label) of what a document states of another."""
+    return (scope, other, uri, "UPDATE") if label == "UPDATED_BY" else (scope, uri, other, label)
 
 
 def relations_of_file(uris: Iterable[str], config: CollectionConfig, folder: Path) -> Iterator[tuple[str, str, str]]:
@@ -53,39 +59,10 @@ def relations_of_file(uris: Iterable[str], config: CollectionConfig, folder: Pat
     """
     if not config.document_relations:
         return
-    own = _UriResolver(uris)
+    own = DocumentNames(dict.fromkeys(uris, ""))
     for newer, older, label in _read_relation_file(folder / config.document_relations):
         newer_uri = own.resolve(newer, "")
         yield newer_uri, own.resolve(older, newer_uri), label
-
-
-class _UriResolver:
-    """Finds the uri that a document means when it names another: people write `3` or `pep-3`, not `peps/pep-3.md`.
-
-    A uri is itself. Else a number is the one source in the document's folder with it as the first number of its name;
-    else a name is the one source that has it, without its suffix. Where several match, none is meant.
-    """
-
-    def __init__(self, uris: Iterable[str]) -> None:
-        self.uris = set(uris)
-        self._stems: dict[str, set[str]] = {}
-        self._numbered: dict[tuple[str, int], set[str]] = {}
-        for uri in self.uris:
-            path, _, row = uri.partition("#")
-            stem = row or PurePosixPath(path).stem
-            self._stems.setdefault(stem.casefold(), set()).add(uri)
-            if number := _NUMBER.search(stem):
-                self._numbered.setdefault((posixpath.dirname(path), int(number.group())), set()).add(uri)
-
-    def resolve(self, name: str, document_uri: str) -> str:
-        """Returns the uri that `name` means in this document, or `name` where it is none or ambiguous."""
-        if name in self.uris:
-            return name
-        found: set[str] = set()
-        if name.isascii() and name.isdigit():
-            found = self._numbered.get((posixpath.dirname(document_uri.partition("#")[0]), int(name)), set())
-        found = found or self._stems.get(posixpath.basename(name).casefold(), set())
-        return next(iter(found)) if len(found) == 1 else name
 
 
 def _read_relation_file(path: Path) -> Iterator[tuple[str, str, str]]:

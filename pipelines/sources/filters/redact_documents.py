@@ -61,7 +61,7 @@ def redact_document(document: ExtractedDocument) -> tuple[ExtractedDocument, tup
         title=redactor.text(document.title, "title"),
         segments=redactor.segments(edited.segments),
         metadata=metadata,
-        relations=tuple(replace(r, older_uri=redactor.text(r.older_uri, "relations")) for r in document.relations),
+        relations=tuple(replace(r, other_uri=redactor.text(r.other_uri, "relations")) for r in document.relations),
     )
     return changed, tuple(redactor.redactions)
 

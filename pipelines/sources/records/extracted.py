@@ -12,7 +12,7 @@ from palimpsest.sources.records.stated_fields import StatedFields
 Kind = Literal["prose", "heading", "table", "code", "turn", "aside"]
 """The role of a span; an aside (a greeting, a signature) stays in the text and makes no memory."""
 
-RelationLabel = Literal["UPDATE", "EXTEND"]
+RelationLabel = Literal["UPDATE", "EXTEND", "UPDATED_BY"]
 
 SUITE_ROW = "application/vnd.palimpsest.suite-row+json"
 CONVERSATION = "application/vnd.palimpsest.conversation+jsonl"
@@ -61,9 +61,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class StatedRelation:
-    """The document with this relation replaces (UPDATE) or needs (EXTEND) `older_uri` of the same collection."""
+    """The document with this relation replaces (UPDATE), needs (EXTEND) or was replaced by (UPDATED_BY) `other_uri`."""
 
-    older_uri: str
+    other_uri: str
     label: RelationLabel
 
 
@@ -114,7 +114,7 @@ class ExtractedDocument:
             "project_id": self.project_id,
             "source_time": _to_iso(self.source_time),
             "metadata": self.metadata,
-            "relations": [[r.older_uri, r.label] for r in self.relations],
+            "relations": [[r.other_uri, r.label] for r in self.relations],
             "kind": self.kind,
             "segments": [s.to_row() for s in self.segments],
         }

@@ -94,7 +94,7 @@ def apply_sidecar(
                 title=parse_name(fields.get("title")) or document.title,
                 source_time=when or document.source_time,
                 metadata=document.metadata | dict(fields),
-                relations=tuple(sorted({*document.relations, *relations}, key=lambda r: (r.older_uri, r.label))),
+                relations=tuple(sorted({*document.relations, *relations}, key=lambda r: (r.other_uri, r.label))),
             )
         documents.append(document)
     problems += check_fields(fields)

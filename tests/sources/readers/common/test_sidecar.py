@@ -28,7 +28,7 @@ def test_a_sidecar_has_the_fields_of_front_matter_and_overrides_the_source(tmp_p
     assert (found.title, found.user_id, found.project_id) == ("Dip readings", "ines", "wells")
     assert found.source_time == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
     assert found.metadata["tags"] == ["water"] and found.metadata["columns"] == 2
-    assert [(r.older_uri, r.label) for r in found.relations] == [("old.csv", "UPDATE")]
+    assert [(r.other_uri, r.label) for r in found.relations] == [("old.csv", "UPDATE")]
     found = read(tmp_path, "a.md", "---\ndate: 2020-01-01\n---\nWords.", "last_updated: 2026-03-02")
     assert found.source_time == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
 
