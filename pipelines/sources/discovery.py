@@ -12,7 +12,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.sources.readers.common.clean_text import path_to_uri
-from palimpsest.sources.readers.common.sidecar import SIDECAR_SUFFIX, find_sidecar
+from palimpsest.sources.readers.common.sidecar import find_sidecar, is_sidecar
 from palimpsest.sources.readers.conversations.slack import find_users_file
 from palimpsest.sources.records.scope import Scope
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
@@ -60,8 +60,7 @@ def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, 
         for name in siblings:
             path = Path(root, name)
             uri = path_to_uri(path.relative_to(folder).as_posix())
-            is_sidecar = name.endswith(SIDECAR_SUFFIX) and name.removesuffix(SIDECAR_SUFFIX) in siblings
-            if not name.startswith(".") and uri not in settings and not is_sidecar:
+            if not name.startswith(".") and uri not in settings and not is_sidecar(name, siblings):
                 found.append((uri, path))
     yield from sorted(found)
 

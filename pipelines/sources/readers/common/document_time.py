@@ -36,13 +36,15 @@ DATE_FIELDS = (
     "pubdate",
     "created",
     "createdat",
+    "datecreated",
+    "creationdate",
 )
 """Fields of front matter and sidecars that date a document, the strongest first; see `normalize_field`."""
 
 _VALIDITY = ("validfrom", "validuntil")
 _SEPARATOR = " > "
 # Programs write these when a file is saved or made from a template: a date that people wrote counts more.
-_FROM_PROPERTIES = re.compile(r"application/(?:pdf|vnd\.openxmlformats-officedocument\..+)")
+FROM_PROPERTIES = re.compile(r"application/(?:pdf|vnd\.openxmlformats-officedocument\..+)")
 
 
 def normalize_field(name: str) -> str:
@@ -111,7 +113,7 @@ def add_document_time(
     if document.media_type == SUITE_ROW or QUOTED_IN in document.metadata:
         return document, []
     own = document.source_time
-    if own is not None and (properties_count or not _FROM_PROPERTIES.fullmatch(document.media_type)):
+    if own is not None and (properties_count or not FROM_PROPERTIES.fullmatch(document.media_type)):
         return document, []
     found, unclear = find_name_date(document.uri, order)
     if found is None and document.media_type != CONVERSATION:

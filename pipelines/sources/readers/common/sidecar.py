@@ -1,7 +1,10 @@
-"""Sidecars: `<file>.meta.yaml` next to a source has the fields that front matter would, for formats that have none."""
+"""Sidecars: `<file>.meta.yaml` next to a source has the fields that front matter would, for formats that have none.
+
+`kep.yaml` is the sidecar of the README.md next to it.
+"""
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import yaml
 from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.readers.common.clean_text import parse_name, to_json_value
+from palimpsest.sources.readers.common.document_references import RELATION_FIELDS
 from palimpsest.sources.readers.common.document_time import DATE_FIELDS, check_dates, find_stated_time
 from palimpsest.sources.readers.common.front_matter import check_fields, parse_relations
 from palimpsest.sources.readers.common.scope_fields import parse_scope, require_scope
@@ -20,13 +24,26 @@ from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
 SIDECAR_SUFFIX = ".meta.yaml"
+_KEP, _KEP_TEXT = "kep.yaml", "README.md"
+"""A Kubernetes enhancement proposal is a folder of these two: fields, and the text that they are about."""
 
-_OF_THE_FILE = {"title", "supersedes", "replaces", "requires", *DATE_FIELDS}
+_OF_THE_FILE = {"title", *RELATION_FIELDS, *DATE_FIELDS}
+
+
+def is_sidecar(name: str, siblings: Collection[str]) -> bool:
+    """Returns whether a file is the sidecar of one of the files next to it."""
+    if name == _KEP:
+        return _KEP_TEXT in siblings and _KEP_TEXT + SIDECAR_SUFFIX not in siblings
+    return name.endswith(SIDECAR_SUFFIX) and name.removesuffix(SIDECAR_SUFFIX) in siblings
 
 
 def find_sidecar(path: Path) -> Path | None:
     """Returns the sidecar of a source where there is one."""
-    sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
+    own = _regular_or_link(path.with_name(path.name + SIDECAR_SUFFIX))
+    return own or (_regular_or_link(path.with_name(_KEP)) if path.name == _KEP_TEXT else None)
+
+
+def _regular_or_link(sidecar: Path) -> Path | None:
     try:
         mode = sidecar.lstat().st_mode
     except OSError:  # not there, or a name so long that there can be none

@@ -79,3 +79,19 @@ def test_a_sidecar_is_no_source_its_change_is_one_of_its_source_and_one_alone_is
     assert len({before["a.txt"], with_one["a.txt"], after["a.txt"]}) == 3 and before["b.txt"] == after["b.txt"]
     with pytest.raises(Rejected, match=r"no file 'c\.txt' is next to it"):
         read_source(folder / "c.txt.meta.yaml", "c.txt.meta.yaml")
+
+
+def test_the_fields_of_an_enhancement_proposal_lie_beside_its_text(tmp_path) -> None:
+    folder = tmp_path / "sig-mill" / "34-sluice"
+    folder.mkdir(parents=True)
+    (folder / "README.md").write_text("# Sluice\n\nWords.\n")
+    (folder / "kep.yaml").write_text(
+        'title: A second sluice\nstatus: replaced\ncreation-date: 2019-01-28\nreplaces:\n  - "/sig-mill/12-dam"\n'
+        'superseded-by:\n  - "/sig-mill/41-weir"\n'
+    )
+    found = read_source(folder / "README.md", "sig-mill/34-sluice/README.md").documents[0]
+    assert (found.title, found.source_time) == ("A second sluice", dt.datetime(2019, 1, 28, tzinfo=dt.UTC))
+    relations = [("sig-mill/12-dam", "UPDATE"), ("sig-mill/41-weir", "UPDATED_BY")]
+    assert [(r.other_uri, r.label) for r in found.relations] == relations
+    config = load_collection(write_notes(tmp_path, {}, "sig-mill") / "sig-mill")
+    assert list(scan_sources(tmp_path / "sig-mill", config, Decisions())) == ["34-sluice/README.md"]
