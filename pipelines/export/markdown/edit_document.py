@@ -11,6 +11,7 @@ from palimpsest.sources.filters.redact_documents import Redaction, redactions_fr
 from palimpsest.sources.filters.span_removal import remove_spans
 from palimpsest.sources.filters.text_edits import Edit, apply_edits
 from palimpsest.sources.readers.common.clean_text import parse_name
+from palimpsest.sources.readers.common.document_head import update_document_head
 from palimpsest.sources.readers.common.document_time import check_dates, find_stated_time
 from palimpsest.sources.readers.common.front_matter import check_fields, parse_relations
 from palimpsest.sources.readers.common.scope_fields import SCOPE_FIELDS
@@ -36,6 +37,7 @@ def edit_document(document: ExtractedDocument, page: Page, dates: DateOrder | No
     changed = _with_turns(edited, page.turns) if page.turns is not None else _with_body(edited, page.body)
     if changed is None or changed is document:
         return changed
+    changed = update_document_head(document, changed, dates)
     return replace(changed, redactions=relocated_redactions(document.redactions, changed.text))
 
 
@@ -61,7 +63,7 @@ def _with_fields(
         metadata=metadata,
         title=title or document.title,
         source_time=when if when != was else document.source_time,
-        relations=relations if changed & {"supersedes", "replaces", "requires"} else document.relations,
+        relations=relations if relations != parse_relations(document.metadata, document.uri)[0] else document.relations,
     )
 
 

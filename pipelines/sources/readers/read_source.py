@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from palimpsest.core.errors import Rejected
+from palimpsest.sources.readers.common.document_head import add_document_head
 from palimpsest.sources.readers.common.document_time import add_document_time, find_stated_time
 from palimpsest.sources.readers.common.scope_fields import parse_scope
 from palimpsest.sources.readers.common.sidecar import SIDECAR_SUFFIX, apply_sidecar, find_sidecar, read_sidecar
@@ -72,15 +73,16 @@ def read_bytes(source: Source, limits: Limits) -> Extraction:
 
 
 def _add_sidecar_and_dates(extraction: Extraction, source: Source) -> Extraction:
-    """Adds what the sidecar states, and the date of the name or title to documents that state none."""
+    """Adds what the text and the sidecar state, and the date of the name or title to documents that state none."""
     if source.fields:
         extraction = apply_sidecar(extraction, source.fields, source.uri, source.dates)
     is_dated_by_sidecar = find_stated_time(source.fields or {}, source.dates) is not None
     documents, problems = [], dict.fromkeys(extraction.problems)
     for document in extraction.documents:
         if document.uri == source.uri:  # attachments were dated when they were read
-            document, more = add_document_time(document, source.dates, is_dated_by_sidecar)
-            problems |= dict.fromkeys(more)
+            document, is_dated, unclear = add_document_head(document, source.dates, is_dated_by_sidecar)
+            document, more = add_document_time(document, source.dates, is_dated)
+            problems |= dict.fromkeys(more if document.source_time else [*unclear, *more])
         documents.append(document)
     return Extraction(tuple(documents), tuple(problems), extraction.left_out)
 
