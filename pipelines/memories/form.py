@@ -18,6 +18,7 @@ from palimpsest.memories.windows import SPECIAL_TOKENS, window_texts
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.dates import DateOrder, parse_stated_end, parse_stated_time
+from palimpsest.text.document_status import ended_status_heading
 
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
 _CONTEXT_FIELDS = (
@@ -110,6 +111,7 @@ def _join_documents(documents: pl.DataFrame, chunks: pl.DataFrame, config: Colle
     ).with_columns(
         pl.Series("valid_from", [v["valid_from"] for v in valid], _TIME),
         pl.Series("valid_until", [v["valid_until"] for v in valid], _TIME),
+        pl.Series("status_heading", [_status_heading(m) for m in documents["metadata"]], pl.String),
     )
     about = about.join(stated_since(documents), on="document_id", how="left")
     rows = (
@@ -120,6 +122,9 @@ def _join_documents(documents: pl.DataFrame, chunks: pl.DataFrame, config: Colle
     ids = [content_id("memory", chunk_id) for chunk_id in rows["chunk_id"]]
     return rows.with_columns(
         pl.Series("memory_id", ids, pl.String),
+        pl.concat_str("heading", "status_heading", separator=" > ", ignore_nulls=True)
+        .replace("", None)
+        .alias("heading"),
         pl.coalesce("said_at", "source_time").alias("observed_at"),
         pl.col("title").fill_null(""),
         pl.coalesce(_stated_by_turn("valid_from"), "valid_from").alias("valid_from"),
@@ -140,16 +145,25 @@ class _ValidTimes(TypedDict):
 
 def _valid_times(metadata: str | None, order: DateOrder | None) -> _ValidTimes:
     """Returns the time in which a document's memories are valid, by its metadata."""
-    try:
-        data = json.loads(metadata or "{}")
-    except ValueError:
-        data = {}
-    fields = data if isinstance(data, dict) else {}
+    fields = _fields(metadata)
     starts = parse_stated_time(fields.get("valid_from"), order)
     ends = parse_stated_end(fields.get("valid_until"), order)
     if starts and ends and ends <= starts:  # the reader listed it
         return {"valid_from": None, "valid_until": None}
     return {"valid_from": starts, "valid_until": ends}
+
+
+def _status_heading(metadata: str | None) -> str | None:
+    """Returns the heading that tells of a document's memories that it is not in force, null where it may be."""
+    return ended_status_heading(_fields(metadata)) or None
+
+
+def _fields(metadata: str | None) -> dict[str, object]:
+    try:
+        data = json.loads(metadata or "{}")
+    except ValueError:
+        data = {}
+    return data if isinstance(data, dict) else {}
 
 
 def _heading_path() -> pl.Expr:

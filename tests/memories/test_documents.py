@@ -114,3 +114,57 @@ def test_what_was_edited_out_ends_with_the_version_that_left_it_out_whatever_cam
     with open_home(tmp_path / "home") as reader:
         found = reader.search("How long is the bridge?", reader.resolve_scopes("notes"), as_of="2026-02-20")
         assert [m.text for m in found.memories] == ["The bridge is 42 metres long."]
+
+
+SKUA = "# 1. Use Skua\n\nDate: 2021-08-10\n\n## Status\n\n{status}\n\n## Decision\n\nOrders go through Skua.\n"
+TERN = "# 3. Use Tern\n\nDate: 2023-02-01\n\n## Status\n\n{status}\n\n## Decision\n\nOrders go through Tern.\n"
+
+
+def retired_uris(build: Build) -> set[str]:
+    tables = build.tables(["memories", "versions"])
+    rows = tables["memories"].join(tables["versions"], on="memory_id", suffix="_version")
+    return set(rows.filter(~rows["is_latest"])["provenance"])
+
+
+@pytest.mark.parametrize(
+    ("skua", "tern", "retired"),
+    [
+        ("Superseded by [3. Use Tern](0003-tern.md)", "Accepted", {"0001-skua.md"}),
+        ("Superseded by Use Tern", "Accepted", {"0001-skua.md"}),
+        ("Accepted", "Accepted\n\nSupersedes ADR-1", {"0001-skua.md"}),
+        ("Superseded by ADR-3", "Accepted\n\nSupersedes ADR-1", {"0001-skua.md"}),
+        ("Superseded by ADR-3", "Superseded by ADR-1", set()),
+        ("Accepted", "Proposed\n\nSupersedes ADR-1", set()),
+        ("Partly superseded by ADR-3", "Accepted\n\nAmends ADR-1", set()),
+        ("Deprecated", "Accepted", set()),
+    ],
+)
+def test_a_status_retires_what_was_replaced(tmp_path, skua, tern, retired):
+    notes = {"0001-skua.md": SKUA.format(status=skua), "0003-tern.md": TERN.format(status=tern)}
+    assert retired_uris(built(tmp_path, notes)) == retired
+
+
+def test_a_status_retires_nothing_that_is_trusted_more(tmp_path):
+    notes = {
+        "0001-skua.md": SKUA.format(status="Superseded by ADR-3"),
+        "0003-tern.md": "---\ntrust: 0.2\n---\n# Tern\n",
+    }
+    assert retired_uris(built(tmp_path, notes)) == set()
+
+
+@pytest.mark.parametrize("unit", ["chunk", "statement"])
+def test_a_question_whether_something_is_in_use_finds_the_status(tmp_path, unit):
+    fax = "---\nstatus: Deprecated\ndate: 2020-05-04\n---\n# Invoices\n\nThe fax gateway sends invoices to suppliers.\n"
+    built(
+        tmp_path,
+        {"fax.md": fax, "0001-skua.md": SKUA.format(status="Withdrawn"), "b.md": "The mill has a dam.\n"},
+        unit=unit,
+    )
+    with open_home(tmp_path / "home") as reader:
+        for question, status in (
+            ("Is the fax gateway still in use?", "Deprecated"),
+            ("Is Skua still used?", "Withdrawn"),
+        ):
+            found = reader.search(question, reader.resolve_scopes("notes"))
+            assert found.memories[0].is_latest and f"Status: {status}" in (found.memories[0].heading or "")
+            assert f", {status}) " in found.context.splitlines()[0]

@@ -15,6 +15,7 @@ from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_wor
 from palimpsest.query.context.version_groups import Fingerprints, group_versions, is_repetition
 from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.types import Memory, RankedMemory
+from palimpsest.text.document_status import status_in_heading
 
 _SOURCES = "Sources:"
 _FACT, _REPLACED, _CONTEXT = "- ", "  replaced: ", "  context: "
@@ -264,13 +265,17 @@ def _entry(memory: Memory, mark: str, count: CountTokens, several: bool) -> _Ent
 
 
 def _attribution(memory: Memory) -> str:
-    """Returns when, who, until when, and whether other text speaks against it, where known: `(2024-05-01, Ana) `."""
+    """Returns when, who, until when, that its document is no longer in force, and whether other text speaks against it.
+
+    Each where known: `(2024-05-01, Ana) `.
+    """
     until = f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until and not memory.is_latest else ""
     ranked = memory if isinstance(memory, RankedMemory) else None
     doubt = "may be outdated" if ranked and ranked.may_be_outdated else ""
     conflict = ranked.contradicted_by.mark if ranked and ranked.contradicted_by else ""
     observed = f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else ""
-    parts = ", ".join(p for p in (observed, _flat(memory.speaker), until, doubt, conflict) if p)
+    status = _flat(status_in_heading(memory.heading)) if memory.is_latest else ""
+    parts = ", ".join(p for p in (observed, _flat(memory.speaker), until, status, doubt, conflict) if p)
     return f"({parts}) " if parts else ""
 
 
