@@ -9,6 +9,7 @@ _NUMBER = re.compile(r"(?:(?P<series>[a-z]{2,})[-_ ]?)?(?P<number>\d{1,9})", re.
 _NUMBERED_NAME = re.compile(rf"{_NUMBER.pattern}[-_][\w.-]+", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.(?:md|markdown|rst|txt|adoc|html?|pdf|docx)$", re.IGNORECASE)
 _TITLE_NUMBER = re.compile(r"^(?:[a-z]{2,8}[-_ #]?)?\d{1,6}\s*[^\w\s]\s*")
+_MAX_NAME_CHARS = 200
 _OF_A_FOLDER = ("readme", "index")
 
 
@@ -31,7 +32,7 @@ class DocumentNames:
             folder, stem = _place(uri)
             for name in {stem.casefold(), _stem(uri).casefold()}:
                 self._stems.setdefault(name, set()).add(uri)
-            if number := _NUMBER.search(stem):
+            if number := _NUMBER.search(stem[:_MAX_NAME_CHARS]):
                 series = (number["series"] or "").lower()
                 self._numbered.setdefault((folder, int(number["number"])), set()).add((series, uri))
             if words := _words(title or ""):
@@ -41,7 +42,7 @@ class DocumentNames:
         """Returns the uri that `name` means in this document, or `name` where it is none or ambiguous."""
         if name in self.uris:
             return name
-        base = posixpath.basename(name.rstrip("/"))
+        base = posixpath.basename(name.rstrip("/"))[:_MAX_NAME_CHARS]
         stem = _SUFFIX.sub("", base)
         found: set[str] = set()
         if number := _NUMBER.fullmatch(name):

@@ -22,14 +22,16 @@ def document_relations(rows: pl.DataFrame, config: CollectionConfig, folder: Pat
         folder: the collection's folder.
     """
     owner = ["user_id", "project_id"]
-    titled = rows.sort("is_current", "seq").group_by(owner).agg("uri", "title").iter_rows()
+    stating = rows.filter("is_current", pl.col("relations") != "[]")
+    named = rows if config.document_relations else rows.join(stating, on=owner, how="semi")
+    titled = named.sort("is_current", "seq").group_by(owner).agg("uri", "title").iter_rows()
     resolvers = {
         (str(user), str(project)): DocumentNames(dict(zip(uris, titles, strict=True)))
         for user, project, uris, titles in titled
     }
     stated = [
         _directed((user, project), uri, resolvers[user, project].resolve(other, uri), label)
-        for user, project, uri, relations in rows.filter("is_current").select(*owner, "uri", "relations").iter_rows()
+        for user, project, uri, relations in stating.select(*owner, "uri", "relations").iter_rows()
         for other, label in json.loads(relations)
     ]
     own_scope = (config.user_id, config.project_id or GENERAL)

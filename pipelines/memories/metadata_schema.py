@@ -7,6 +7,7 @@ import polars as pl
 
 from palimpsest.core.json_types import JsonValue
 from palimpsest.store.json_schema import schema_parts
+from palimpsest.text.document_status import STATUS
 
 SYSTEM_FIELDS = (
     "uri",
@@ -64,11 +65,17 @@ class _MetadataValidator:
         """Returns one line for each violation, in a fixed order; each names the field."""
         found = []
         for name, validator in self._parts.items():
-            value = json.loads(str(row["metadata"] or "{}")) if name == "custom" else _system_fields(row)
+            value = _stated_fields(row) if name == "custom" else _system_fields(row)
             for error in sorted(validator.iter_errors(value), key=lambda e: list(map(str, e.path))):
                 field = ".".join(str(p) for p in error.path) or ("metadata" if name == "custom" else "system")
                 found.append(f"{field}: {error.message[:200]}")
         return found
+
+
+def _stated_fields(row: Mapping[str, object]) -> dict[str, object]:
+    """Returns the fields that people wrote as such: a status in the text is no field."""
+    fields = json.loads(str(row["metadata"] or "{}"))
+    return {name: value for name, value in fields.items() if name != STATUS}
 
 
 def _system_fields(row: Mapping[str, object]) -> dict[str, object]:

@@ -152,6 +152,12 @@ def test_a_status_retires_nothing_that_is_trusted_more(tmp_path):
     assert retired_uris(built(tmp_path, notes)) == set()
 
 
+def test_a_status_in_the_text_is_no_field_of_the_schema(tmp_path):
+    schema = "{properties: {owner: {type: string}}, additionalProperties: false}"
+    build = built(tmp_path, {"0001-skua.md": SKUA.format(status="Deprecated")}, metadata_schema=schema)
+    assert build.tables(["rejects"])["rejects"].is_empty()
+
+
 @pytest.mark.parametrize("unit", ["chunk", "statement"])
 def test_a_question_whether_something_is_in_use_finds_the_status(tmp_path, unit):
     fax = "---\nstatus: Deprecated\ndate: 2020-05-04\n---\n# Invoices\n\nThe fax gateway sends invoices to suppliers.\n"

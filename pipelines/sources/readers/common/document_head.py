@@ -30,7 +30,7 @@ from palimpsest.text.document_status import STATUS, is_status, may_replace, stat
 from palimpsest.text.written_dates import written_dates
 
 _READ = re.compile(rf"text/(?:plain|markdown|x-rst|html)|{FROM_PROPERTIES.pattern}")
-_MAX_LINES, _MAX_SECTION_LINES, _MAX_VALUE_CHARS, _MAX_STATUS_CHARS = 60, 12, 500, 80
+_MAX_LINES, _MAX_SECTION_LINES, _MAX_PART_CHARS, _MAX_VALUE_CHARS, _MAX_STATUS_CHARS = 60, 12, 5_000, 500, 80
 _FIELD = re.compile(r"[*_:]{0,3}(?P<name>[A-Za-z][A-Za-z /_-]{1,30}?)[*_ ]*:(?!//)[*_]*\s*(?P<value>.*)", re.ASCII)
 _STATUS_HEADING = re.compile(r"[#=\s]*status\s*[:\u2013\u2014-]\s*(?P<value>.+)", re.IGNORECASE)
 _MARKER = re.compile(r"\s*[-+*>•]\s+(?:\[[xX]\]\s+)?")
@@ -149,24 +149,25 @@ def read_head(text: str, segments: Iterable[Segment]) -> DocumentHead:
     head = DocumentHead()
     once: dict[str, str] = {}
     last_line = _end_of_lines(text)
-    section, has_title, is_open, after_rfc = "", False, True, False
+    section, left, has_title, is_open, after_rfc = "", 0, False, True, False
     for s in segments:
         is_open = is_open and s.char_start < last_line
-        part = text[s.char_start : s.char_end]
+        part = text[s.char_start : min(s.char_end, s.char_start + _MAX_PART_CHARS)]
         if s.kind == "heading":
             path = (s.heading or "").split(" > ")
             inline = _STATUS_HEADING.match(part)
             key = "status" if inline else _key(path[-1])
             is_first = key not in head.values and (is_open or key == "status")
-            section = key if is_first and len(path) <= 2 else ""
+            section, left = (key if is_first and len(path) <= 2 else ""), _MAX_SECTION_LINES
             if inline and section:
                 _add(head, "status", inline["value"])
             if not key:
                 is_open = is_open and not (has_title or head.values)
                 has_title = True
         elif section:
-            for _, line in islice(_lines(part), _MAX_SECTION_LINES):
+            for _, line in islice(_lines(part), left):
                 _add(head, section, line)
+                left -= 1
         elif is_open and s.kind in ("prose", "table"):
             if after_rfc:
                 _add(head, "title", part)
@@ -236,7 +237,7 @@ def _rfc_fields(text: str) -> list[tuple[str, str]]:
 
 def _add(head: DocumentHead, key: str, value: str) -> None:
     """Adds a value where the field is known and the value is no placeholder of a template."""
-    value = value.strip(" \t|*\"'_" if key == "status" else " \t|*\"'")[:_MAX_VALUE_CHARS]
+    value = value.strip(" \t|*_" if key == "status" else " \t|")[:_MAX_VALUE_CHARS]
     placeholder = _PLACEHOLDER if key == "status" or key in DATE_FIELDS else _BRACKETS
     is_placeholder = key not in RELATION_FIELDS and placeholder.search(_LINK.sub(r"\1", value))
     if not key or not value or is_placeholder or (key == "status" and not is_status(value)):

@@ -28,8 +28,9 @@ from palimpsest.store.limits import Limits
 from palimpsest.text.dates import NO_DATE_WORDS
 
 _HANDLER = YAMLHandler()
-_LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
+_LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)")
 _FIELD_LINE = re.compile(r"([\w-]+)\s*[:=](?:\s|$)", re.ASCII)
+_MAX_STATUS_CHARS = 500
 _TOML_FENCE = "+++\n"
 _PROTECTING = {*SCOPE_FIELDS, "privacy", "memory"}
 _KNOWN = {
@@ -130,7 +131,9 @@ def parse_relations(metadata: Mapping[str, Any], uri: str) -> tuple[tuple[Stated
     problems = []
     for key, value in metadata.items():
         if normalize_field(key) in STATUS_FIELDS and isinstance(value, str):
-            found.update((resolve_path(name, uri), label) for name, label in stated_replacements(value))
+            found.update(
+                (resolve_path(name, uri), label) for name, label in stated_replacements(value[:_MAX_STATUS_CHARS])
+            )
         if (label := RELATION_FIELDS.get(normalize_field(key))) is None:
             continue
         for item in _names(value):
