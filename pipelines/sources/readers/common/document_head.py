@@ -148,10 +148,10 @@ def read_head(text: str, segments: Iterable[Segment]) -> DocumentHead:
     """
     head = DocumentHead()
     once: dict[str, str] = {}
-    last_line = _end_of_lines(text)
+    end = sum(len(line) + 1 for line in text.split("\n", _MAX_LINES)[:_MAX_LINES])
     section, left, has_title, is_open, after_rfc = "", 0, False, True, False
     for s in segments:
-        is_open = is_open and s.char_start < last_line
+        is_open = is_open and s.char_start < end
         part = text[s.char_start : min(s.char_end, s.char_start + _MAX_PART_CHARS)]
         if s.kind == "heading":
             path = (s.heading or "").split(" > ")
@@ -172,23 +172,12 @@ def read_head(text: str, segments: Iterable[Segment]) -> DocumentHead:
             if after_rfc:
                 _add(head, "title", part)
             after_rfc = bool(_RFC.search(part))
-            for name, value in _rfc_fields(part) if after_rfc else _field_lines(part):
-                if (key := _key(name)) in ("title", "status") and once.setdefault(key, value) != value:
-                    return DocumentHead()
-                if not key and stated_replacements(f"{name}: {value}"):  # `Superseded: 2024-05-01 by ADR-12`
-                    _add(head, "status", f"{name}: {value}")
-                else:
-                    _add(head, key, value)
+            fields = _rfc_fields(part) if after_rfc else _field_lines(part)
+            if any(once.setdefault(key, v) != v for n, v in fields if (key := _key(n)) in ("title", "status")):
+                return DocumentHead()
+            for name, value in fields:
+                _add_field(head, name, value)
     return head
-
-
-def _end_of_lines(text: str) -> int:
-    at = 0
-    for _ in range(_MAX_LINES):
-        at = text.find("\n", at) + 1
-        if not at:
-            return len(text)
-    return at
 
 
 def _key(name: str) -> str:
@@ -233,6 +222,14 @@ def _rfc_fields(text: str) -> list[tuple[str, str]]:
     left = (re.split(r"\s{3,}", line.strip())[0] for line in text.splitlines())
     found = [(m["name"], m["value"]) for line in left if (m := _FIELD.fullmatch(line))]
     return found + [("date", month) for month in _RFC_DATE.findall(text)]
+
+
+def _add_field(head: DocumentHead, name: str, value: str) -> None:
+    """Adds a field; one such as `Superseded: 2024-05-01 by ADR-12` is a line of the status."""
+    if not (key := _key(name)) and stated_replacements(f"{name}: {value}"):
+        _add(head, "status", f"{name}: {value}")
+    else:
+        _add(head, key, value)
 
 
 def _add(head: DocumentHead, key: str, value: str) -> None:
