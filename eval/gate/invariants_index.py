@@ -11,9 +11,9 @@ from palimpsest.core.errors import first_line_of
 from palimpsest.core.home_format import FORMAT
 from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.violations import Tables, Violation, report
+from palimpsest.index.graph_tables import linking_relations
 from palimpsest.memories.sequence import turn_order
 
-_LINKING = ("UPDATE", "EXTEND", "DERIVE")
 _NAME = "index"
 _FORMAT = "SELECT value FROM meta WHERE key = 'format'"
 
@@ -87,7 +87,7 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
         .join(versions, on="memory_id", how="left")
         .with_columns(pl.col("is_latest").fill_null(True))
     )
-    relations = tables["relations"].filter(pl.col("label").is_in(_LINKING))
+    relations = linking_relations(tables["relations"])
     contexts = (
         tables["context_inputs"]
         .filter(pl.col("kind") == "sentence")

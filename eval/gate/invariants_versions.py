@@ -5,6 +5,7 @@ import polars as pl
 from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.violations import Tables, Violation, report
 from palimpsest.store.decisions import Decisions
+from palimpsest.store.tables import completed
 from palimpsest.store.trust_config import DEFAULT_TRUST
 
 
@@ -59,7 +60,7 @@ def check_newer_wins(tables: Tables) -> list[Violation]:
 
 
 def check_chains(tables: Tables) -> list[Violation]:
-    """2: UPDATEs of live memories form no circle; what they replace is not latest, and the newest end of each chain is.
+    """2: UPDATEs of live memories form no circle; what they end whole is not latest, the newest end of each chain is.
 
     The newest end may itself be retired only by another version of its document or by one that replaces that.
     """
@@ -71,7 +72,8 @@ def check_chains(tables: Tables) -> list[Violation]:
     for newer, older in updates.select("newer_id", "older_id").iter_rows():
         older_of.setdefault(newer, set()).add(older)
         newer_of.setdefault(older, set()).add(newer)
-    both = [older for older in newer_of if version.get(older, (False, None))[0]]
+    ended = updates.filter(pl.col("part").is_null())["older_id"].unique()
+    both = [older for older in ended if version.get(older, (False, None))[0]]
     headless = [m for m in set(older_of) - set(newer_of) if version.get(m, (True, None)) == (False, None)]
     return [
         *report(2, "chains", "{n} memories update themselves in a circle", _in_circles(older_of, newer_of)),
@@ -117,7 +119,7 @@ def _placed_pairs(tables: Tables) -> pl.DataFrame:
     from palimpsest.memories.recency import recency_columns
 
     order = recency_columns(tables["memories"], tables["documents"]).drop(SCOPE)
-    pairs = tables["relations"].select("relation_id", "label", "newer_id", "older_id")
+    pairs = completed("relations", tables["relations"]).select("relation_id", "label", "newer_id", "older_id", "part")
     for end in ("newer", "older"):
         names = {c: f"{c}_{end}" for c in order.columns} | {"memory_id": f"{end}_id"}
         pairs = pairs.join(order.rename(names), on=f"{end}_id", how="inner")

@@ -10,13 +10,13 @@ from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.types import Memory
 
-_LINE = re.compile(r"(?:- |  replaced: |  context: )(?P<text>.*) \[memory:(?P<id>[^\]\s]+)\]")
+_LINE = re.compile(r"(?:- |  replaced: |  later: |  context: )(?P<text>.*) \[memory:(?P<id>[^\]\s]+)\]")
 _SOURCE = re.compile(
     r"\[memory:(?P<id>[^\]\s]+)\] (?P<uri>.{0,5000}?)(?:, (?:page|turn) \d+)?"
     r"(?:, chars (?P<spans>\d+-\d+(?:, \d+-\d+)*))?"
     r"(?:, collection [\w-]+)?(?:, project .{0,1000})?"
 )
-_PREFIX = re.compile(r"\([^)]*\) ")  # when, who, until when
+_PREFIX = re.compile(r"\([^)]*\) ")  # when, who, until when, what disputes it
 _SOURCES_HEADING = "Sources:"
 
 

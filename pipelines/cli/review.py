@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 LABEL = click.Choice(["UPDATE", "EXTEND", "DERIVE", "NONE"])
-REASONS = ("premise retired", "contradiction", "low trust", "low confidence", "would have retired", "abstained")
+REASONS = ("premise retired", "contradiction", "low trust", "low confidence", "disputed", "abstained")
 _MAX_TEXT_CHARS = 160
 
 

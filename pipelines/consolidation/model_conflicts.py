@@ -11,8 +11,10 @@ import numpy as np
 import polars as pl
 
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
+from palimpsest.memories.version_reasons import MIN_LATER
 from palimpsest.relations.candidates.scope_search import quantize
 from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES, pair_encoder
+from palimpsest.store.tables import completed
 from palimpsest.text.words import content_words, stem_words
 
 MIN_CONFLICT = 0.2
@@ -45,14 +47,18 @@ class Reading(NamedTuple):
 def labelled_pairs(scope: ScopeMemories) -> Iterator[Pair]:
     """Yields the pairs that the build labelled without an UPDATE and that are both latest, likeliest first.
 
-    Which are likely is what the labeler left in its evidence; a pair that a person decided is settled.
+    Which are likely is what the build found: pairs of which the newer memory disputes the older one, or may end it. A
+    pair that a person decided is settled.
     """
     latest = {m.memory_id: m for m in scope.latest}
     undecided = ~pl.col("labeler").is_in(["person", "formation", "premises"]) & (pl.col("label") != "UPDATE")
-    rows = scope.tables["relations"].filter(undecided).select("newer_id", "older_id", "conflict", "evidence")
-    update = rows["evidence"].str.json_path_match("$.p.UPDATE").cast(pl.Float64, strict=False).fill_null(0.0)
-    likely = np.where(rows["conflict"].is_not_null().to_numpy(), 1.0, update.to_numpy())
-    for (newer, older, *_), score in zip(rows.iter_rows(), likely.tolist(), strict=True):
+    is_disputed = (pl.col("consequence") == "disputed").fill_null(False)
+    rows = completed("relations", scope.tables["relations"]).filter(
+        undecided, is_disputed | (pl.col("likelihood") >= MIN_LATER) | pl.col("conflict").is_not_null()
+    )
+    likely = rows.select(pl.when(is_disputed).then(1.0).otherwise(pl.col("likelihood").fill_null(0.0))).to_series()
+    rows = rows.select("newer_id", "older_id")
+    for (newer, older), score in zip(rows.iter_rows(), likely.to_list(), strict=True):
         if newer in latest and older in latest and scope.is_looked_at(newer, older):
             yield Pair(latest[older], latest[newer], score)
 

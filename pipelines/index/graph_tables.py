@@ -5,8 +5,10 @@ from collections.abc import Mapping
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
+from palimpsest.store.tables import completed
 
 _LINKING = ("UPDATE", "EXTEND", "DERIVE")
+_DISPUTE = "UPDATE_DISPUTED"  # `query.scope.scope_graph.DISPUTE`, which this package cannot import
 
 
 def graph_tables(
@@ -24,12 +26,28 @@ def graph_tables(
     return {"links": _links(tables["relations"], rows), "entities": entities, "mentions": mentions}
 
 
+def linking_relations(relations: pl.DataFrame) -> pl.DataFrame:
+    """Returns the relations that are links: those with a label, and what is disputed under a label of its own.
+
+    What disputes another ranks above it, but not where it may be the one that is mistaken, or is trusted less.
+    """
+    relations = completed("relations", relations)
+    may_be_wrong = (pl.col("conflict") == "static") | pl.col("evidence").str.contains(
+        '"rule": "low trust"', literal=True
+    )
+    is_disputed = (pl.col("consequence") == "disputed") & ~may_be_wrong.fill_null(False)
+    disputed = relations.filter(is_disputed).with_columns(
+        label=pl.lit(_DISPUTE), confidence=pl.col("likelihood").fill_null(1.0)
+    )
+    return pl.concat([relations.filter(pl.col("label").is_in(_LINKING)), disputed])
+
+
 def _links(relations: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     newer = rows.rename({"memory_id": "newer_id", "row": "newer_row"})
     older = rows.rename({"memory_id": "older_id", "row": "older_row"})
     confidence = pl.col("confidence").fill_null(1.0).cast(pl.Float32)
     return (
-        relations.filter(pl.col("label").is_in(_LINKING))
+        linking_relations(relations)
         .join(newer, on="newer_id")
         .join(older, on=["older_id", "scope"])
         .select("scope", "newer_row", "older_row", "label", confidence, "relation_id")

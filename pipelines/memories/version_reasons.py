@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.store.tables import completed
 
 UPDATED = "updated"
 EDITED = "edited"
@@ -18,30 +19,36 @@ VANISHED = "vanished"
 KEPT = "kept"
 """A person decided that a newer memory does not replace this one."""
 
-DOUBTED = "doubted"
-"""A newer memory may replace this one, which is still latest because no labeler was sure."""
-CONTRADICTED = "contradicted"
-"""This memory and another, both latest, contradict each other, and no person decided yet."""
+PART = "part"
+"""A newer memory ends a part of this one, which is still latest: its other parts hold."""
+DISPUTED = "disputed"
+"""A newer memory may end this one, or contradicts it, and both are latest."""
+LATER = "later"
+"""A newer memory says something about the same; that it ends this one is unlikely, but not excluded."""
 DERIVED = "derived"
 """This memory follows from an older one: one reason for each premise."""
 
+MIN_LATER = 0.02
+"""Least likelihood that a newer memory ends an older one for it to be named beside the older one."""
+MAX_LATER = 2
+"""Newer memories named beside an older one because they may end it."""
 _EVIDENCE_FIELDS = ("rule", "from", "to", "newer", "older")
-_INSTEAD = '"instead_of"'
 _RELATION_FIELDS = ("relation_id", "label", "confidence", "labeler", "decided_at")
-_RELATION_COLUMNS = ("newer_id", "older_id", "conflict", "evidence", *_RELATION_FIELDS)
+_RELATION_COLUMNS = ("newer_id", "older_id", "consequence", "part", "likelihood", "evidence", *_RELATION_FIELDS)
 
 
 def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Returns (memory_id, reason), sorted: a row for each reason why a memory is not latest, kept, in doubt or derived.
+    """Returns (memory_id, reason), sorted: why memories are not latest, kept, derived, or not to be shown alone.
 
     `reason` is JSON with `kind`: `updated` (a newer memory replaced it: `by`, `relation_id`, `label`, `confidence`,
     `labeler`, `decided_at` where a person did, and of the evidence `rule`, `from`, `to`, and the spans `newer` and
     `older` in both texts), `edited` (its source was edited: `by` is the document version without it), `replaced` (a
     document that states to replace its own: `by`, `uri`, `title`, `at`), `vanished` (its source no longer exists),
-    `kept` (a person decided that `by` does not replace it, with the relation's fields), `doubted` (a labeler was
-    close to deciding that `by` replaces it, and both are latest: `relation_id`), `contradicted` (`by` contradicts
-    it, and both are latest: `relation_id`, `newer` is whether `by` is the newer one, `why` is `contradiction` or `low
-    trust`), or `derived` (it follows from `by`, with the relation's fields). The index has the same column.
+    `kept` (a person decided that `by` does not replace it, with the relation's fields), `part` (`by` ends the spans
+    `part` of its text, with the relation's fields), `disputed` (`by` may end it, and both are latest: `relation_id`,
+    `likelihood`, `why` is `uncertain`, `low trust` or `contradiction`), `later` (`by` says something newer about the
+    same: `likelihood`; two at most), or `derived` (it follows from `by`, with the relation's fields). The index has the
+    same column.
 
     Args:
         tables: documents, memories, versions and relations as in `store.tables`.
@@ -65,13 +72,8 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         for (newer, older), r in relations.items()
         if r["labeler"] == "person" and r["label"] != "UPDATE"
     ]
-    latest = set(tables["versions"].filter(pl.col("is_latest"))["memory_id"])
-    found += [
-        (older, {"kind": DOUBTED, "by": newer, "relation_id": r["relation_id"]})
-        for (newer, older), r in relations.items()
-        if newer in latest and older in latest and _is_doubted(r)
-    ]
-    found += [row for (newer, older), r in relations.items() if {newer, older} <= latest for row in _contradicted(r)]
+    found += _parts(relations, tables)
+    found += _of_latest(tables)
     found += [
         (newer, {"kind": DERIVED, "by": older} | _relation_fields(r))
         for (newer, older), r in relations.items()
@@ -83,46 +85,60 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 def _read_relations(relations: pl.DataFrame, retired: pl.DataFrame) -> pl.DataFrame:
     """Returns the relations that may be a reason: most pairs are labelled NONE without doubt."""
-    known = relations.select(_RELATION_COLUMNS)
+    known = completed("relations", relations).select(_RELATION_COLUMNS)
     may_be_reason = (
         (pl.col("label") == "DERIVE")
         | (pl.col("labeler") == "person")
-        | (pl.col("conflict") == "static")
-        | ((pl.col("label") != "UPDATE") & pl.col("evidence").str.contains(_INSTEAD, literal=True))
+        | ((pl.col("label") == "UPDATE") & pl.col("part").is_not_null())
     )
     of_retired = retired.select(newer_id="by", older_id="memory_id")
-    return pl.concat([known.filter(may_be_reason), known.join(of_retired, on=["newer_id", "older_id"], how="semi")])
+    return pl.concat(
+        [
+            known.filter(may_be_reason),
+            known.filter(~may_be_reason).join(of_retired, on=["newer_id", "older_id"], how="semi"),
+        ]
+    )
 
 
-def _is_doubted(relation: Mapping[str, JsonValue]) -> bool:
-    """Returns whether a labeler's best guess for a pair was UPDATE, and only doubt kept the older memory.
-
-    What a veto ruled out (another statement, too little in common) is no doubt, and a person's decision ends it. A
-    static conflict is no doubt but a contradiction.
-
-    Args:
-        relation: label, labeler, conflict and evidence of a row of relations.
-    """
-    if relation["conflict"] == "static":
-        return False
-    if relation["labeler"] == "person" or relation["label"] == "UPDATE" or _INSTEAD not in str(relation["evidence"]):
-        return False
-    evidence = json.loads(str(relation["evidence"]))
-    return bool(evidence.get("instead_of") == "UPDATE" and not evidence.get("veto"))
+def _parts(
+    relations: Mapping[tuple[str, str], Mapping[str, JsonValue]], tables: Mapping[str, pl.DataFrame]
+) -> list[tuple[str, JsonObject]]:
+    """Returns (memory, reason) for each latest memory of which a live newer one ends a part."""
+    current = tables["documents"].filter("is_current").select("document_id")
+    live = set(tables["memories"].join(current, on="document_id", how="semi")["memory_id"])
+    latest = set(tables["versions"].filter("is_latest")["memory_id"])
+    return [
+        (older, {"kind": PART, "by": newer, "part": json.loads(str(r["part"]))} | _relation_fields(r))
+        for (newer, older), r in relations.items()
+        if r["label"] == "UPDATE" and r["part"] is not None and newer in live and older in latest
+    ]
 
 
-def _contradicted(relation: Mapping[str, JsonValue]) -> list[tuple[str, JsonObject]]:
-    """Returns (memory, reason) for both memories of a static conflict that no person decided, else nothing."""
-    if relation["conflict"] != "static" or relation["labeler"] == "person":
-        return []
-    newer, older = str(relation["newer_id"]), str(relation["older_id"])
-    is_low_trust = json.loads(str(relation["evidence"] or "{}")).get("rule") == "low trust"
-    reason = {
-        "kind": CONTRADICTED,
-        "relation_id": relation["relation_id"],
-        "why": "low trust" if is_low_trust else "contradiction",
-    }
-    return [(older, {**reason, "by": newer, "newer": True}), (newer, {**reason, "by": older, "newer": False})]
+def _of_latest(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, JsonObject]]:
+    """Returns (memory, reason) for what newer latest memories dispute, or say later about the same."""
+    latest = tables["versions"].filter("is_latest").select("memory_id")
+    open_pairs = (
+        completed("relations", tables["relations"])
+        .filter(pl.col("label") != "UPDATE", pl.col("labeler") != "person")
+        .filter((pl.col("consequence") == DISPUTED).fill_null(False) | (pl.col("likelihood") >= MIN_LATER))
+        .join(latest, left_on="newer_id", right_on="memory_id", how="semi")
+        .join(latest, left_on="older_id", right_on="memory_id", how="semi")
+    )
+    is_disputed = (pl.col("consequence") == DISPUTED).fill_null(False)
+    fields = ("older_id", "newer_id", "relation_id", "likelihood", "conflict", "evidence")
+    found: list[tuple[str, JsonObject]] = []
+    for older, newer, relation, likelihood, conflict, evidence in open_pairs.filter(is_disputed).select(fields).rows():
+        rule = json.loads(evidence or "{}").get("rule")
+        why = rule if rule == "low trust" else "contradiction" if conflict == "static" else "uncertain"
+        reason = {"kind": DISPUTED, "by": newer, "relation_id": relation, "likelihood": likelihood, "why": why}
+        found.append((older, _without_nulls(reason)))
+    later = (
+        open_pairs.filter(~is_disputed)
+        .sort("older_id", "likelihood", "newer_id", descending=[False, True, False])
+        .filter(pl.int_range(pl.len()).over("older_id") < MAX_LATER)
+        .select("older_id", "newer_id", "likelihood")
+    )
+    return found + [(o, {"kind": LATER, "by": n, "likelihood": round(p, 3)}) for o, n, p in later.iter_rows()]
 
 
 def _retired(row: Mapping[str, JsonValue], relations: Mapping[tuple[str, str], Mapping[str, JsonValue]]) -> JsonObject:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.context.history import Version, describe_reason
 from palimpsest.query.graph.subgraph import Subgraph
-from palimpsest.query.request.types import Memory, PremiseText, RankedMemory, Scope
+from palimpsest.query.request.types import Memory, NewerText, PremiseText, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
 
@@ -22,14 +22,9 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
     for rank, memory in enumerate(result.memories, 1):
         text = shorten_text(memory.text, _LINE_CHARS)
         lines.append(f"{rank}. {memory.score:+.2f}  {text}  ({_state(memory, several)})")
-        if newer := memory.may_be_outdated:
-            observed = _day(newer.observed_at) or "undated"
-            text = shorten_text(newer.text, _LINE_CHARS)
-            lines.append(f"     may be outdated: {text}  ({observed}, {newer.memory_id})")
-        if other := memory.contradicted_by:
-            observed = _day(other.observed_at) or "undated"
-            text = shorten_text(other.text, _LINE_CHARS)
-            lines.append(f"     {other.mark}: {text}  ({observed}, {other.memory_id})")
+        if memory.disputed_by:
+            lines.append(f"     disputed by: {_newer_line(memory.disputed_by)}")
+        lines += [f"     said later: {_newer_line(newer)}" for newer in memory.later if explain or memory.is_cut]
         if explain:
             lines.append(f"     {memory.why}")
             lines += [f"     {line}" for line in _premise_lines(memory.premises)]
@@ -146,6 +141,10 @@ def _premise_lines(premises: Sequence[PremiseText]) -> list[str]:
         f"  ({_day(p.observed_at) or 'undated'}{'' if p.is_latest else ', superseded'}, {p.memory_id})"
         for p in premises
     ]
+
+
+def _newer_line(newer: NewerText) -> str:
+    return f"{shorten_text(newer.text, _LINE_CHARS)}  ({_day(newer.observed_at) or 'undated'}, {newer.memory_id})"
 
 
 def _day(time: dt.datetime | None) -> str:

@@ -14,7 +14,7 @@ from palimpsest.query.context.quotes import Quote
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.graph.subgraph import Subgraph
 from palimpsest.query.pending.search_pending import PendingMemory
-from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory, Scope
+from palimpsest.query.request.types import Link, Memory, NewerText, PremiseText, RankedMemory, Scope
 from palimpsest.query.rerank.rerank_candidates import Reranking
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
 from palimpsest.query.turns.resolve import ResolvedText
@@ -139,10 +139,10 @@ class SearchResult:
         `abstained` is null or why the results were left out.
         `time` is how words such as `last week` and `as of May` were interpreted. `resolved` is null or, where the
         question took something from the turns before it, the `text` that was searched and its `changes`. With history,
-        each memory has `history`: the versions of its fact, newest first, with `why` and `kept`. `may_be_outdated` is
-        null or the newer memory that may contradict it: `{"memory_id", "text", "observed_at", "relation_id"}`.
-        `contradicted_by` is null or another memory that contradicts it, while no person has decided: the same fields
-        with `is_newer` and `why` (`contradiction` or `low trust`). With explain, `path` has the links that led to it,
+        each memory has `history`: the versions of its fact, newest first, with `why` and `kept`. `is_cut` says that
+        `text` is without a part that a newer memory ended. `disputed_by` is null or the newest memory that may have
+        ended it: `{"memory_id", "text", "observed_at", "relation_id", "why"}`; `later` has other newer ones about the
+        same. With explain, `path` has the links that led to it,
         and `premises` the memories it follows from; a version of a history has them too. With a reranker, `reranker`
         has its name, how many candidates it read, and why it gave no scores, and each memory that it read
         `rerank_score`. `compression` is null or, where a language model was to pick sentences, its name, how many it
@@ -177,8 +177,9 @@ class SearchResult:
     def json_schema() -> JsonObject:
         """Returns the JSON schema (draft 2020-12) of `to_json`."""
         added: JsonObject = {
-            "may_be_outdated": {"type": ["object", "null"]},
-            "contradicted_by": {"type": ["object", "null"]},
+            "is_cut": {"type": "boolean"},
+            "disputed_by": {"type": ["object", "null"]},
+            "later": {"type": "array", "items": {"type": "object"}},
             "history": {"type": "array", "items": {"type": "object"}},
             "time_score": {"type": ["number", "null"]},
             "path": {"type": "array", "items": {"type": "object"}},
@@ -188,7 +189,7 @@ class SearchResult:
         memory: JsonObject = {
             "type": "object",
             "properties": {**_MEMORY_FIELDS, **added},
-            "required": [*_MEMORY_FIELDS, "may_be_outdated", "contradicted_by"],
+            "required": [*_MEMORY_FIELDS, "is_cut", "disputed_by", "later"],
             "additionalProperties": False,
         }
         properties: JsonObject = {
@@ -250,9 +251,9 @@ def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
     fields = {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS}
     if versions:
         fields["history"] = history_json(versions)
-    for name in ("may_be_outdated", "contradicted_by"):
-        other = getattr(memory, name)
-        fields[name] = {n: _plain(v) for n, v in asdict(other).items()} if other else None
+    fields["is_cut"] = memory.is_cut
+    fields["disputed_by"] = _newer_json(memory.disputed_by) if memory.disputed_by else None
+    fields["later"] = [_newer_json(newer) for newer in memory.later]
     if memory.rerank_score is not None:
         fields["rerank_score"] = _plain(memory.rerank_score)
     if memory.why:
@@ -260,6 +261,10 @@ def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
         fields["path"] = [_link_json(link, result) for link in memory.path]
         fields["premises"] = _premises_json(memory.premises)
     return fields
+
+
+def _newer_json(newer: NewerText) -> JsonObject:
+    return {name: _plain(value) for name, value in asdict(newer).items()}
 
 
 def _premises_json(premises: Sequence[PremiseText]) -> list[JsonValue]:

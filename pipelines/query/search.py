@@ -9,20 +9,22 @@ from functools import partial
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.answerability.judge import count_terms, judge_results
+from palimpsest.query.context.changes import mark_changes
 from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
-from palimpsest.query.context.outdated import defer_outdated, mark_outdated
 from palimpsest.query.context.pack import NeighborContext, Packed, no_sentences, pack
 from palimpsest.query.context.quotes import Sentences, quotable_sentences
 from palimpsest.query.context.relation_lines import add_relation_lines
 from palimpsest.query.embed_query import count_tokens, embed_query
 from palimpsest.query.graph.subgraph import read_subgraph
+from palimpsest.query.ranking.candidate import Candidate
 from palimpsest.query.ranking.experimental.diversity import diversify_results
 from palimpsest.query.ranking.formed_places import join_formed
 from palimpsest.query.ranking.merge import Ranked, merge_candidates
-from palimpsest.query.ranking.rank import SEEDS, Candidate, rank
+from palimpsest.query.ranking.rank import SEEDS, rank
+from palimpsest.query.ranking.successors import disputing_first
 from palimpsest.query.ranking.task import Task, favor_task
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.tiers import narrow_to_tiers
@@ -83,7 +85,8 @@ def run_search(
     find = partial(_quotable_sentences, queries, best, {m.memory_id: m for m in memories})
     picking = None if compressor is None else _SentencePicker(compressor, question.text, memories, find, timer)
     sentences = no_sentences if request.compress == "none" else picking or find
-    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, sentences)
+    later = _said_later(memories, {i: m for read in reads.values() for i, m in read.memories.items()})
+    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, sentences, later)
     timer.record("pack_ms")
     subgraph = None
     if request.subgraph:
@@ -112,14 +115,26 @@ def run_search(
         answerability=answerability,
         abstained=abstained,
         subgraph=subgraph,
-        cited=_cited(packed, memories, replaced),
+        cited=_cited(packed, memories, [*replaced.values(), *later.values()]),
     )
 
 
-def _cited(packed: Packed, ranked: Sequence[Memory], replaced: Mapping[str, Sequence[Memory]]) -> dict[str, Memory]:
-    """Returns the memories of a context by id: ranked ones, the versions that they replaced, and their neighbors."""
+def _said_later(ranked: Sequence[RankedMemory], known: Mapping[str, Memory]) -> dict[str, list[Memory]]:
+    """Returns for results what was said later about the same and is no result itself, in order of time."""
+    results = {m.memory_id for m in ranked}
+    found: dict[str, list[Memory]] = {}
+    for memory in ranked:
+        named = [*([memory.disputed_by] if memory.disputed_by else []), *memory.later]
+        ids = [n.memory_id for n in reversed(named) if n.memory_id not in results and n.memory_id in known]
+        if ids:
+            found[memory.memory_id] = [known[i] for i in ids]
+    return found
+
+
+def _cited(packed: Packed, ranked: Sequence[Memory], others: Sequence[Sequence[Memory]]) -> dict[str, Memory]:
+    """Returns the memories of a context by id: ranked ones, their other versions, later ones, and their neighbors."""
     ids = {*packed.packed_ids, *(q.memory_id for q in packed.quotes)}
-    known = [*ranked, *(m for chain in replaced.values() for m in chain), *packed.beside]
+    known = [*ranked, *(m for chain in others for m in chain), *packed.beside]
     return {m.memory_id: m for m in known if m.memory_id in ids}
 
 
@@ -139,7 +154,7 @@ def _rank_scopes(
     if reranker is not None:
         above, reranking = rerank_candidates(reranker, text, above)
         timer.record("rerank_ms")
-    best = diversify_results(defer_outdated(above), request.k)[: request.k]
+    best = disputing_first(diversify_results(above, request.k))[: request.k]
     timer.record("rank_ms")
     return best, len(merged) - len(above), reranking
 
@@ -221,7 +236,8 @@ def _quotable_sentences(
     """Returns the sentences of those results that may be quoted in part, by id."""
     found: dict[str, Sentences] = {}
     for query in queries:
-        found |= quotable_sentences(query, [memories[c.memory_id] for at, c in best if at is query])
+        whole = [m for at, c in best if at is query and not (m := memories[c.memory_id]).is_cut]
+        found |= quotable_sentences(query, whole)
     return found
 
 
@@ -233,7 +249,7 @@ def _ranked_memories(
     for query in queries:
         texts = reads[query.scope].memories
         ranked = [_with_scores(texts[c.memory_id], c) for at, c in best if at is query]
-        marked |= {m.memory_id: m for m in mark_outdated(query.served, ranked)}
+        marked |= {m.memory_id: m for m in mark_changes(query.served, ranked)}
     return [marked[c.memory_id] for _, c in best]
 
 

@@ -14,24 +14,27 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.recency import is_newer, recency_columns
 from palimpsest.relations.classify.label_pairs import relation_id
-from palimpsest.relations.classify.label_types import LABELS, UNPAID
+from palimpsest.relations.classify.label_types import DISPUTED, LABELS, UNPAID
 from palimpsest.relations.classify.low_trust import LOW_TRUST
 from palimpsest.relations.classify.pairs_file import PairRow
 from palimpsest.relations.versions import UPDATE, versions
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import Decisions, RelationOverride, append_overrides, read_decisions
 from palimpsest.store.home import Home
+from palimpsest.store.tables import completed
 
 TABLES = ("memories", "documents", "document_relations", "relations", "versions")
 MIN_CONFIDENCE = {"UPDATE": 0.85, "EXTEND": 0.7, "DERIVE": 0.7}
 """By label: a relation below this confidence goes to review."""
-REASONS = ("premise retired", "contradiction", LOW_TRUST, "low confidence", "would have retired", "abstained")
+REASONS = ("premise retired", "contradiction", LOW_TRUST, "low confidence", "disputed", "abstained")
 """The most serious first."""
 _COLUMNS = (
     "relation_id",
     *SCOPE,
     "label",
     "conflict",
+    "likelihood",
+    "part",
     "why",
     "rank",
     "instead_of",
@@ -49,11 +52,11 @@ def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
     Reasons, in `why`, with their place in this order, from 1, in `rank`: `premise retired` (a DERIVE whose premise is
     retired), `contradiction` (a static conflict: one of the two is mistaken, and nothing is retired), `low trust` (an
-    UPDATE that was refused because the newer is trusted less), `low confidence`, `would have retired` (an abstention
-    from UPDATE), `abstained` (from another label). A contradiction of which one side is retired is resolved. What a
-    person decided is shown again only when its premise was retired since.
+    UPDATE that was refused because the newer is trusted less), `low confidence`, `disputed` (the newer may end the
+    older, likeliest first), `abstained` (from another label). A contradiction of which one side is retired is resolved.
+    What a person decided is shown again only when its premise was retired since.
     """
-    relations = tables["relations"]
+    relations = completed("relations", tables["relations"])
     latest = tables["versions"].select("memory_id", "is_latest")
     texts = tables["memories"].select("memory_id", "text")
     evidence = [json.loads(e) for e in relations["evidence"]]
@@ -77,14 +80,15 @@ def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .then(pl.lit("contradiction"))
         .when(undecided & (pl.col("label") != "NONE") & (pl.col("confidence") < min_confidence))
         .then(pl.lit("low confidence"))
-        .when(undecided & (pl.col("rule") == "abstain") & (pl.col("instead_of") == "UPDATE"))
-        .then(pl.lit("would have retired"))
+        .when(undecided & both_latest & (pl.col("consequence") == DISPUTED))
+        .then(pl.lit("disputed"))
         .when(undecided & pl.col("rule").is_in(["abstain", UNPAID]))
         .then(pl.lit("abstained"))
     )
     rank = pl.col("why").replace_strict({w: i for i, w in enumerate(REASONS, 1)}, return_dtype=pl.Int64)
     rows = rows.with_columns(why=why).filter(pl.col("why").is_not_null()).with_columns(rank=rank)
-    return rows.sort("rank", "confidence", "relation_id").select(_COLUMNS)
+    doubt = pl.when(pl.col("why") == "disputed").then(1 - pl.col("likelihood").fill_null(0.0)).otherwise("confidence")
+    return rows.sort("rank", doubt, "relation_id").select(_COLUMNS)
 
 
 @dataclass(frozen=True)

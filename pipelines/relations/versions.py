@@ -4,6 +4,7 @@ A pure function of the memories, the relations, the documents and what people de
 """
 
 import datetime as dt
+import json
 
 import polars as pl
 
@@ -15,7 +16,8 @@ from palimpsest.relations.decided_memories import retired_by_decision
 from palimpsest.relations.formed_versions import formed_versions
 from palimpsest.relations.replaced_documents import replaced_memories
 from palimpsest.store.decisions import Decisions
-from palimpsest.store.tables import conform
+from palimpsest.store.tables import completed, conform
+from palimpsest.text.clauses import covers
 
 UPDATE = "UPDATE"
 _EARLIEST = pl.lit(dt.datetime.min.replace(tzinfo=dt.UTC), pl.Datetime("us", "UTC"))
@@ -31,10 +33,10 @@ def versions(
 ) -> pl.DataFrame:
     """Returns versions: one row for each memory, sorted by memory_id.
 
-    A memory is latest iff its document version is current, no live memory of its scope that is newer UPDATEs it, and no
-    other current document states that it replaces its document. Live is a memory whose document version is current:
-    what was edited out, deleted or was in a source that vanished retires nothing. A memory that is itself retired
-    still retires what it replaced, so A -> B -> A leaves one latest.
+    A memory is latest iff its document version is current, no live memory of its scope that is newer UPDATEs it as a
+    whole (several may, each a part), and no other current document states that it replaces its document. Live is a
+    memory whose document version is current: what was edited out, deleted or was in a source that vanished retires
+    nothing. A memory that is itself retired still retires what it replaced, so A -> B -> A leaves one latest.
 
     `superseded_by` is the updating memory closest in time (then the smallest id), else the id of the next version of
     its own document or of the one that replaces it, else null. `valid_from` is the stated time or `observed_at`;
@@ -133,11 +135,15 @@ def _without_reversed(relations: pl.DataFrame, memories: pl.DataFrame, by_docume
 
 
 def _updating_memories(state: pl.DataFrame, memories: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
-    """Returns (memory_id, updated_by, updated_at): the closest live newer memory of its scope."""
+    """Returns (memory_id, updated_by, updated_at): the closest live newer memory of its scope.
+
+    A memory of which newer ones end only parts is updated where these parts together are all of it.
+    """
     recency = state.join(memories.select("memory_id", "observed_at"), on="memory_id", how="left")
     pairs = (
-        relations.filter(pl.col("label") == UPDATE)
-        .select(memory_id_newer="newer_id", memory_id_older="older_id")
+        completed("relations", relations)
+        .filter(pl.col("label") == UPDATE)
+        .select(memory_id_newer="newer_id", memory_id_older="older_id", part="part")
         .unique()
         .join(recency.select(pl.all().name.suffix("_newer")), on="memory_id_newer", how="inner")
         .join(recency.select(pl.all().name.suffix("_older")), on="memory_id_older", how="inner")
@@ -145,9 +151,19 @@ def _updating_memories(state: pl.DataFrame, memories: pl.DataFrame, relations: p
         .filter(pl.all_horizontal(pl.col(c + "_newer") == pl.col(c + "_older") for c in SCOPE))
         .filter(is_newer("_newer", "_older"))
     )
+    pairs = pairs.filter(pl.col("part").is_null() | pl.col("memory_id_older").is_in(_ended_in_parts(pairs, memories)))
     closest = ["memory_id_older", "at_newer", "seq_newer", "ordinal_newer", "memory_id_newer"]
     return (
         pairs.sort(closest)
         .unique("memory_id_older", keep="first", maintain_order=True)
         .select(memory_id="memory_id_older", updated_by="memory_id_newer", updated_at="observed_at_newer")
     )
+
+
+def _ended_in_parts(pairs: pl.DataFrame, memories: pl.DataFrame) -> list[str]:
+    """Returns the memories of which the parts that newer memories end are all of the text."""
+    parts: dict[str, list[tuple[int, int]]] = {}
+    for memory_id, part in pairs.filter(pl.col("part").is_not_null()).select("memory_id_older", "part").iter_rows():
+        parts.setdefault(memory_id, []).extend((start, end) for start, end in json.loads(part))
+    texts = memories.filter(pl.col("memory_id").is_in(list(parts))).select("memory_id", "text").iter_rows()
+    return sorted(memory_id for memory_id, text in texts if covers(text, parts[memory_id]))

@@ -64,18 +64,20 @@ def test_a_less_trusted_source_is_proposed_confirmed_and_undone(tmp_path, home, 
     assert command("build")["retired"] == 0 and latest(home) == {OLD, NEW}
     (row,) = command("review")["relations"]
     assert (row["why"], row["rank"], row["instead_of"]) == ("low trust", 3, "UPDATE")
-    assert (row["older"], row["newer"], row["conflict"]) == (OLD, NEW, "static")
+    assert (row["older"], row["newer"], row["conflict"]) == (OLD, NEW, None)
     found = command("query", "When is the deadline of project Heron?")
-    marks = {m["text"]: (m["contradicted_by"]["why"], m["contradicted_by"]["is_newer"]) for m in found["memories"]}
-    assert marks == {OLD: ("low trust", True), NEW: ("low trust", False)}
-    assert f"contradicted by a less trusted source) {OLD}" in found["context"]
+    marks = {
+        m["text"]: m["disputed_by"] and (m["disputed_by"]["text"], m["disputed_by"]["why"]) for m in found["memories"]
+    }
+    assert marks == {OLD: (NEW, "low trust"), NEW: None}
+    assert f"disputed by [memory:{row['newer_id']}]) {OLD}" in found["context"]
     assert command("confirm", row["relation_id"])["label"] == "UPDATE"
     assert command("build")["retired"] == 1 and latest(home) == {NEW}
     assert command("review")["relations"] == []
     assert command("undo", row["relation_id"])["label"] == "NONE"
     assert command("build")["retired"] == 0 and latest(home) == {OLD, NEW}
     assert command("review")["relations"] == []
-    assert all(m["contradicted_by"] is None for m in command("query", "deadline of project Heron")["memories"])
+    assert all(m["disputed_by"] is None for m in command("query", "deadline of project Heron")["memories"])
 
 
 def test_undo_rejects_a_proposal(tmp_path, home, command):

@@ -19,10 +19,9 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.memories.embed import load_embedder
 from palimpsest.memories.embedders.choose import minilm_space
 from palimpsest.memories.embedders.text_batches import PROBE_TEXTS, DistributedEmbedder, EmbedWork, text_batches
+from palimpsest.relations.changes.change_labeler import change_labeler
 from palimpsest.relations.classify.label_batches import DistributedLabeler
 from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.model.shipped_model import default_model
-from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from palimpsest.store.home import Home
 from tests.memories.texts import TEXTS
 
@@ -68,14 +67,14 @@ def test_a_worker_whose_probe_differs_computes_nothing(monkeypatch: pytest.Monke
     assert np.array_equal(compute_batch(work, here, ["I keep bees."]), load_embedder().encode(["I keep bees."]))
 
 
-def test_pairs_labelled_in_batches_have_the_labels_and_the_program_of_the_offline_labeler():
+def test_pairs_labelled_in_batches_have_the_labels_and_the_program_of_the_labeler_of_builds():
     older = [f"The deadline of project {n} is {d} March." for n in ("Heron", "Otter") for d in range(1, 16)]
     newer = "The deadline of project Heron is now 20 April instead of 12 March."
-    pairs = [LabelPair(f"n{i % 5}", f"o{i}", newer, text) for i, text in enumerate(older * 6)]
-    offline = OfflineLabeler(default_model(), 10.0)
-    distributed = DistributedLabeler(offline, AnyOrder())
-    assert distributed.label(pairs) == offline.label(pairs)
-    assert distributed.program_hash == offline.program_hash
+    pairs = [LabelPair(f"n{i // 9}", f"o{i}", newer, text) for i, text in enumerate(older * 6)]
+    whole = change_labeler(10.0)
+    distributed = DistributedLabeler(whole, AnyOrder())
+    assert distributed.label(pairs) == whole.label(pairs)
+    assert distributed.program_hash == whole.program_hash
 
 
 def test_an_unknown_runner_is_one_line_of_a_dry_run_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

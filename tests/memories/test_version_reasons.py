@@ -20,7 +20,7 @@ SPANS = {"newer": [0, 5], "older": [3, 9]}
 class UpdateLabeler:
     """A labeler of the test's own."""
 
-    name, program_hash = "says", "p"
+    name, program_hash, reads_together = "says", "p", False
 
     def label(self, pairs):
         evidence = {"rule": "slot:day", "from": "Monday", "to": "Friday", "p": {"UPDATE": 0.9}, **SPANS}
@@ -41,7 +41,14 @@ def two():
     inputs = formed([a, b], [chunk(a, "The launch is on Monday."), chunk(b, "The launch is on Friday.")])
     ids = by_text(inputs.memories)
     older, newer = ids["The launch is on Monday."], ids["The launch is on Friday."]
-    scope = {"collection": ["c"], "user_id": ["u"], "project_id": [""], "newer_id": [newer], "older_id": [older]}
+    scope = {
+        "collection": ["c"],
+        "user_id": ["u"],
+        "project_id": [""],
+        "newer_id": [newer],
+        "older_id": [older],
+        "score": [0.9],
+    }
     return inputs, pl.DataFrame(scope), newer, older
 
 
@@ -118,8 +125,11 @@ def test_relations_that_are_left_out_are_no_reasons(monkeypatch):
                 "older_id": older,
                 "relation_id": f"{newer}-{older}",
                 "label": rng.choice(("UPDATE", "EXTEND", "DERIVE", "NONE")),
-                "labeler": rng.choice(("offline", "person", None)),
+                "labeler": rng.choice(("offline", "person")),
                 "conflict": rng.choice(("static", "dynamic", None)),
+                "consequence": rng.choice(("disputed", None)),
+                "part": rng.choice(("[[0, 2]]", None)),
+                "likelihood": rng.choice((0.01, 0.2, None)),
                 "evidence": rng.choice(evidence),
             }
             for newer, older in pairs
@@ -127,7 +137,9 @@ def test_relations_that_are_left_out_are_no_reasons(monkeypatch):
         by = {i: rng.choice((None, *ids)) for i in ids}
         state = [{"memory_id": i, "is_latest": rng.random() < 0.7, "superseded_by": by[i]} for i in ids]
         tables = {
-            "documents": conform("documents", pl.DataFrame([{"document_id": "d", "uri": "d.md", "title": "D"}])),
+            "documents": conform(
+                "documents", pl.DataFrame([{"document_id": "d", "uri": "d.md", "title": "D", "is_current": True}])
+            ),
             "memories": conform("memories", pl.DataFrame([{"memory_id": i, "document_id": "d"} for i in ids])),
             "versions": conform("versions", pl.DataFrame(state, infer_schema_length=None)),
             "relations": conform("relations", pl.DataFrame(relations, infer_schema_length=None)),
@@ -137,4 +149,4 @@ def test_relations_that_are_left_out_are_no_reasons(monkeypatch):
             patch.setattr(module, "_read_relations", lambda all_relations, _: all_relations)
             assert found.equals(version_reasons(tables))
         kinds |= {json.loads(reason)["kind"] for reason in found["reason"]}
-    assert kinds == {"updated", "vanished", "kept", "doubted", "contradicted", "derived"}
+    assert kinds == {"updated", "vanished", "kept", "part", "disputed", "later", "derived"}

@@ -99,7 +99,7 @@ def both(graph: Connection, tmp_path: Path) -> Iterator[tuple[Reader, Reader]]:
 
 def _comparable(results: SearchResult) -> tuple[object, ...]:
     found = [(m.memory_id, round(m.score, 4), m.is_latest, m.project_id) for m in results.memories]
-    return found, results.context, results.versions, [(m.may_be_outdated, m.contradicted_by) for m in results.memories]
+    return found, results.context, results.versions, [(m.text, m.disputed_by, m.later) for m in results.memories]
 
 
 def test_both_backends_give_the_same_answers_to_every_request(both: tuple[Reader, Reader]) -> None:

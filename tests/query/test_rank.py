@@ -21,6 +21,9 @@ SCOPE = Scope("notes", "ana")
 class FakeBackend:
     """Scores and links as given; candidates are all of them."""
 
+    def view(self, scope):
+        return None
+
     def __init__(self, scores, links=(), hidden=()):
         self.all, self.links, self.hidden = scores, links, hidden
 

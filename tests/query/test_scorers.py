@@ -11,6 +11,7 @@ from palimpsest.query.ranking.scoring import Scored, base_scores
 from palimpsest.query.request import strategies
 from palimpsest.query.request.strategies import Weights, register_strategy
 from palimpsest.query.scope.scope_arrays import Postings
+from palimpsest.query.scope.scope_graph import ScopeLinks
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.served_scope import ServedScope
 from tests.query.made import memory, tables, write
@@ -55,6 +56,12 @@ class StubView:
 
     def windows(self):
         return None
+
+    def cached(self, name, load):
+        return load()
+
+    def links(self):
+        return ScopeLinks.from_arrays({}, 3)
 
     def postings(self, terms):
         return [Postings(np.zeros(0, np.int32), np.zeros(0, np.float32)) for _ in terms]

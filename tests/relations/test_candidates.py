@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from palimpsest.relations.candidates import find_candidates, scope_search
 from palimpsest.relations.candidates.candidate_inputs import PreviousCandidates
 from palimpsest.relations.candidates.find_candidates import candidate_pairs
 from palimpsest.relations.candidates.scope_search import MIN_SIMILARITY
@@ -49,15 +50,18 @@ def test_nothing_pairs_across_users():
     assert pairs_of(inputs).is_empty()
 
 
-def test_equal_texts_and_texts_without_a_common_word_never_pair():
+def test_equal_texts_never_pair_and_others_need_no_common_word():
     a, b, c = dated(1, "a.md"), dated(2, "b.md"), dated(3, "c.md")
     rows = [chunk(a, "Falcon is late."), chunk(b, "FALCON is late."), chunk(c, "Heron has landed.")]
     inputs = formed([a, b, c], rows)
     vectors = np.tile(np.eye(1, 8, dtype=np.float32), (3, 1))
-    assert candidate_pairs(inputs, vectors).is_empty()
+    pairs = texts_of(inputs, candidate_pairs(inputs, vectors))
+    assert pairs == {("Heron has landed.", "Falcon is late."), ("Heron has landed.", "FALCON is late.")}
 
 
-def test_only_pairs_over_the_floor_and_at_most_three_live_ones_the_best():
+def test_only_pairs_over_the_floor_and_at_most_so_many_live_ones_the_best(monkeypatch):
+    monkeypatch.setattr(find_candidates, "PER_MEMORY", 3)
+    monkeypatch.setattr(scope_search, "PER_MEMORY", 3)
     docs = [dated(i, f"{i}.md") for i in range(6)]
     inputs = formed(docs, [chunk(d, f"falcon number{i}") for i, d in enumerate(docs)])
     order = by_text(inputs.memories)
@@ -69,7 +73,7 @@ def test_only_pairs_over_the_floor_and_at_most_three_live_ones_the_best():
     pairs = candidate_pairs(inputs, vectors).filter(newer_id=order["falcon number5"])
     scores = dict(pairs.select("older_id", "score").iter_rows())
     assert scores == {order[f"falcon number{i}"]: angles[i] for i in (0, 1, 2)}
-    assert set(pairs["why"]) == {"vector+word:falcon"}
+    assert set(pairs["why"]) == {"vector"}
 
 
 def test_a_shared_entity_is_named_as_the_reason():

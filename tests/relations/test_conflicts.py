@@ -23,7 +23,7 @@ def answer(label, **fields):
 class Fixed:
     """Gives every pair one result."""
 
-    name, program_hash = "fixed", "p1"
+    name, program_hash, reads_together = "fixed", "p1", False
 
     def __init__(self, label, conflict=""):
         self.result = LabelResult(label, 0.9, conflict=conflict)
@@ -90,11 +90,19 @@ def test_the_conflict_is_stored_and_carried_over(label, conflict, stored):
     assert again.equals(first) and usage["labelled"] == 0
 
 
-def test_relations_of_builds_without_conflicts_are_carried_over():
-    inputs = corpus()
-    first, _ = label_pairs(pairs_of(inputs), inputs.memories, Fixed("UPDATE"))
-    again, usage = label_pairs(pairs_of(inputs), inputs.memories, Fixed("UPDATE"), first.drop("conflict"))
-    assert again.equals(first) and usage["labelled"] == 0
+@pytest.mark.parametrize(
+    ("result", "consequence"),
+    [
+        (LabelResult("UPDATE", 0.9), "superseded"),
+        (LabelResult("NONE", 0.5, {"rule": "model", "instead_of": "UPDATE"}, decided=False), "disputed"),
+        (LabelResult("NONE", 0.9, conflict="static"), "disputed"),
+        (LabelResult("NONE", 0.0, {"rule": "unpaid", "instead_of": "UPDATE"}), None),
+        (LabelResult("EXTEND", 0.9, conflict="conditional"), None),
+        (LabelResult("NONE", 0.9), None),
+    ],
+)
+def test_a_label_has_one_of_three_consequences(result, consequence):
+    assert result.consequence == consequence
 
 
 def test_what_a_person_confirms_as_an_update_is_dynamic_and_what_is_undone_has_no_conflict():

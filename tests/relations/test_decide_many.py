@@ -23,11 +23,11 @@ def home(tmp_path):
     t = tables()
     nearly = json.dumps({"rule": "abstain", "instead_of": "UPDATE"})
     listed = [
-        ("r1", "m3", "m1", "UPDATE", "{}"),
-        ("r2", "m4", "m2", "EXTEND", "{}"),
-        ("r3", "m3", "m2", "NONE", nearly),
+        ("r1", "m3", "m1", "UPDATE", "{}", "superseded"),
+        ("r2", "m4", "m2", "EXTEND", "{}", None),
+        ("r3", "m3", "m2", "NONE", nearly, "disputed"),
     ]
-    names = ("relation_id", "newer_id", "older_id", "label", "evidence")
+    names = ("relation_id", "newer_id", "older_id", "label", "evidence", "consequence")
     t["relations"] = rows("relations", *({**dict(zip(names, r, strict=True)), **SCOPE, **DOUBT} for r in listed))
     home = Home(tmp_path / "home")
     home.create()
@@ -67,7 +67,7 @@ def test_many_relations_are_undone_at_once(home):
 def test_what_review_lists_can_be_piped_into_confirm(home):
     listed = call(home, "review", "--ids")
     assert listed.stdout.split() == ["r1", "r2", "r3"]
-    nearly = call(home, "review", "--why", "would have retired", "--ids")
+    nearly = call(home, "review", "--why", "disputed", "--ids")
     assert nearly.stdout.split() == ["r3"]
     assert call(home, "confirm", "-", input=listed.stdout).exit_code == 0
     assert set(decided(home)) == {"r1", "r2", "r3"}

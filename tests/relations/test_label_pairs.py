@@ -1,5 +1,3 @@
-import json
-
 import polars as pl
 import pytest
 
@@ -16,7 +14,7 @@ from tests.memories.frames import by_text, chunk, day, document, formed, word_ve
 class Counting:
     """A labeler of the test's own: says EXTEND, remembers what it was asked, costs something."""
 
-    name = "counting"
+    name, reads_together = "counting", False
 
     def __init__(self, program="p1"):
         self.program_hash = program
@@ -53,15 +51,37 @@ def test_each_candidate_pair_becomes_one_relation_and_costs_are_counted():
     assert set(relations["decided_at"]) == {None} and set(relations["labeler"]) == {"counting"}
 
 
-def test_the_shipped_labeler_finds_the_chain_and_keeps_its_evidence():
+class Reading(Counting):
+    """Labels a pair by all pairs of its newer memory, and says which."""
+
+    reads_together = True
+
+    def label(self, pairs):
+        super().label(pairs)
+        together = {p.newer: sorted(q.older for q in pairs if q.newer == p.newer) for p in pairs}
+        return [LabelResult("EXTEND", 0.5, {"with": together[p.newer]}, likelihood=0.1, part=((0, 3),)) for p in pairs]
+
+
+def test_a_memory_whose_candidates_change_is_labelled_again_where_they_are_read_together():
     inputs = corpus()
-    relations, usage = label_pairs(pairs_of(inputs), inputs.memories, OfflineLabeler())
-    ids = by_text(inputs.memories)
-    found = set(relations.filter(label="UPDATE").select("newer_id", "older_id").iter_rows())
-    t = [ids[f"The Falcon deadline is {d}."] for d in ("3 May", "9 May", "12 May")]
-    assert found == {(t[1], t[0]), (t[2], t[0]), (t[2], t[1])}
-    assert usage["UPDATE"] == 3 and usage["lm_calls"] == 0
-    assert json.loads(relations["evidence"][0])["rule"] == "slot:deadline"
+    pairs = pairs_of(inputs).sort("newer_id", "older_id")
+    (newest,) = pairs.group_by("newer_id").len().filter(pl.col("len") == 2)["newer_id"]
+    fewer = pairs.filter(~((pl.col("newer_id") == newest) & pl.int_range(pl.len()).over("newer_id").eq(0)))
+    first, _ = label_pairs(fewer, inputs.memories, Reading())
+    again, usage = label_pairs(pairs, inputs.memories, Reading(), first)
+    assert (usage["labelled"], usage["carried"]) == (2, 1)
+    assert again.equals(label_pairs(pairs, inputs.memories, Reading())[0])
+    _, apart = label_pairs(pairs, inputs.memories, Counting(), label_pairs(fewer, inputs.memories, Counting())[0])
+    assert (apart["labelled"], apart["carried"]) == (1, 2)
+
+
+def test_candidates_come_oldest_first_and_part_and_likelihood_are_stored():
+    inputs = corpus()
+    labeler = Reading()
+    relations, _ = label_pairs(pairs_of(inputs), inputs.memories, labeler)
+    of_newest = [older for newer, older in labeler.labelled if "12 May" in newer]
+    assert of_newest == ["The Falcon deadline is 3 May.", "The Falcon deadline is 9 May."]
+    assert set(relations["part"]) == {"[[0, 3]]"} and set(relations["likelihood"]) == {0.1}
 
 
 def test_a_decided_pair_is_not_labelled_again_and_none_is_a_decision():
@@ -101,7 +121,7 @@ def test_no_pairs_have_no_relations():
 
 
 def test_many_pairs_are_labelled_in_parts_that_a_stopped_build_goes_on_from(tmp_path, monkeypatch):
-    monkeypatch.setattr(label_pairs_module, "_PAIRS_AT_ONCE", 2)
+    monkeypatch.setattr(label_pairs_module, "_PAIRS_AT_ONCE", 1)
     inputs = corpus()
     pairs, unfinished = pairs_of(inputs), UnfinishedRows(tmp_path / "rows", "relations")
     whole, whole_usage = label_pairs(pairs, inputs.memories, Counting())
@@ -116,8 +136,9 @@ def test_many_pairs_are_labelled_in_parts_that_a_stopped_build_goes_on_from(tmp_
         label_pairs(pairs, inputs.memories, Stopped(), save=unfinished.add)
     labeler = Counting()
     relations, usage = label_pairs(pairs, inputs.memories, labeler, unfinished.read(), save=unfinished.add)
-    assert relations.equals(whole) and len(labeler.labelled) == 1
-    assert (usage["labelled"], usage["carried"], usage["EXTEND"]) == (1, 2, whole_usage["EXTEND"])
+    labelled = len(labeler.labelled)
+    assert relations.equals(whole) and 0 < labelled < 3
+    assert (usage["labelled"], usage["carried"], usage["EXTEND"]) == (labelled, 3 - labelled, whole_usage["EXTEND"])
     assert label_pairs(pairs, inputs.memories, Counting("p2"), unfinished.read())[1]["labelled"] == 3
 
 

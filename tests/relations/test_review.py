@@ -26,7 +26,7 @@ from tests.memories.frames import by_text, chunk, day, document, formed, word_ve
 class FixedLabeler:
     """A labeler of the test's own."""
 
-    name, program_hash = "says", "p"
+    name, program_hash, reads_together = "says", "p", False
 
     def __init__(self, label, confidence=0.9, **evidence):
         self.answer = LabelResult(label, confidence, evidence or {"rule": "x"})
@@ -109,7 +109,7 @@ def test_the_table_names_abstentions_from_update_doubt_and_lost_premises(tmp_pat
     assert table.select("why", "older_id", "newer_id").rows() == [("premise retired", a, c)]
     abstained, _ = label_pairs(pairs, inputs.memories, FixedLabeler("NONE", 0.5, rule="abstain", instead_of="UPDATE"))
     table = review_table(all_tables(inputs, abstained))
-    assert set(table["why"]) == {"would have retired"} and set(table["instead_of"]) == {"UPDATE"}
+    assert set(table["why"]) == {"disputed"} and set(table["instead_of"]) == {"UPDATE"}
 
 
 def test_a_relation_is_found_by_its_id_or_by_its_memories_in_any_order():

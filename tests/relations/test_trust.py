@@ -52,7 +52,8 @@ def test_a_less_trusted_update_retires_nothing_and_is_proposed():
     relations, usage = labelled(memories, pairs, Counting())
     assert latest(tables(inputs, memories, relations)) == {b, c}  # b replaced a; c replaced neither
     refused = relations.filter(newer_id=c).row(0, named=True)
-    assert (refused["label"], refused["conflict"], usage["low_trust"], usage["UPDATE"]) == ("NONE", "static", 2, 1)
+    found = refused["label"], refused["conflict"], refused["consequence"], usage["low_trust"], usage["UPDATE"]
+    assert found == ("NONE", None, "disputed", 2, 1)
     assert json.loads(refused["evidence"]) == {
         "rule": "low trust",
         "instead_of": "UPDATE",
@@ -63,7 +64,7 @@ def test_a_less_trusted_update_retires_nothing_and_is_proposed():
     rows = review_table(tables(inputs, memories, relations))
     # a is retired by b: only what is open is proposed.
     assert rows.select("why", "rank", "instead_of", "conflict", "newer_id", "older_id").rows() == [
-        ("low trust", REASONS.index("low trust") + 1, "UPDATE", "static", c, b)
+        ("low trust", REASONS.index("low trust") + 1, "UPDATE", None, c, b)
     ]
 
 
@@ -101,7 +102,7 @@ def test_what_a_person_confirmed_wins_and_an_undo_takes_it_back():
     memories = trusted(inputs, m2=0.2)
     relations, _ = labelled(memories, pairs, Counting())
     found = find_relation(tables(inputs, memories, relations), (relation_id(c, b),))
-    assert (found.label, found.instead_of, found.conflict) == ("NONE", "UPDATE", "static")
+    assert (found.label, found.instead_of, found.conflict) == ("NONE", "UPDATE", None)
     for label, expected in (("UPDATE", {c}), ("NONE", {b, c})):
         decisions = Decisions(relations=(RelationOverride(relation_id(c, b), c, b, label),))
         relations, usage = labelled(memories, pairs, Counting(), relations, decisions)

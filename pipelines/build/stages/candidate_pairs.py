@@ -1,10 +1,10 @@
 """Stage `candidate_pairs`: pairs of memories that may be related."""
 
 from palimpsest.build.stage import PreviousTable, Reference, Stage, StageContext, StageResult, Table
-from palimpsest.memories.embed import vector_space
 from palimpsest.memories.formed import stated_memories
 from palimpsest.memories.vector_store import memory_vectors
 from palimpsest.relations.candidates.candidate_inputs import CandidateInputs, PreviousCandidates
+from palimpsest.relations.candidates.change_vectors import candidate_space, change_vectors
 from palimpsest.relations.candidates.find_candidates import candidate_pairs
 
 _READS = ("memories", "embed_inputs", "mentions", "documents")
@@ -22,7 +22,8 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     if previous:
         earlier = PreviousCandidates(_inputs(previous), previous("candidate_pairs"))
     vectors = memory_vectors(context.home, inputs.memories, inputs.embed_inputs)
-    return StageResult({"candidate_pairs": candidate_pairs(inputs, vectors, earlier)})
+    as_newer, as_older = change_vectors(vectors)
+    return StageResult({"candidate_pairs": candidate_pairs(inputs, as_newer, earlier, as_older)})
 
 
 STAGE = Stage(
@@ -38,5 +39,5 @@ STAGE = Stage(
         ),
     ),
     run=_run,
-    environment=vector_space,
+    environment=candidate_space,
 )

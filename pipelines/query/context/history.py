@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from palimpsest.query.context.outdated import OPEN_KINDS
+from palimpsest.query.context.changes import OPEN_KINDS
 from palimpsest.query.context.premises import DERIVED, premise_texts
 from palimpsest.query.request.types import Memory, PremiseText
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope

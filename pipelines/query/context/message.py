@@ -24,7 +24,7 @@ GUARD = (
 NOTHING = "No stored memory was found for this request."
 _OPEN, _CLOSE = "<memory>", "</memory>"
 _CITATION = re.compile(r"\[(memory|pending):([0-9a-f]{16})\]")
-_MARK = re.compile(r"^(- |  replaced: |  context: )")
+_MARK = re.compile(r"^(- |  replaced: |  later: |  context: )")
 # The openings of tags and of the special tokens of chat templates; `a < b` and `<=` stay.
 _TAG = re.compile(r"<(?=[|/!?A-Za-z_<\uff5c])")
 _TEMPLATE = re.compile(r"\[(/?(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS))\]", re.IGNORECASE)

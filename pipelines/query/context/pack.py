@@ -18,7 +18,7 @@ from palimpsest.query.request.types import Memory, RankedMemory
 from palimpsest.text.document_status import status_in_heading
 
 _SOURCES = "Sources:"
-_FACT, _REPLACED, _CONTEXT = "- ", "  replaced: ", "  context: "
+_FACT, _REPLACED, _LATER, _CONTEXT = "- ", "  replaced: ", "  later: ", "  context: "
 _NEARLY_WHOLE = 0.8  # share of a memory's tokens in a quote from which it is packed whole where that fits
 _MIN_ENTRY_TOKENS = 30  # of the shortest line with its citation and its source
 _PROJECT_CHARS = 60  # of a project's name in a source
@@ -36,6 +36,7 @@ class NeighborContext(NamedTuple):
 
 
 _NO_NEIGHBORS: Mapping[str, Sequence[NeighborContext]] = {}
+_NOTHING_LATER: Mapping[str, Sequence[Memory]] = {}
 
 
 def no_sentences() -> Mapping[str, Sentences]:
@@ -71,10 +72,12 @@ def pack(
     count: CountTokens,
     neighbors: Mapping[str, Sequence[NeighborContext]] = _NO_NEIGHBORS,
     sentences: FindSentences = no_sentences,
+    later: Mapping[str, Sequence[Memory]] = _NOTHING_LATER,
 ) -> Packed:
     """Packs memories in order of rank, each where it still fits, then what they replaced in the tokens that are left.
 
-    Where not all ranked memories fit, those with `sentences` are quoted in part.
+    What was said later about the same comes before that: an outdated memory is not to stand alone. Where not all ranked
+    memories fit, those with `sentences` are quoted in part.
 
     Context comes last, the nearest of the best first, and never displaces a fact. An older version that is itself
     ranked goes under the newer one. Tokens of a memory are those stored with it; only citations and sources are counted
@@ -87,6 +90,7 @@ def pack(
         count: counts the tokens of a text, without special ones.
         neighbors: for a memory's id, its neighbors, nearest first.
         sentences: of memories that may be quoted in part; called only where not all of them fit.
+        later: for a memory's id, newer memories about the same that are not ranked, oldest first.
     """
     fingerprints = Fingerprints()
     groups, folded = group_versions(ranked, replaced, fingerprints)
@@ -94,6 +98,7 @@ def pack(
         return Packed(folded=folded)
     packer = _Packer(budget_tokens - count(_SOURCES), count, len({m.collection for m in ranked}) > 1)
     packer.add_ranked(groups, sentences)
+    after = {versions[0].memory_id: packer.add_later(versions[0], later) for versions in groups}
     for versions in groups:
         packer.add_replaced(versions)
     folded_ids = {i for ids in folded.values() for i in ids}
@@ -101,6 +106,7 @@ def pack(
     packed: list[_Entry] = []
     for versions in groups:
         packed += [packer.entries[m.memory_id] for m in versions if m.memory_id in packer.entries]
+        packed += after[versions[0].memory_id]
         packed += [entry for _, entry in sorted(around.get(versions[0].memory_id, ()), key=lambda near: near[0])]
     if not packed:
         return Packed(folded=folded)
@@ -218,6 +224,17 @@ class _Packer:
             if not isinstance(memory, RankedMemory) and (entry := self._fit(memory, _REPLACED if depth else _FACT)):
                 self.entries[memory.memory_id] = entry
 
+    def add_later(self, memory: Memory, later: Mapping[str, Sequence[Memory]]) -> list[_Entry]:
+        """Adds what was said later about the same as a packed memory, where it fits; returns the entries."""
+        if memory.memory_id not in self.entries:
+            return []
+        added: list[_Entry] = []
+        for newer in later.get(memory.memory_id, ()):
+            if newer.memory_id not in self.entries and (entry := self._fit(newer, _LATER)):
+                self.entries[newer.memory_id] = entry
+                added.append(entry)
+        return added
+
     def add_neighbors(
         self,
         groups: Sequence[Sequence[Memory]],
@@ -259,23 +276,31 @@ def _entry(memory: Memory, mark: str, count: CountTokens, several: bool) -> _Ent
     head = f"{mark}{_attribution(memory)}"
     tail = f"[memory:{memory.memory_id}]"
     text = one_line(memory.text)  # white space is not counted
-    source = f"{tail} {_source(memory, several)}"
+    source = f"{tail} {_source(memory, several, _kept_place(memory))}"
     tokens = memory.token_count if memory.token_count > 0 else count(text)
     return _Entry(memory.memory_id, f"{head}{text} {tail}", source, tokens + count(head) + count(tail) + count(source))
 
 
+def _kept_place(memory: Memory) -> str:
+    """Returns the spans in the document of what is shown of a memory of which a part ended; empty where all is."""
+    start = memory.char_start
+    if not isinstance(memory, RankedMemory) or not memory.kept or start is None:
+        return ""
+    return ", ".join(f"{start + a}-{start + b}" for a, b in memory.kept)
+
+
 def _attribution(memory: Memory) -> str:
-    """Returns when, who, until when, that its document is no longer in force, and whether other text speaks against it.
+    """Returns when, who, until when, that its document is no longer in force, and what disputes it.
 
     Each where known: `(2024-05-01, Ana) `.
     """
     until = f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until and not memory.is_latest else ""
     ranked = memory if isinstance(memory, RankedMemory) else None
-    doubt = "may be outdated" if ranked and ranked.may_be_outdated else ""
-    conflict = ranked.contradicted_by.mark if ranked and ranked.contradicted_by else ""
+    by = ranked.disputed_by if ranked else None
+    disputed = f"disputed by [memory:{by.memory_id}]" if by else ""
     observed = f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else ""
     status = _flat(status_in_heading(memory.heading)) if memory.is_latest else ""
-    parts = ", ".join(p for p in (observed, _flat(memory.speaker), until, status, doubt, conflict) if p)
+    parts = ", ".join(p for p in (observed, _flat(memory.speaker), until, status, disputed) if p)
     return f"({parts}) " if parts else ""
 
 

@@ -194,6 +194,13 @@ class QuoteDraft:
         return runs
 
 
+def quote_spans(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Returns parts of a text in their order, with `[…]` for what is left out before, between and after them."""
+    before = f"{ELISION} " if text[: spans[0][0]].strip() else ""
+    after = f" {ELISION}" if text[spans[-1][1] :].strip() else ""
+    return f"{before}{f' {ELISION} '.join(quoted_text(text[a:b]) for a, b in spans)}{after}"
+
+
 def quoted_text(text: str) -> str:
     """Returns a part of a text as a context shows it: white space is not counted, and marks of ours cannot be faked."""
     return one_line(text.replace(ELISION, "(…)"))

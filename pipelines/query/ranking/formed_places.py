@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from palimpsest.core.memory_units import REFLECTION
-from palimpsest.query.ranking.merge import Ranked
+from palimpsest.query.ranking.candidate import Ranked
 from palimpsest.query.request.types import Link
 from palimpsest.query.scope.scope_graph import PREMISE
 from palimpsest.query.scope.served_scope import ServedScope

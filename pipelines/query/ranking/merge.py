@@ -11,17 +11,14 @@ from dataclasses import replace
 import numpy as np
 
 from palimpsest.memories.embedders.space import Space
+from palimpsest.query.ranking.candidate import Candidate, Ranked
 from palimpsest.query.ranking.fusion import standardize
-from palimpsest.query.ranking.rank import Candidate
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import ScoreStats
 from palimpsest.query.scope.scope_query import ScopeQuery
 
 HALF_TRUSTED = 30
 """Memories of a scope that is scored by its own statistics and by the common scale in equal parts."""
-
-Ranked = tuple[ScopeQuery, Candidate]
-"""A candidate with the query of its scope."""
 
 
 def merge_candidates(found: Sequence[tuple[ScopeQuery, Sequence[Candidate]]]) -> list[Ranked]:

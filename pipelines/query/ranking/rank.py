@@ -1,19 +1,21 @@
 """Ranking, the same over every backend: fused seeds, then what links reach from the best, with a decay per hop."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
+from palimpsest.query.ranking.candidate import Candidate
 from palimpsest.query.ranking.formed_kinds import lift_requested_kinds
-from palimpsest.query.ranking.fusion import fuse
+from palimpsest.query.ranking.fusion import fuse, score_stats
 from palimpsest.query.ranking.listing import listed_memories
 from palimpsest.query.ranking.priors import uses_priors
 from palimpsest.query.ranking.scorers import scorer_named
 from palimpsest.query.ranking.scoring import Scored
-from palimpsest.query.request.types import Link
+from palimpsest.query.ranking.successors import applies, lift_disputing, lift_successors
+from palimpsest.query.request.types import Link, ScoreStats
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_graph import PREMISE
 from palimpsest.query.scope.scope_query import ScopeQuery
@@ -27,36 +29,6 @@ _MIN_VECTOR_WEIGHT = 1e-6  # the store divides by it
 _HOP_SOURCES = 10  # memories that each hop starts from, the best first
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A memory in the ranking.
-
-    Attributes:
-        memory_id: of the memory.
-        score: the ranking sorts by it.
-        vector: cosine of its best window.
-        words: BM25 sum.
-        base: score by itself.
-        score_path: returns the links in its score; called only for results, for it costs more than scoring.
-        hops: links that lifted it after that.
-        rerank: score of the reranker; None where none read it.
-    """
-
-    memory_id: str
-    score: float
-    vector: float
-    words: float
-    base: float
-    score_path: Callable[[], tuple[Link, ...]] = tuple
-    hops: tuple[Link, ...] = ()
-    rerank: float | None = None
-
-    @cached_property
-    def path(self) -> tuple[Link, ...]:
-        """The links that lifted it, from the seed on; empty where none did."""
-        return (*self.score_path(), *self.hops)
-
-
 class _Pool(Protocol):
     """The candidates of a scope: the best to start with, and the score of whatever a link reaches."""
 
@@ -65,6 +37,9 @@ class _Pool(Protocol):
 
     def more(self, ids: Sequence[str]) -> dict[str, Candidate]:
         """Returns other candidates, with their own scores."""
+
+    def stats(self) -> tuple[ScoreStats, ScoreStats]:
+        """Returns the statistics of cosines and of word scores over all candidates."""
 
 
 def rank(
@@ -97,6 +72,10 @@ def rank(
         links = query.served.neighbors([c.memory_id for c in start], query.weights.entities)
         start = _expand(links, pool, query, found, start)
     _lift_listed(query, pool, found)
+    whole = query.served.view() if found and applies(query) else None
+    if whole is not None:
+        lift_successors(whole, query, pool.stats(), found, pool.more)
+        lift_disputing(whole, query, found, pool.more)
     record("expand_ms")
     return sorted(found.values(), key=_sort_key)
 
@@ -130,6 +109,9 @@ class _SeededPool:
     def more(self, ids: Sequence[str]) -> dict[str, Candidate]:
         return self._candidates(ids, self._query.served.scores(self._query.vector, self._query.word_terms, ids))
 
+    def stats(self) -> tuple[ScoreStats, ScoreStats]:
+        return self._seeds.vector_stats, self._seeds.words_stats
+
     def _candidates(self, ids: Sequence[str], scores: np.ndarray) -> dict[str, Candidate]:
         weights, seeds = self._query.weights, self._seeds
         totals = fuse(scores[:, 0], scores[:, 1], seeds.vector_stats, seeds.words_stats, weights.vector, weights.words)
@@ -149,6 +131,10 @@ class _ScoredPool:
 
     def more(self, ids: Sequence[str]) -> dict[str, Candidate]:
         return self._candidates(rows_of(self._scored.ids, ids))
+
+    def stats(self) -> tuple[ScoreStats, ScoreStats]:
+        s = self._scored
+        return score_stats(s.layout.gather(s.cosines)), score_stats(s.layout.gather(s.words))
 
     def _candidates(self, rows: np.ndarray) -> dict[str, Candidate]:
         s = self._scored

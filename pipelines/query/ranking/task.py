@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
+from palimpsest.query.ranking.candidate import Candidate
 from palimpsest.query.ranking.fusion import z_values
-from palimpsest.query.ranking.rank import Candidate
 from palimpsest.query.scope.scope_query import ScopeQuery
 
 BRIEF_WEIGHT = 0.5

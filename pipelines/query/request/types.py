@@ -117,47 +117,22 @@ MEMORY_TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updat
 
 @dataclass(frozen=True)
 class NewerText:
-    """A newer memory that may replace another, though no labeler was certain.
+    """A newer memory about the same as another.
 
     Attributes:
         memory_id: of the newer memory.
         text: of the newer memory.
         observed_at: when the newer memory was observed; None where that is unknown.
-        relation_id: of the pair; a person may confirm it, which retires the older memory, or undo it.
+        relation_id: of the pair; a person may confirm or undo it. Empty where nothing is to be decided.
+        why: `uncertain` (it may end the other), `contradiction`, `low trust` (it would replace the other, but its
+            source is trusted less), `part` (it ends a part of the other), `later` (it was said later about the same).
     """
 
     memory_id: str
     text: str
     observed_at: dt.datetime | None
     relation_id: str
-
-
-@dataclass(frozen=True)
-class ContradictingText:
-    """A memory that contradicts another, while both are latest and no person has decided between them.
-
-    Attributes:
-        memory_id: of the contradicting memory.
-        text: of the contradicting memory.
-        observed_at: when the contradicting memory was observed; None where that is unknown.
-        relation_id: of the pair; `palimpsest review` lists it.
-        is_newer: whether the contradicting memory is the newer of the two.
-        why: `contradiction`, or `low trust` where the newer would replace the older but its source is trusted less.
-    """
-
-    memory_id: str
-    text: str
-    observed_at: dt.datetime | None
-    relation_id: str
-    is_newer: bool
     why: str
-
-    @property
-    def mark(self) -> str:
-        """In a few words, what this says of the memory that it contradicts."""
-        if self.why == "low trust":
-            return "contradicted by a less trusted source" if self.is_newer else "contradicts a more trusted source"
-        return "contradicted later" if self.is_newer else "contradicts an earlier statement"
 
 
 @dataclass(frozen=True)
@@ -194,9 +169,10 @@ class RankedMemory(Memory):
         path: the links that led to it, from the nearest seed on, with `explain`.
         time_score: with `explain`, how well its times fit the period of the question, 0 to 1; None without one.
         premises: with `explain`, the memories it follows from that the filters do not leave out, oldest first.
-        may_be_outdated: the newest memory of the same scope and filters that may contradict it, or None. Where one that
-            may ranks above it, it comes last of the best ten, whatever its score, unless weights ask for diversity.
-        contradicted_by: another memory of the same scope and filters that contradicts it, undecided, or None.
+        kept: where a newer memory ended a part, the spans of the stored text of which `text` is made; else none.
+        disputed_by: the newest memory of the same scope and filters that may have ended it or contradicts it, or None;
+            it ranks above.
+        later: other newer memories about the same: what ended a part, and what may have changed it, newest first.
         rerank_score: of the reranker, on a scale of its own; None where none read it.
     """
 
@@ -209,9 +185,15 @@ class RankedMemory(Memory):
     path: tuple["Link", ...] = ()
     time_score: float | None = None
     premises: tuple[PremiseText, ...] = ()
-    may_be_outdated: NewerText | None = None
-    contradicted_by: ContradictingText | None = None
+    kept: tuple[tuple[int, int], ...] = ()
+    disputed_by: NewerText | None = None
+    later: tuple[NewerText, ...] = ()
     rerank_score: float | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether `text` is without a part that a newer memory ended."""
+        return bool(self.kept)
 
 
 class ScoreStats(NamedTuple):

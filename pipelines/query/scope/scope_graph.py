@@ -1,12 +1,15 @@
 """The links between memories of one scope: relations, and which memory replaced which; weights of shared entities."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from palimpsest.query.scope.scope_arrays import Arrays, ranges
 
-RELATION_LABELS = ("DERIVE", "EXTEND", "UPDATE")
+DISPUTE = "UPDATE_DISPUTED"
+"""The kind of a link from a newer memory to an older one that it may end, while both are latest."""
+RELATION_LABELS = ("DERIVE", "EXTEND", "UPDATE", DISPUTE)
 """Labels of relations, ascending: arrays contain their numbers."""
 
 PREMISE = "PREMISE"
@@ -106,14 +109,24 @@ class ScopeLinks:
         return sum(a.nbytes for a in (*relations, self.replaced))
 
     def related(self, row: int) -> list[tuple[int, float, str]]:
-        """Returns (row, confidence, label): EXTEND in both directions, UPDATE to the newer memory only.
+        """Returns (row, confidence, label): EXTEND in both directions, UPDATE and DISPUTE to the newer memory only.
 
         DERIVE leads to what follows from the memory, `PREMISE` to what it follows from.
         """
         older = [(int(self.older[i]), i, RELATION_LABELS[self.label[i]]) for i in self.from_newer[row]]
-        found = [(r, i, PREMISE if label == "DERIVE" else label) for r, i, label in older if label != "UPDATE"]
+        found = [
+            (r, i, PREMISE if label == "DERIVE" else label) for r, i, label in older if label not in ("UPDATE", DISPUTE)
+        ]
         found += [(int(self.newer[i]), i, RELATION_LABELS[self.label[i]]) for i in self.from_older[row]]
         return [(other, float(self.confidence[i]), label) for other, i, label in found]
+
+    @cached_property
+    def disputes(self) -> dict[int, list[tuple[int, float]]]:
+        """For the row of each disputed memory (row, likelihood) of what disputes it, likeliest first."""
+        found: dict[int, list[tuple[int, float]]] = {}
+        for i in np.flatnonzero(self.label == RELATION_LABELS.index(DISPUTE)).tolist():
+            found.setdefault(int(self.older[i]), []).append((int(self.newer[i]), float(self.confidence[i])))
+        return {row: sorted(by, key=lambda pair: (-pair[1], pair[0])) for row, by in found.items()}
 
     def chain(self, row: int) -> list[int]:
         """Returns every row that this one replaced, directly or through another, ascending."""

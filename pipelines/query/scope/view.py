@@ -79,6 +79,9 @@ class ScopeView(Protocol):
     def cached(self, name: str, load: Callable[[], Part]) -> Part:
         """Returns what is cached of the scope under a name, made by `load` where it is not."""
 
+    def links(self) -> ScopeLinks:
+        """Returns the relations between memories, and which memory replaced which."""
+
     def priors(self) -> Priors:
         """Returns how new, how much supported and how important memories are."""
 

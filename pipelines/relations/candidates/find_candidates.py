@@ -2,9 +2,9 @@
 
 For each live memory they name the few older memories of its scope that it may update, extend or follow from.
 
-A pair needs a vector similarity above a minimum and a common term: an entity or a content word. Both are functions of
-the two memories alone, so the best pairs of a build that changed a little are found from the earlier best pairs and the
-changed memories, and equal those found from scratch.
+A pair needs a vector similarity above a minimum, which is a function of the two memories alone, so the best pairs of a
+build that changed a little are found from the earlier best pairs and the changed memories, and equal those found from
+scratch.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,12 @@ _ORDER = (*SCOPE, "at", "line", "seq", "ordinal", "memory_id")
 
 
 def candidate_pairs(
-    inputs: CandidateInputs, vectors: np.ndarray, previous: PreviousCandidates | None = None
+    inputs: CandidateInputs,
+    vectors: np.ndarray,
+    previous: PreviousCandidates | None = None,
+    as_older: np.ndarray | None = None,
 ) -> pl.DataFrame:
-    """Returns candidate_pairs, sorted by (newer_id, older_id): the best 3 live older memories of each live one.
+    """Returns candidate_pairs, sorted by (newer_id, older_id): the nearest live older memories of each live one.
 
     Each retired memory has one pair more, with the live newer one that is most similar: what replaced it, for history.
     A retired memory costs one label by that; as the best retired one of every newer memory it cost ten.
@@ -42,12 +45,16 @@ def candidate_pairs(
 
     Args:
         inputs: the tables of this build.
-        vectors: unit vectors aligned to the rows of `inputs.memories`, shape (n, 384) float32.
+        vectors: unit vectors of memories as newer ones, aligned to the rows of `inputs.memories`, shape (n, d) float32.
         previous: an earlier build; only what changed since is compared.
+        as_older: unit vectors of memories as older ones; by default they are the same.
     """
     state = memory_state(inputs)
     changes = find_changes(state, previous)
-    pairs = [changes.carried, *_new_pairs(inputs, state, vectors, changes, previous is not None)]
+    pairs = [
+        changes.carried,
+        *_new_pairs(inputs, state, (vectors, vectors if as_older is None else as_older), changes, previous is not None),
+    ]
     ranked = (
         pl.concat(pairs)
         .join(state.select("memory_id", "live"), left_on="older_id", right_on="memory_id", how="left")
@@ -59,10 +66,14 @@ def candidate_pairs(
 
 
 def _new_pairs(
-    inputs: CandidateInputs, state: pl.DataFrame, vectors: np.ndarray, changes: Changes, is_incremental: bool
+    inputs: CandidateInputs,
+    state: pl.DataFrame,
+    vectors: tuple[np.ndarray, np.ndarray],
+    changes: Changes,
+    is_incremental: bool,
 ) -> Iterator[pl.DataFrame]:
     """Yields the pairs of each scope that no earlier build has."""
-    quantized = quantize(vectors)
+    newer, older = (quantize(of_kind) for of_kind in vectors)
     entities = _entity_sets(inputs.mentions)
     texts = inputs.memories["text"]
     carried = changes.carried if is_incremental else None
@@ -70,7 +81,7 @@ def _new_pairs(
     with progress("pair", len(changes.todo), "memories") as advance:
         for scope, members in rows.group_by(SCOPE, maintain_order=True):
             at = members["row"]
-            search = ScopeSearch(members, quantized[at.to_numpy()], texts.gather(at), entities)
+            search = ScopeSearch(members, newer[at.to_numpy()], older[at.to_numpy()], texts.gather(at), entities)
             found = [
                 (*scope, newer, older, score, search.reason(newer, older))
                 for newer, older, score in search.best_pairs(changes.todo, changes.changed, carried, advance)

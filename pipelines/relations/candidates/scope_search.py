@@ -7,18 +7,17 @@ import numpy as np
 import polars as pl
 
 from palimpsest.text.normalize import fold
-from palimpsest.text.words import content_words
 
-PER_MEMORY = 3
+PER_MEMORY = 6
 """Live older memories of each live one."""
 PER_RETIRED = 1
 """Live newer memories of each retired one."""
-MIN_SIMILARITY = 0.4
+MIN_SIMILARITY = 0.1
+"""Of the vectors of `change_vectors`; see there."""
 _SCALE = 4000  # integers below it: any sum of products is under 2^24, so float32 adds them exactly in every order
 _UNIT = float(_SCALE * _SCALE)
 _MIN_PRODUCT = (MIN_SIMILARITY - 0.0006) * _UNIT  # what rounds to the minimum
 _BLOCK_ROWS = 512
-_MANY_HITS = 512
 _NEAREST = 64
 
 
@@ -32,21 +31,28 @@ def quantize(vectors: np.ndarray) -> np.ndarray:
 class ScopeSearch:
     """The memories of one scope, oldest first, and the best older memories of each."""
 
-    def __init__(self, rows: pl.DataFrame, vectors: np.ndarray, texts: pl.Series, entities: dict[str, frozenset[str]]):
+    def __init__(
+        self,
+        rows: pl.DataFrame,
+        as_newer: np.ndarray,
+        as_older: np.ndarray,
+        texts: pl.Series,
+        entities: dict[str, frozenset[str]],
+    ):
         """Makes a search.
 
         Args:
             rows: `memory_state` of the scope, oldest first.
-            vectors: quantized, shape (len(rows), d).
+            as_newer: vectors of the rows as newer memories, quantized, shape (len(rows), d).
+            as_older: the same as older ones.
             texts: of the rows.
             entities: ids of the entities that a memory mentions, by memory id.
         """
         self.ids: list[str] = rows["memory_id"].to_list()
-        self._vectors = vectors
+        self._newer, self._older = as_newer, as_older
         self._live = rows["live"].to_numpy()
         self._texts = texts
         self._entities = entities
-        self._terms: dict[int, frozenset[str]] = {}
         n = len(self.ids)
         self._id_rank = np.empty(n, np.int64)
         self._id_rank[np.argsort(np.array(self.ids))] = np.arange(n)
@@ -60,12 +66,9 @@ class ScopeSearch:
         self._line_end = _run_starts(runs["position"].rle_id().to_numpy())
 
     def reason(self, newer: str, older: str) -> str:
-        """Returns what a pair shares besides its vectors: the first shared entity, else the longest shared word."""
+        """Returns why two memories are a pair: an entity that both name, else their vectors alone."""
         shared = self._entities.get(newer, frozenset()) & self._entities.get(older, frozenset())
-        if shared:
-            return f"vector+entity:{min(shared)}"
-        words = self._terms_of(self._row_of[newer]) & self._terms_of(self._row_of[older])
-        return "vector+word:" + min(words, key=lambda w: (-len(w), w))
+        return f"vector+entity:{min(shared)}" if shared else "vector"
 
     def best_pairs(
         self, todo: set[str], changed: set[str], carried: pl.DataFrame | None, advance: Callable[[int], None]
@@ -97,7 +100,7 @@ class ScopeSearch:
         width = int(max(self._time_end[rows].max(), self._line_end[rows].max()))
         if not width:
             return
-        products = self._vectors[rows] @ self._vectors[:width].T
+        products = self._newer[rows] @ self._older[:width].T
         for row_products, row in zip(products, map(int, rows), strict=True):
             older = (slice(self._first_dated, self._time_end[row]), slice(self._line_start[row], self._line_end[row]))
             hits = np.concatenate([np.flatnonzero(row_products[s] >= _MIN_PRODUCT) + s.start for s in older])
@@ -107,23 +110,16 @@ class ScopeSearch:
     def _search_newer(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
         """Yields the best pairs of retired rows with live newer ones."""
         live = np.flatnonzero(self._live)
-        for products, row in zip(self._vectors[rows] @ self._vectors.T, map(int, rows), strict=True):
+        for products, row in zip(self._older[rows] @ self._newer.T, map(int, rows), strict=True):
             newer = live[self._is_older(np.array([row]), live)]
             for i, score in self._top(row, newer[products[newer] >= _MIN_PRODUCT], products, PER_RETIRED):
                 yield self.ids[i], self.ids[row], score
 
     def _top(self, row: int, hits: np.ndarray, products: np.ndarray, limit: int) -> Iterator[tuple[int, float]]:
-        """Yields (row, score) of the best hits that share a term and are not the same text.
-
-        Most often they are among the nearest 64. Where they are not, which of many hits share a term is read from the
-        postings of its terms: in a large scope that takes longer than all else.
-        """
-        if not len(hits) or not self._terms_of(row):
+        """Yields (row, score) of the best hits that are not the same text, most often among the nearest 64."""
+        if not len(hits):
             return
         best = self._best_of(row, hits, products, limit, _NEAREST)
-        if len(best) < limit and len(hits) > _MANY_HITS:
-            hits = hits[self._shares_term(row)[hits]]
-            best = self._best_of(row, hits, products, limit, _NEAREST)
         if len(best) < limit and len(hits) > _NEAREST:
             best = self._best_of(row, hits, products, limit, len(hits))
         yield from best
@@ -138,7 +134,7 @@ class ScopeSearch:
             hits, scores = hits[near], scores[near]
         best = []
         for j in np.lexsort((self._id_rank[hits], -scores)):
-            if scores[j] >= MIN_SIMILARITY and self._is_candidate(row, int(hits[j])):
+            if scores[j] >= MIN_SIMILARITY and self._folded[row] != self._folded[hits[j]]:
                 best.append((int(hits[j]), float(scores[j])))
                 if len(best) == limit:
                     break
@@ -156,11 +152,10 @@ class ScopeSearch:
         """
         for at in range(0, len(older_rows) if len(newer_rows) else 0, _BLOCK_ROWS):
             olders = older_rows[at : at + _BLOCK_ROWS]
-            sharing = np.stack([self._shares_term(int(j)) for j in olders])
             for start in range(0, len(newer_rows), 8 * _BLOCK_ROWS):
                 newers = newer_rows[start : start + 8 * _BLOCK_ROWS]
-                products = self._vectors[newers] @ self._vectors[olders].T
-                r, c = np.nonzero((products >= _MIN_PRODUCT) & sharing[:, newers].T)
+                products = self._newer[newers] @ self._older[olders].T
+                r, c = np.nonzero(products >= _MIN_PRODUCT)
                 i, j = newers[r], olders[c]
                 scores = np.round(products[r, c].astype(np.float64) / _UNIT, 3)
                 useful = self._is_older(j, i) & (scores >= MIN_SIMILARITY)
@@ -186,34 +181,9 @@ class ScopeSearch:
                 lowest[searched] = min(lowest[searched], score)
         return np.where(count >= np.where(self._live, PER_MEMORY, PER_RETIRED), lowest, -1.0)
 
-    def _is_candidate(self, i: int, j: int) -> bool:
-        return not self._terms_of(i).isdisjoint(self._terms_of(j)) and self._folded[i] != self._folded[j]
-
-    def _terms_of(self, i: int) -> frozenset[str]:
-        """Returns the content words of row i, and the entities it mentions."""
-        terms = self._terms.get(i)
-        if terms is None:
-            terms = self._terms[i] = content_words(self._texts[i]) | self._entities.get(self.ids[i], frozenset())
-        return terms
-
-    def _shares_term(self, i: int) -> np.ndarray:
-        """Returns for each row whether it shares a term with row i."""
-        mask = np.zeros(len(self.ids), bool)
-        for term in self._terms_of(i):
-            mask[self._postings[term]] = True
-        return mask
-
     @cached_property
     def _row_of(self) -> dict[str, int]:
         return {memory_id: i for i, memory_id in enumerate(self.ids)}
-
-    @cached_property
-    def _postings(self) -> dict[str, np.ndarray]:
-        rows_of_term: dict[str, list[int]] = {}
-        for i in range(len(self.ids)):
-            for term in self._terms_of(i):
-                rows_of_term.setdefault(term, []).append(i)
-        return {term: np.array(rows, np.int64) for term, rows in rows_of_term.items()}
 
     @cached_property
     def _folded(self) -> list[str]:

@@ -15,6 +15,7 @@ class CascadeLabeler:
     """Calls the LM only where the offline labeler is not certain; a pair without an answer retires nothing."""
 
     name = "cascade"
+    reads_together = False
 
     def __init__(self, offline: OfflineLabeler, lm: RelationLabeler, min_confidence: float = MIN_CONFIDENCE):
         self.offline, self.lm, self.min_confidence = offline, lm, min_confidence

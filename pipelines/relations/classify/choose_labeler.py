@@ -12,6 +12,7 @@ from palimpsest.core.batches.choose_runner import configured_runner
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
+from palimpsest.relations.changes.change_labeler import change_labeler, shipped_key
 from palimpsest.relations.classify.label_batches import DistributedLabeler
 from palimpsest.relations.classify.label_types import RelationLabeler
 from palimpsest.relations.classify.model.shipped_model import default_key, default_model
@@ -43,7 +44,7 @@ def labeler_key() -> str:
     """Returns a key that differs between the labelers of two builds, without training or loading any."""
     name = configured_labeler()
     if name == "offline":
-        return content_id(name, default_key())
+        return content_id(name, shipped_key())
     from palimpsest.relations.classify.lm.lm_settings import lm_settings
     from palimpsest.relations.classify.lm.relation_program import program_hash
 
@@ -54,9 +55,11 @@ def labeler_key() -> str:
 def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = CANDIDATE_ODDS) -> RelationLabeler:
     """Returns the labeler that the environment sets; the default odds are those of pairs that a build finds."""
     name = configured_labeler()
+    if name == "offline" and none_odds > 1:
+        labeler = change_labeler(none_odds)
+        return labeler if (runner := configured_runner()) is None else DistributedLabeler(labeler, runner)
     if name == "offline":
-        offline = OfflineLabeler(default_model(), none_odds)
-        return offline if (runner := configured_runner()) is None else DistributedLabeler(offline, runner)
+        return OfflineLabeler(default_model(), none_odds)
     return lm_labeler(name, lambda: OfflineLabeler(default_model(), none_odds), home, max_cost)
 
 

@@ -1,16 +1,17 @@
-"""Pairs cut into batches for workers, and the offline labeler over them: a label depends on its pair alone."""
+"""Pairs cut into batches for workers, and the labeler of builds over them: those of one newer memory go together."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from palimpsest.core.batches.batch import BatchRunner, cut
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
+from palimpsest.relations.changes.change_labeler import ChangeLabeler, change_labeler, shipped_key
 from palimpsest.relations.classify.label_types import LabelPair, LabelResult
-from palimpsest.relations.classify.model.shipped_model import default_key, default_model
-from palimpsest.relations.classify.offline_labeler import OfflineLabeler, labeler_code
+from palimpsest.relations.classify.offline_labeler import labeler_code
 
-_PAIRS_PER_BATCH = 128  # about a second
+_MEMORIES_PER_BATCH = 32  # about a second
 PROBE_PAIRS = [
     LabelPair("p1", "p0", "The deadline is now 20 April instead of 12 March.", "The deadline is 12 March."),
     LabelPair("p2", "p0", "The release moved to Thursday.", "The weekly release goes out on Tuesday."),
@@ -31,32 +32,39 @@ class LabelWork:
         """See BatchWork."""
         return "label"
 
-    def load(self) -> Callable[[Sequence[LabelPair]], list[LabelResult]]:
+    def load(self) -> Callable[[Sequence[Sequence[LabelPair]]], list[list[LabelResult]]]:
         """See BatchWork."""
-        labeler = OfflineLabeler(default_model(), self.none_odds)
-        return lambda pairs: labeler.label(list(pairs))
+        labeler = change_labeler(self.none_odds)
+        return lambda groups: [labeler.label(list(group)) for group in groups]
 
-    def probe(self, compute: Callable[[Sequence[LabelPair]], list[LabelResult]]) -> str:
+    def probe(self, compute: Callable[[Sequence[Sequence[LabelPair]]], list[list[LabelResult]]]) -> str:
         """See BatchWork: code and weights count as well."""
-        return content_id(labeler_code(), default_key(), repr(compute(PROBE_PAIRS)))
+        return content_id(labeler_code(), shipped_key(), repr(compute([[pair] for pair in PROBE_PAIRS])))
 
 
 class DistributedLabeler:
-    """See RelationLabeler: the offline labeler, in workers."""
+    """See RelationLabeler: the labeler of builds, in workers."""
 
-    def __init__(self, offline: OfflineLabeler, runner: BatchRunner):
-        """Makes a labeler whose labels and program are those of `offline`."""
-        self.name, self.program_hash = offline.name, offline.program_hash
-        self._work, self._runner = LabelWork(offline.none_odds), runner
+    reads_together = True
+
+    def __init__(self, whole: ChangeLabeler, runner: BatchRunner):
+        """Makes a labeler whose labels and program are those of `whole`."""
+        self.name, self.program_hash = whole.name, whole.program_hash
+        self._work, self._runner = LabelWork(whole.none_odds), runner
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """See RelationLabeler."""
-        # Pairs of one memory together: a worker parses its text once.
-        rows = sorted(range(len(pairs)), key=lambda row: (pairs[row].newer_id, pairs[row].older_id))
-        batches = cut(rows, pairs, _PAIRS_PER_BATCH, lambda pair: f"{pair.newer_id} {pair.older_id}")
+        groups = [list(members) for _, members in groupby(range(len(pairs)), key=lambda row: pairs[row].newer_id)]
+        items = [[pairs[row] for row in group] for group in groups]
+        batches = cut(range(len(groups)), items, _MEMORIES_PER_BATCH, _key_of)
         found: dict[int, LabelResult] = {}
         with progress("label", len(pairs), "pairs") as advance:
             for batch, results in self._runner.run(self._work, batches):
-                found.update(zip(batch.rows, results, strict=True))
-                advance(len(results))
+                for number, of_group in zip(batch.rows, results, strict=True):
+                    found.update(zip(groups[number], of_group, strict=True))
+                    advance(len(of_group))
         return [found[row] for row in range(len(pairs))]
+
+
+def _key_of(group: Sequence[LabelPair]) -> str:
+    return " ".join([group[0].newer_id, *(pair.older_id for pair in group)])

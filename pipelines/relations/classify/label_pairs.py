@@ -1,7 +1,8 @@
 """Candidate pairs in, relations out: which pairs need a label, what is carried over, what people decided, the cost."""
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import polars as pl
@@ -11,6 +12,7 @@ from palimpsest.core.progress import say
 from palimpsest.core.scopes import SCOPE
 from palimpsest.relations.classify.label_types import (
     LABELS,
+    SUPERSEDED,
     UNPAID,
     LabelPair,
     LabelResult,
@@ -29,8 +31,19 @@ from palimpsest.store.tables import completed, conform, empty
 MemoryRow: TypeAlias = tuple[str, str, dt.datetime | None, str | None, str | None, str | None]
 """(memory_id, text, observed_at, speaker, title, heading): what a label depends on."""
 _INPUTS = ("text", "observed_at", "speaker", "title", "heading")
-_RESULT = ("label", "conflict", "confidence", "labeler", "evidence", "decided_at")
+_RESULT = (
+    "label",
+    "conflict",
+    "consequence",
+    "part",
+    "likelihood",
+    "confidence",
+    "labeler",
+    "evidence",
+    "decided_at",
+)
 _PAIR = (*SCOPE, "newer_id", "older_id")
+_NEAREST, _MIN_SIMILARITY = 3, 0.4
 _PAIRS_AT_ONCE = 65_536  # about 2 GB with their parses, features and words
 
 
@@ -50,7 +63,8 @@ def label_pairs(
     """Returns (relations, usage): one row for each candidate pair, NONE included, sorted by relation_id.
 
     A pair is labelled once: a relation of `previous` made by the same program from the same inputs (`input_hash`: text,
-    date, speaker, title and heading of both) is carried over. What a person decided of a pair is its label, and the
+    date, speaker, title and heading of both, and of the other candidates where the labeler reads them together) is
+    carried over. What a person decided of a pair is its label, and the
     pair stays even when it is no longer a candidate. Else an UPDATE of a memory that is trusted more than the newer one
     is refused (`low_trust`); trust is not an input of the label. `decided_at` is when a person decided: labels have no
     clock.
@@ -64,13 +78,19 @@ def label_pairs(
         save: is called with the relations of each part of many pairs; as `previous` they are carried over.
     """
     decided = _decided_pairs(decisions or Decisions(), memories)
-    wanted = _wanted_pairs(pairs, decided, memories, labeler.program_hash)
+    chosen = pairs if labeler.reads_together else nearest_pairs(pairs)
+    wanted = _wanted_pairs(chosen, decided, memories, labeler.program_hash)
     by_person = _relations_by_person(wanted, decided)
     open_pairs = wanted.join(by_person, on="relation_id", how="anti")
+    if labeler.reads_together:
+        open_pairs = _with_other_candidates(open_pairs)
     carried = open_pairs.join(
         _reusable_results(previous), on=["relation_id", "input_hash", "program_hash"], how="inner"
     )
-    todo = open_pairs.join(carried, on="relation_id", how="anti").sort("newer_id", "relation_id")
+    if labeler.reads_together:  # all pairs of a memory, or none
+        incomplete = open_pairs.join(carried, on="relation_id", how="anti").select("newer_id").unique()
+        carried = carried.join(incomplete, on="newer_id", how="anti")
+    todo = _oldest_first(open_pairs.join(carried, on="relation_id", how="anti"), memories)
     labelled, costs = _label(todo, memories, labeler, save)
     by_labeler = pl.concat([conform("relations", carried), labelled])
     by_labeler = refuse_low_trust(by_labeler, memories)
@@ -91,11 +111,14 @@ def _label(
 ) -> tuple[pl.DataFrame, dict[str, float]]:
     """Returns the relations of pairs and what they cost; many are labelled in parts, so that memory is bounded."""
     relations, costs = [empty("relations")], _costs([])
-    for part in todo.iter_slices(_PAIRS_AT_ONCE):
+    for part in _parts(todo):
         results = labeler.label(_to_label_pairs(part, memories))
         labelled = part.with_columns(
             pl.Series("label", [r.label for r in results], pl.String),
             pl.Series("conflict", [conflict_kind(r.label, r.conflict) for r in results], pl.String),
+            pl.Series("consequence", [r.consequence for r in results], pl.String),
+            pl.Series("part", [json.dumps(r.part) if r.part else None for r in results], pl.String),
+            pl.Series("likelihood", [r.likelihood for r in results], pl.Float64),
             pl.Series("confidence", [round(r.confidence, 3) for r in results], pl.Float64),
             pl.Series("labeler", [r.labeler or labeler.name for r in results], pl.String),
             pl.Series("evidence", [to_json(r.evidence) for r in results], pl.String),
@@ -106,6 +129,38 @@ def _label(
             save(relations[-1])
             say(f"labels: {sum(map(len, relations))} of {todo.height} pairs")
     return pl.concat(relations), costs
+
+
+def _parts(todo: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yields pairs in parts of `_PAIRS_AT_ONCE` and a few more: those of one newer memory stay together."""
+    start = 0
+    while start < todo.height:
+        end = min(start + _PAIRS_AT_ONCE, todo.height)
+        while end < todo.height and todo["newer_id"][end] == todo["newer_id"][end - 1]:
+            end += 1
+        yield todo.slice(start, end - start)
+        start = end
+
+
+def nearest_pairs(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Returns the candidate pairs that a labeler reads which takes its time, or money, for each: the 3 most similar."""
+    near = pairs.filter(pl.col("score") >= _MIN_SIMILARITY).sort("score", "older_id", descending=[True, False])
+    return near.filter(pl.int_range(pl.len()).over("newer_id") < _NEAREST)
+
+
+def _oldest_first(pairs: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns pairs by newer memory, and those of one by the time of the older one, then by its id."""
+    observed = memories.select(older_id="memory_id", older_at="observed_at")
+    ordered = pairs.join(observed, on="older_id", how="left").sort("newer_id", "older_at", "older_id", nulls_last=False)
+    return ordered.drop("older_at")
+
+
+def _with_other_candidates(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Returns pairs whose `input_hash` has those of all pairs of their newer memory."""
+    together = pairs.sort("older_id").group_by("newer_id", maintain_order=True).agg(all=pl.col("input_hash").str.join())
+    hashes = {newer: content_id(found) for newer, found in together.iter_rows()}
+    of_list = pl.col("newer_id").replace_strict(hashes, return_dtype=pl.String, default="")
+    return pairs.with_columns(input_hash=pl.col("input_hash") + of_list)
 
 
 def count_labels(relations: pl.DataFrame) -> dict[str, int]:
@@ -154,6 +209,7 @@ def _relations_by_person(wanted: pl.DataFrame, decided: pl.DataFrame) -> pl.Data
     labels = decided.select("newer_id", "older_id", "label", "decided_at")
     rows = wanted.join(labels, on=["newer_id", "older_id"]).with_columns(
         conflict=pl.col("label").map_elements(conflict_kind, return_dtype=pl.String),
+        consequence=pl.when(pl.col("label") == "UPDATE").then(pl.lit(SUPERSEDED)),
         confidence=pl.lit(1.0),
         labeler=pl.lit("person"),
         program_hash=pl.lit("person"),
@@ -167,9 +223,6 @@ def _reusable_results(previous: pl.DataFrame | None) -> pl.DataFrame:
     relations = empty("relations") if previous is None else completed("relations", previous)
     relations = labeled_without_trust(relations)
     answered = relations.filter(~pl.col("evidence").str.contains(f'"rule": "{UNPAID}"', literal=True))
-    # Builds before 0.2.0 stored no conflict.
-    dynamic = pl.when(pl.col("label") == "UPDATE").then(pl.lit("dynamic"))
-    answered = answered.with_columns(conflict=dynamic.otherwise("conflict"))
     return answered.select("relation_id", "input_hash", "program_hash", *_RESULT)
 
 

@@ -12,6 +12,9 @@ LABELS = ("UPDATE", "DERIVE", "EXTEND", "NONE")
 CONFLICTS = ("dynamic", "static", "conditional")
 """How two memories conflict: the world changed (every UPDATE), the later one is mistaken or false, or both are true
 under different conditions, times or places."""
+SUPERSEDED, DISPUTED = CONSEQUENCES = ("superseded", "disputed")
+"""What a newer memory does to an older one: it retires it or a part of it, or both stay latest, the newer one first,
+and the older one is never shown without it."""
 UNPAID = "unpaid"
 """The evidence rule of a pair that no model answered (budget, server down): the next build asks again."""
 
@@ -69,8 +72,10 @@ class LabelResult:
         evidence: why.
         lm_calls, tokens, cost: what this answer took of a language model.
         labeler: which labeler decided, where several work together.
-        decided: False for an abstention, whose label is NONE.
+        decided: False for an abstention, whose label is not UPDATE though that was likely.
         conflict: one of CONFLICTS, empty for none; an UPDATE is dynamic without stating it.
+        likelihood: probability that the newer memory ends the older one or a part of it; None where not estimated.
+        part: spans of the older text that the newer memory ends; none where that is all of it.
     """
 
     label: str
@@ -82,6 +87,16 @@ class LabelResult:
     labeler: str = ""
     decided: bool = True
     conflict: str = ""
+    likelihood: float | None = None
+    part: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def consequence(self) -> str | None:
+        """What follows for the older memory: one of CONSEQUENCES, None where nothing does."""
+        if self.label == "UPDATE":
+            return SUPERSEDED
+        is_doubted = self.evidence.get("instead_of") == "UPDATE" and self.rule != UNPAID
+        return DISPUTED if is_doubted or self.conflict == "static" else None
 
     @property
     def rule(self) -> JsonValue:
@@ -95,7 +110,7 @@ def conflict_kind(label: str, conflict: str = "") -> str | None:
 
 
 class RelationLabeler(Protocol):
-    """What labels pairs. A label is a pure function of the pair and the program (decision 15)."""
+    """What labels pairs: a pure function of the program and a pair, or of all pairs of the newer memory."""
 
     @property
     def name(self) -> str:
@@ -104,6 +119,10 @@ class RelationLabeler(Protocol):
     @property
     def program_hash(self) -> str:
         """Changes whenever the same pair could get another label."""
+
+    @property
+    def reads_together(self) -> bool:
+        """Whether a label depends on the other pairs of the newer memory, which follow each other."""
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """Returns one result for each pair, in order."""

@@ -7,7 +7,7 @@ import json
 
 import polars as pl
 
-from palimpsest.relations.classify.label_types import Evidence
+from palimpsest.relations.classify.label_types import DISPUTED, SUPERSEDED, Evidence
 from palimpsest.store.trust_config import DEFAULT_TRUST
 
 LOW_TRUST = "low trust"
@@ -15,13 +15,13 @@ LOW_TRUST = "low trust"
 
 
 def refuse_low_trust(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
-    """Returns relations, in any order; an UPDATE of a memory that is trusted more becomes NONE, a static conflict.
+    """Returns relations, in any order; an UPDATE of a memory that is trusted more becomes NONE and disputes it.
 
     Its evidence is `{"rule": "low trust", "instead_of": "UPDATE", "newer_trust", "older_trust", "label_evidence"}`, the
     last as the labeler gave it. Memories without trust, as earlier builds made them, have the default.
 
     Args:
-        relations: label, conflict, evidence, newer_id and older_id of relations that no person decided.
+        relations: label, conflict, consequence, evidence, newer_id and older_id of relations that no person decided.
         memories: the memories table.
     """
     trust = memories.select("memory_id", pl.col("trust").fill_null(DEFAULT_TRUST))
@@ -33,7 +33,7 @@ def refuse_low_trust(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.Data
     is_refused = (pl.col("label") == "UPDATE") & (pl.col("newer_trust") < pl.col("older_trust")).fill_null(False)
     refused = relations.filter(is_refused)
     evidence = [_refusal(*r) for r in refused.select("evidence", "newer_trust", "older_trust").iter_rows()]
-    refused = _relabeled(refused, "NONE", "static", evidence)
+    refused = _relabeled(refused, "NONE", None, DISPUTED, evidence)
     return pl.concat([relations.filter(~is_refused), refused]).drop("newer_trust", "older_trust")
 
 
@@ -41,7 +41,9 @@ def labeled_without_trust(relations: pl.DataFrame) -> pl.DataFrame:
     """Returns relations as their labelers gave them, what `refuse_low_trust` changed undone; in any order."""
     refused = relations.filter(is_low_trust())
     evidence = [to_json(json.loads(e)["label_evidence"]) for e in refused["evidence"]]
-    return pl.concat([relations.filter(~is_low_trust()), _relabeled(refused, "UPDATE", "dynamic", evidence)])
+    return pl.concat(
+        [relations.filter(~is_low_trust()), _relabeled(refused, "UPDATE", "dynamic", SUPERSEDED, evidence)]
+    )
 
 
 def is_low_trust() -> pl.Expr:
@@ -60,7 +62,12 @@ def _refusal(evidence: str, newer_trust: float, older_trust: float) -> str:
     return to_json({"rule": LOW_TRUST, **trust, **of_label})
 
 
-def _relabeled(relations: pl.DataFrame, label: str, conflict: str, evidence: list[str]) -> pl.DataFrame:
+def _relabeled(
+    relations: pl.DataFrame, label: str, conflict: str | None, consequence: str, evidence: list[str]
+) -> pl.DataFrame:
     return relations.with_columns(
-        pl.Series("evidence", evidence, pl.String), label=pl.lit(label), conflict=pl.lit(conflict)
+        pl.Series("evidence", evidence, pl.String),
+        label=pl.lit(label),
+        conflict=pl.lit(conflict, pl.String),
+        consequence=pl.lit(consequence),
     )

@@ -57,6 +57,7 @@ class OfflineLabeler:
     """Rules over sentences and, with a model, a trained classifier over parsed pairs."""
 
     name = "offline"
+    reads_together = False
 
     def __init__(self, model: RelationModel | None = None, none_odds: float = 1.0):
         """Makes a labeler.

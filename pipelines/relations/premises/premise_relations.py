@@ -40,6 +40,7 @@ class _Relation:
     confidence: float | None
     labeler: str
     evidence: str
+    consequence: str | None = None
 
 
 def add_premises(inputs: PremiseInputs, decisions: Decisions, earlier: PremiseInputs | None = None) -> pl.DataFrame:
@@ -81,7 +82,7 @@ def _add_found(inputs: PremiseInputs, decisions: Decisions) -> pl.DataFrame:
     return pl.concat([kept, _to_frame(changed, relations, memories)]).sort("relation_id")
 
 
-_COLUMNS = ("newer_id", "older_id", "label", "conflict", "confidence", "labeler", "evidence")
+_COLUMNS = ("newer_id", "older_id", "label", "conflict", "confidence", "labeler", "evidence", "consequence")
 
 
 def without_premises(relations: pl.DataFrame) -> pl.DataFrame:
@@ -127,7 +128,9 @@ def _grouped(pairs: Iterable[tuple[str, ...]]) -> dict[str, set[str]]:
 
 def _is_open(relation: _Relation | None) -> bool:
     """Returns whether a pair may become DERIVE: it has no relation, or a NONE without conflict of offline rules."""
-    return relation is None or (relation.label == "NONE" and relation.labeler == _OFFLINE and relation.conflict is None)
+    return relation is None or (
+        relation.label == "NONE" and relation.labeler == _OFFLINE and relation.consequence is None
+    )
 
 
 def _derive(found: Premises, labeled: _Relation | None) -> _Relation:
@@ -165,7 +168,9 @@ def _to_frame(
     pairs = _pairs(changed)
     results: Sequence[_Relation] = list(changed.values())
     own_program = content_id(PREMISES, code_hash(("palimpsest.relations.premises.find_premises",)))
-    earlier = relations.select("newer_id", "older_id", "program_hash", "decided_at")
+    earlier = relations.select(
+        *("newer_id", "older_id", "program_hash", "decided_at", "consequence", "part", "likelihood"), known="input_hash"
+    )
     scopes = memories.select(*SCOPE, newer_id="memory_id")
     rows = (
         pair_keys(pairs, memories)
@@ -178,6 +183,7 @@ def _to_frame(
         )
         .join(scopes, on="newer_id", how="left")
         .join(earlier, on=["newer_id", "older_id"], how="left")
-        .with_columns(pl.col("program_hash").fill_null(own_program))
+        .with_columns(pl.col("program_hash").fill_null(own_program), input_hash=pl.coalesce("known", "input_hash"))
+        .drop("known")
     )
     return conform("relations", rows)

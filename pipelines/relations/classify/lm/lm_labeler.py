@@ -43,6 +43,7 @@ class LmLabeler:
     """A DSPy program over a server. A label is a function of the pair, the program and the model."""
 
     name = "dspy"
+    reads_together = False
 
     def __init__(
         self,

@@ -14,10 +14,11 @@ LABELER_FILE = "models/relation_labeler.npz"
 
 def default_key() -> str:
     """Returns the key of the model that a build uses, without opening it."""
-    return content_id(_hash_of(data_file(LABELER_FILE)), *(_hash_of(SHIPPED / name) for name in GRAPH_FILES))
+    return content_id(hash_of_file(data_file(LABELER_FILE)), *(hash_of_file(SHIPPED / name) for name in GRAPH_FILES))
 
 
-def _hash_of(path: Path) -> str:
+def hash_of_file(path: Path) -> str:
+    """Returns `file_hash` of a file, computed once as long as the file stays as it is."""
     state = path.stat()
     return _hash_of_state(path.resolve(), (state.st_mtime_ns, state.st_size, state.st_ino))
 

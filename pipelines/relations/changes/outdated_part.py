@@ -1,0 +1,35 @@
+"""Which part of an older statement a newer one ends: whole clauses, by the words that the encoder reads as outdated."""
+
+from collections.abc import Sequence
+
+from palimpsest.text.clauses import clause_spans, covers, merge_spans
+
+MIN_OUTDATED = 0.5
+"""Mean probability of a clause's words from which it is outdated."""
+
+Span = tuple[int, int]
+
+
+def outdated_part(text: str, words: Sequence[tuple[Span, float]]) -> tuple[Span, ...]:
+    """Returns the spans of the clauses that are outdated; none where that is all of the text.
+
+    The likeliest clause is outdated where none is likely enough: that something ends is decided already.
+
+    Args:
+        text: of the older statement.
+        words: (start, end) of its words with the probability that they are outdated, as `ChangeReading` has them.
+    """
+    clauses = clause_spans(text)
+    means = [_mean(clause, words) for clause in clauses]
+    known = [m for m in means if m is not None]
+    if len(clauses) < 2 or not known:
+        return ()
+    least = min(MIN_OUTDATED, max(known))
+    ended = [clause for clause, mean in zip(clauses, means, strict=True) if mean is not None and mean >= least]
+    part = merge_spans(ended)
+    return () if covers(text, part) else tuple(part)
+
+
+def _mean(clause: Span, words: Sequence[tuple[Span, float]]) -> float | None:
+    inside = [p for (start, end), p in words if start < clause[1] and end > clause[0]]
+    return sum(inside) / len(inside) if inside else None

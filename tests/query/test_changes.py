@@ -1,0 +1,170 @@
+"""Results of which something newer was said: what is outdated is cut or comes after what disputes it, in one scope."""
+
+import json
+
+import polars as pl
+import pytest
+
+from palimpsest.query import Scope, open_index
+from palimpsest.query.context.changes import kept_spans
+from palimpsest.query.present import results_text
+from tests.query.made import at, memory, rows, tables, write
+
+ANA = Scope("notes", "ana")
+OLD, NEW = "Team leads may approve up to 2,000 euros.", "Team leads sign for up to 5,000 euros now, no more forms."
+TWO = "We rent a flat in Kothrud, and my desk is at Acme."
+MEMORIES = [
+    memory("m1", OLD, observed_at=at("2024-01-01")),
+    memory("m2", NEW, observed_at=at("2024-06-01"), type="task"),
+    memory("m3", "Team leads meet on Mondays.", observed_at=at("2024-07-01")),
+    memory("m4", "Team leads approve nothing over 900 euros.", observed_at=at("2024-02-01")),
+    memory("m5", "Team leads approve all.", observed_at=at("2024-08-01"), user_visible=False),
+    memory("m6", TWO, observed_at=at("2024-01-02")),
+    memory("m7", "The last box is unpacked in Nashik.", observed_at=at("2024-05-02")),
+    memory("b1", "Ben approves 10 euros.", user_id="ben", observed_at=at("2024-09-01")),
+]
+QUESTION = "What may team leads approve?"
+
+
+def relation(newer, older, label="NONE", **more):
+    columns = {"labeler": "offline", "evidence": {"rule": "model"}} | more
+    ids = {"relation_id": f"{newer}?{older}", "newer_id": newer, "older_id": older, "label": label}
+    scope = {"collection": "notes", "user_id": "ana"}
+    return {**ids, **scope, "confidence": 0.4, **columns, "evidence": json.dumps(columns["evidence"])}
+
+
+def disputed(newer, older, **more):
+    return relation(newer, older, **{"consequence": "disputed", "likelihood": 0.5} | more)
+
+
+def indexed(path, *relations, updates=(), more=()):
+    made = tables([*MEMORIES, *more], updates)
+    write(made | {"relations": pl.concat([made["relations"], rows("relations", *relations)], how="diagonal")}, path)
+    return path
+
+
+def search(index, question=QUESTION, k=10, **filters):
+    with open_index(index) as reader:
+        return reader.search(question, ANA, k=k, **filters)
+
+
+def disputes(index, **filters):
+    return {m.memory_id: m.disputed_by.memory_id for m in search(index, **filters).memories if m.disputed_by}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("changes")
+    return indexed(folder / "i.duckdb", disputed("m2", "m1"), disputed("m4", "m1", likelihood=0.4))
+
+
+def test_a_disputed_memory_names_the_newest_that_disputes_it_and_comes_after_it(index):
+    found = search(index)
+    ranks = [m.memory_id for m in found.memories]
+    older = found.memories[ranks.index("m1")]
+    assert older.disputed_by.memory_id == "m2" and [n.memory_id for n in older.later] == ["m4"]
+    assert (older.disputed_by.text, older.disputed_by.why) == (NEW, "uncertain")
+    assert ranks.index("m2") < ranks.index("m1") and ranks.index("m4") < ranks.index("m1")
+
+
+def test_json_text_and_context_say_so(index):
+    found = search(index)
+    as_json = {m["memory_id"]: m for m in found.to_json()["memories"]}
+    assert as_json["m1"]["disputed_by"] == {
+        "memory_id": "m2",
+        "text": NEW,
+        "observed_at": "2024-06-01T00:00:00+00:00",
+        "relation_id": "m2?m1",
+        "why": "uncertain",
+    }
+    assert as_json["m2"]["disputed_by"] is None and not as_json["m1"]["is_cut"]
+    assert f"     disputed by: {NEW}  (2024-06-01, m2)" in results_text(found)
+    assert f"- (2024-01-01, disputed by [memory:m2]) {OLD} [memory:m1]" in found.context
+
+
+def test_one_result_is_never_the_disputed_one(index):
+    assert [m.memory_id for m in search(index, question=OLD, k=1).memories] == ["m2"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"type": "document"}, {"m1": "m4"}),
+        ({"until": "2024-03-01"}, {"m1": "m4"}),
+        ({"as_of": "2024-03-01"}, {"m1": "m4"}),
+        ({"until": "2024-01-15"}, {}),
+        ({"as_of": "2024-01-15"}, {}),
+    ],
+)
+def test_a_text_that_the_filters_exclude_is_never_returned(index, filters, expected):
+    assert disputes(index, **filters) == expected
+    if not expected:
+        found = search(index, **filters)
+        assert "m2" not in json.dumps(found.to_json()) and NEW not in results_text(found)
+
+
+def test_hidden_memories_and_those_of_other_users_dispute_nothing(tmp_path):
+    index = indexed(tmp_path / "i.duckdb", disputed("m5", "m1"), disputed("b1", "m1"))
+    assert disputes(index) == {}
+    assert disputes(index, include_hidden=True) == {"m1": "m5"}
+
+
+def test_what_a_person_decided_or_what_was_replaced_is_not_disputed(tmp_path):
+    decided = disputed("m2", "m1", labeler="person", consequence=None)
+    index = indexed(tmp_path / "i.duckdb", decided, disputed("m2", "m4"), updates=[("m3", "m4")])
+    assert disputes(index, history=True) == {}
+
+
+@pytest.mark.parametrize(
+    "filters", [{"history": True}, {"as_of": "2024-12-01"}, {"strategy": "flat"}, {"strategy": "words"}]
+)
+def test_other_times_all_versions_and_searches_without_links_keep_their_order(index, tmp_path, filters):
+    plain = indexed(tmp_path / "i.duckdb")
+    ranks = [[m.memory_id for m in search(i, question=OLD, **filters).memories] for i in (index, plain)]
+    assert ranks[0] == ranks[1]
+
+
+def test_a_part_that_ended_is_cut_and_what_ended_it_stands_beside(tmp_path):
+    start = TWO.index("We rent")
+    part = [[start, TWO.index("and my")]]
+    ended = relation("m7", "m6", "UPDATE", consequence="superseded", part=json.dumps(part), likelihood=0.9)
+    index = indexed(tmp_path / "i.duckdb", ended)
+    found = search(index, "Where is my desk?")
+    result = next(m for m in found.memories if m.memory_id == "m6")
+    assert result.text == "[…] and my desk is at Acme." and result.is_cut and result.is_latest
+    assert [(n.memory_id, n.why) for n in result.later] == [("m7", "part")]
+    assert "Kothrud" not in found.context and "Nashik" in found.context
+    whole = next(m for m in search(index, "Where is my desk?", history=True).memories if m.memory_id == "m6")
+    assert whole.text == TWO and not whole.is_cut
+    before = search(index, "Where is my desk?", as_of="2024-03-01").memories
+    assert next(m for m in before if m.memory_id == "m6").text == TWO
+
+
+def test_what_was_said_later_about_the_same_follows_it_in_the_context(tmp_path):
+    index = indexed(tmp_path / "i.duckdb", relation("m7", "m6", likelihood=0.1))
+    found = search(index, "Where do we rent a flat?", k=1)
+    assert [m.memory_id for m in found.memories] == ["m6"]
+    lines = found.context.splitlines()
+    assert lines[0].endswith("[memory:m6]") and lines[1].startswith("  later: (2024-05-02) The last box")
+    assert found.cited.keys() == {"m6", "m7"}
+
+
+def test_a_superseded_memory_answers_through_what_took_its_place(tmp_path):
+    roof = memory("m8", "The flat roof of the shed was renewed.", observed_at=at("2024-01-03"))
+    index = indexed(tmp_path / "i.duckdb", updates=[("m7", "m6")], more=[roof])
+    results = search(index, "Where do we rent a flat?", explain=True).memories
+    assert [m.memory_id for m in results[:2]] == ["m7", "m8"]
+    assert [(link.source, link.kind) for link in results[0].path] == [("m6", "UPDATE")]
+    assert [m.memory_id for m in search(index, "Where do we rent a flat?", strategy="flat").memories[:1]] == ["m8"]
+
+
+def test_nothing_open_is_a_reason_in_a_history(index):
+    with open_index(index) as reader:
+        (version,) = reader.history_of(ANA, "m1")
+    assert version.why is None and version.kept == ()
+
+
+def test_what_is_outside_of_the_parts_is_kept():
+    assert kept_spans("One. Two. Three.", [(5, 9)]) == ((0, 4), (10, 16))
+    assert kept_spans("One. Two.", [(0, 3), (3, 5)]) == ((5, 9),)
+    assert kept_spans("One. Two.", [(0, 99)]) == ()

@@ -1,0 +1,184 @@
+"""The labeler of builds: which candidate a memory ends, in part or as a whole, and what follows for both."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from palimpsest.relations.changes.calibration import Calibration, softmax_with_none
+from palimpsest.relations.changes.change_encoder import PAIR_CLASSES, ChangeReading
+from palimpsest.relations.changes.change_input import Statement, build_input, focus, gap_words
+from palimpsest.relations.changes.change_labeler import CANDIDATE_ODDS, ChangeLabeler, change_labeler
+from palimpsest.relations.changes.outdated_part import outdated_part
+from palimpsest.relations.classify.encoder.word_vectors import load_tokenizer
+from palimpsest.relations.classify.label_types import LabelPair, LabelResult
+from tests.memories.frames import day
+
+CALIBRATION = Calibration(1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, superseded=0.8, disputed=0.4)
+
+
+class Scores:
+    """An encoder of the test's own: a score for each older text, and words that it reads as outdated."""
+
+    key = "test"
+
+    def __init__(self, scores, classes=None, outdated=()):
+        self.scores, self.classes, self.outdated, self.questions = scores, classes or {}, outdated, []
+
+    def read(self, questions, advance=lambda n: None):
+        self.questions += [[o.text for o in q.older] for q in questions]
+        return [self._one([o.text for o in q.older]) for q in questions]
+
+    def _one(self, texts):
+        logs = np.full((len(texts), len(PAIR_CLASSES)), np.log(0.01))
+        for row, text in enumerate(texts):
+            logs[row, PAIR_CLASSES.index(self.classes.get(text, "none"))] = np.log(0.95)
+        words = [
+            [((at, at + len(w)), float(w in self.outdated)) for w in text.split() for at in [text.find(w)]]
+            for text in texts
+        ]
+        return ChangeReading(np.array([self.scores[t] for t in texts]), logs, np.zeros((len(texts), 4)), words)
+
+
+class Judge:
+    """A judge of the test's own, with one answer for every pair."""
+
+    program_hash = "judge"
+
+    def __init__(self, label="NONE", p=0.5, **evidence):
+        self.answer = LabelResult(label, 0.7, {"rule": "model", "p": {"UPDATE": p}, **evidence})
+        self.pairs = []
+
+    def label(self, pairs):
+        self.pairs += [(p.newer, p.older) for p in pairs]
+        return [self.answer for _ in pairs]
+
+
+def labels(encoder, pairs, judge=None, odds=1.0, calibration=CALIBRATION):
+    return ChangeLabeler(encoder, judge or Judge(), calibration, odds).label(pairs)
+
+
+def candidates(*olders, newer="new", **more):
+    return [LabelPair("n", f"o{i}", newer, older, **more) for i, older in enumerate(olders)]
+
+
+def test_of_several_candidates_only_the_likeliest_is_superseded():
+    got = labels(Scores({"a": 6.0, "b": 3.5, "c": -5.0}), candidates("a", "b", "c"))
+    assert [r.label for r in got] == ["UPDATE", "NONE", "NONE"]
+    assert [r.consequence for r in got] == ["superseded", None, None]
+    assert [r.likelihood for r in got] == pytest.approx([0.922, 0.076, 0.0], abs=1e-3)
+
+
+def test_a_judge_reads_the_likeliest_candidate_alone_and_only_where_it_is_likely():
+    encoder, judge = Scores({"a": 2.0, "b": 1.0, "c": -6.0}), Judge()
+    pairs = [*candidates("a", "b"), LabelPair("m", "o9", "newest", "c")]
+    assert len(labels(encoder, pairs, judge)) == 3
+    assert encoder.questions == [["a", "b"], ["c"]] and judge.pairs == [("new", "a")]
+
+
+@pytest.mark.parametrize(("score", "consequence"), [(3.0, "superseded"), (0.5, "disputed"), (-2.0, None)])
+def test_between_the_lines_both_stay_and_the_newer_disputes_the_older(score, consequence):
+    (got,) = labels(Scores({"a": score}), candidates("a"))
+    assert got.consequence == consequence
+    assert (got.label == "UPDATE") == (consequence == "superseded")
+    assert got.decided == (consequence != "disputed")
+
+
+def test_what_the_judge_says_counts_by_its_weight():
+    heard = replace(CALIBRATION, judge_weight=1.0, rule_weight=3.0)
+    score = Scores({"a": 0.5})
+    assert labels(score, candidates("a"), Judge(p=0.95), calibration=heard)[0].consequence == "superseded"
+    assert labels(score, candidates("a"), Judge(p=0.01), calibration=heard)[0].consequence is None
+    assert (
+        labels(score, candidates("a"), Judge("UPDATE", 0.5, rule="slot:home"), calibration=heard)[0].label == "UPDATE"
+    )
+    assert labels(Scores({"a": -2.0}), candidates("a"), Judge("EXTEND", 0.1))[0].label == "EXTEND"
+
+
+def test_what_is_earlier_or_the_same_text_ends_nothing():
+    earlier = candidates("a", newer_at=day(1), older_at=day(2))
+    same = candidates("Tea at FOUR.", newer="tea at four.")
+    assert labels(Scores({"a": 9.0}), earlier)[0].label != "UPDATE"
+    assert labels(Scores({"Tea at FOUR.": 9.0}), same)[0].evidence["rule"] == "same text"
+
+
+def test_the_rest_of_the_classes_gives_the_other_labels():
+    classes = {"a": "extend", "b": "derive", "c": "conditional", "d": "static"}
+    got = labels(Scores(dict.fromkeys("abcd", -9.0), classes), candidates(*"abcd"))
+    assert [r.label for r in got] == ["EXTEND", "DERIVE", "EXTEND", "NONE"]
+    assert [r.conflict for r in got] == ["", "", "conditional", ""]
+    rare = labels(Scores({"a": -9.0}, {"a": "extend"}), candidates("a"), odds=1000.0)
+    assert [r.label for r in rare] == ["NONE"]
+
+
+def test_only_the_clauses_that_are_outdated_are_the_part():
+    older = "I live in Lisbon and I work at Acme as a data engineer."
+    encoder = Scores({older: 5.0}, outdated=("work", "at", "Acme", "as", "a", "data", "engineer."))
+    (got,) = labels(encoder, candidates(older))
+    assert [older[a:b] for a, b in got.part] == ["and I work at Acme as a data engineer."]
+    everything = Scores({older: 5.0}, outdated=older.split())
+    assert labels(everything, candidates(older))[0].part == ()
+
+
+def test_the_likeliest_clause_is_outdated_where_none_is_likely():
+    words = [((0, 3), 0.1), ((10, 14), 0.3)]
+    assert outdated_part("Two cats, one dog.", words) == ((10, 18),)
+    assert outdated_part("One clause alone.", [((0, 3), 0.1)]) == ()
+
+
+def test_probabilities_of_candidates_and_of_none_add_up_to_one():
+    p = softmax_with_none(np.array([2.0, -1.0, 700.0]))
+    assert p.sum() == pytest.approx(1.0) and p[2] == pytest.approx(1.0)
+    assert softmax_with_none(np.array([0.0])) == pytest.approx([0.5])
+
+
+def test_the_program_changes_with_odds_and_lines():
+    one = ChangeLabeler(Scores({}), Judge(), CALIBRATION)
+    assert one.program_hash == ChangeLabeler(Scores({}), Judge(), CALIBRATION).program_hash
+    assert one.program_hash != replace(one, none_odds=2.0).program_hash
+    assert one.program_hash != replace(one, calibration=replace(CALIBRATION, superseded=0.9)).program_hash
+
+
+def test_an_input_has_the_newer_statement_then_each_older_one_with_its_age_and_speaker():
+    tokenizer = load_tokenizer()
+    newer = Statement("I moved to Porto.", "Sam", day(30))
+    older = [Statement("I live in Lisbon.", "Sam", day(1)), Statement("I own a boat.", "", None)]
+    given = build_input(tokenizer, newer, older)
+    text = tokenizer.decode(given.ids, skip_special_tokens=False)
+    assert text == (
+        "[CLS] sam : i moved to porto. [SEP] ( 4 weeks before ) sam : i live in lisbon. [SEP] i own a boat. [SEP]"
+    )
+    slot = given.slots[0]
+    words = [older[0].text[a:b] for a, b in slot.chars if a >= 0]
+    assert words == ["I", "live", "in", "Lisbon", "."] and given.pools()[0].sum(1) == pytest.approx([1.0, 1.0])
+
+
+def test_of_a_long_text_the_sentences_that_share_most_words_are_read():
+    text = " ".join(["The weather was fine that day."] * 40 + ["Rent is 900 euros a month."] + ["We had soup."] * 40)
+    start, part = focus(text, ["The rent went up by 50 euros."], 20)
+    assert "Rent is 900" in part and text[start : start + len(part)] == part and len(part) <= 120
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [(-3, "same day"), (0, "same day"), (1, "a day before"), (9, "9 days before"), (31, "4 weeks before")],
+)
+def test_ages_are_said_in_words(days, words):
+    assert gap_words(days) == words
+    assert (gap_words(200), gap_words(1000)) == ("7 months before", "3 years before")
+
+
+@pytest.mark.parametrize("text", ["", " ", "?", "\n\n", "{laugh}", "# " * 50, "é" * 500, "word " * 4000])
+def test_odd_texts_break_nothing(text):
+    pairs = [LabelPair("n", "o", "The deadline is 9 May.", text), LabelPair("m", "o", text, "The deadline is 9 May.")]
+    assert [r.label for r in change_labeler(CANDIDATE_ODDS).label(pairs)] == ["NONE", "NONE"]
+
+
+def test_the_shipped_labeler_finds_a_plain_change_among_other_notes():
+    olders = ("We rent a flat in Lisbon.", "I own a boat.", "My sister lives in Berlin.", "I work at Acme.")
+    pairs = [
+        LabelPair("n", f"o{i}", "I moved to Porto last month.", older, day(60), day(1))
+        for i, older in enumerate(olders)
+    ]
+    got = change_labeler(CANDIDATE_ODDS).label(pairs)
+    assert int(np.argmax([r.likelihood for r in got])) == 0
