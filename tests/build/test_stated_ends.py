@@ -7,6 +7,7 @@ import pytest
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
+from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.query import open_home
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
@@ -62,6 +63,7 @@ def test_without_a_time_nothing_is_left_out_and_history_has_every_version(homes)
 def test_a_build_in_steps_has_the_ends_of_one_from_scratch(homes):
     scratch, grown = (published(home).table("chats", "versions") for home in homes)
     assert scratch.equals(grown)
+    assert [verify_home(home).violations for home in homes] == [(), ()]
 
 
 def test_what_ended_before_the_newest_memory_is_in_no_section_of_a_profile(homes):
