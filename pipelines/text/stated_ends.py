@@ -103,7 +103,7 @@ _ONCE_IS = re.compile(
     rf"\b(?:{_ONCE.replace(' ', '|')}) (?:is|takes place)\b|\b(?:arriv|depart|land|com)es? on\b", re.I
 )
 _DUE = _any_of(r"""
-    needs? must (?:have|has|got|going|plans?|hopes?|wants?)_to should due deadline submit\w* hand_in finish complete
+    needs? must (?:have|has|got)_to should due deadline submit\w* hand_in finish complete
     return pay supposed please send deliver
     """)
 
@@ -126,16 +126,19 @@ _REPEATED = _any_of(rf"""
     week(?:day|night|end)s (?:{_DAYS})_(?:\w+_)?(?:mornings|afternoons|evenings|nights|lunch)
     """)
 _BEGINS = _any_of(r"""
-    start(?:s|ing)? begin(?:s|ning)? open(?:s|ing) launch(?:es|ing)? mov(?:e|es|ing) join(?:s|ing)?
-    becom(?:e|es|ing) tak(?:e|es|ing)_(?:effect|over|up) com(?:e|es|ing)_into go(?:es|ing)?_(?:live|up|down)
-    switch(?:es|ing)? chang(?:e|es|ing) marr(?:y|ies|ying|ied) adopt(?:s|ing)? retir(?:e|es|ing) quit(?:s|ting)?
-    buy(?:s|ing)? sell(?:s|ing)? releas(?:e|es|ing) introduc(?:e|es|ing) replac(?:e|es|ing) ris(?:e|es|ing)
-    increas(?:e|es|ing) graduat(?:e|es|ing) turn(?:s|ing)? hir(?:e|es|ing) baby born
-    birthday(?!_(?:party|dinner|lunch|drinks)\b) anniversary jubilee effective as_(?:of|from) from since new
+    start(?:s|ing)? begin(?:s|ning)? open(?:s|ing) launch(?:es|ing)? mov(?:e|es|ing) join(?:s|ing)? becom(?:e|es|ing)
+    tak(?:e|es|ing)_(?:effect|over|up) com(?:e|es|ing)_into
+    go(?:es|ing)?_(?:live|up|down|vegan|vegetarian|freelance|part-time|full-time|solo|back) switch(?:es|ing)?
+    chang(?:e|es|ing) marr(?:y|ies|ying|ied) adopt(?:s|ing)? retir(?:e|es|ing) quit(?:s|ting)? buy(?:s|ing)?
+    sell(?:s|ing)? releas(?:e|es|ing) introduc(?:e|es|ing) replac(?:e|es|ing) ris(?:e|es|ing) increas(?:e|es|ing)
+    graduat(?:e|es|ing) turn(?:s|ing)? hir(?:e|es|ing) baby born birthday(?!_(?:party|dinner|lunch|drinks)\b)
+    anniversary jubilee effective as_(?:of|from) from since new
     get(?:s|ting)?_(?:an?|my|our|the|married|engaged|divorced)
-    leav(?:e|es|ing)_(?:my|the|his|her|our|their)_(?:job|company|team) christmas easter publish(?:es|ing)?
-    found(?:s|ing) elect(?:s|ing)? resign\w* an?_(?:parent|father|mother) name[ds]? proud back home_again ready give_up
-    (?:years?|months?)_old \w+_day_is \w+'s?_day (?:is|are)_\w+_day
+    leav(?:e|es|ing)(?!_(?:for|at|on|home|early|tomorrow|tonight|next|this|the_(?:house|country))\b) christmas easter
+    publish(?:es|ing)? found(?:s|ing) elect(?:s|ing)? resign\w* an?_(?:parent|father|mother) name[ds]? proud back
+    home_again ready give_up stop(?:s|ping)? clos(?:es|ing)_(?:down|for_good) be_\d+
+    (?<!there_)will_be_(?:an?|the|my|our|his|her|their) (?:years?|months?)_old \w+_day_is \w+'s?_day
+    (?:is|are)_\w+_day
     """)
 _PAST = _any_of(r"""
     was were did didn't wasn't weren't had hadn't used_to been ago yesterday last went bought met saw flew sold
