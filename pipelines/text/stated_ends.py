@@ -51,7 +51,7 @@ _LAST_DAY = _any_of(
     after=")" + _OF,
 )
 _LATEST = _any_of("by no_later_than", after=")" + _OF)
-_ONLY = re.compile(r"\b(?:only|just)\s+(?:\w+\s+){0,2}$", re.I)
+_ONLY = re.compile(r"\b(?:only|just)\s+(?:(?:valid|open|closed|here|there|away)\s+)?(?:(?:for|on|in)\s+)?$", re.I)
 _RANGE = re.compile(r"\b(?:from|between)\s+(?:the\s+)?$", re.I)
 _THROUGHOUT = _any_of("for over during throughout", after=r")\s+$")
 _COMING = re.compile(r"the (?:next|coming|rest|remainder|end)\b", re.I)

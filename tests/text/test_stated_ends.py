@@ -52,6 +52,8 @@ def test_sentences_of_other_domains_that_nothing_was_written_for_have_few_wrong_
         ("I'm in Bern until today.", None),
         ("Today's meeting is in room 4.", "2026-06-29"),
         ("Today's world is loud.", None),
+        ("The discount is only valid today.", "2026-06-29"),
+        ("The only approach available today is to wait.", None),
         ("I'm working through this week's letters.", None),
         ("Training is on Thursday.", None),
         ("My flight is on Thursday.", "2026-07-02"),
