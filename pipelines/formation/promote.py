@@ -8,6 +8,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.memory_units import REFLECTION
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.formed import stated_memories
+from palimpsest.memories.text_ends import text_ends
 from palimpsest.store.tables import conform
 from palimpsest.text.tokenizer import count_tokens_batch
 
@@ -26,7 +27,8 @@ _SAVED, _OTHER = 0.9, 0.4
 def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collection[str]) -> pl.DataFrame:
     """Returns a memory for each item of the kinds, sorted by memory_id.
 
-    It is observed when the last of its evidence is, and retained as long as all of it is. Its span is the quote's.
+    It is observed when the last of its evidence is, and retained as long as all of it is. It ends with the last of its
+    evidence, where all of it ends, else when its own words say so. Its span is the quote's.
 
     Args:
         notes: the notes table.
@@ -44,7 +46,7 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
         .agg(
             pl.col("ordinal", "title", "heading", "page", "speaker", "observed_at", "provenance").last(),
             pl.col("valid_from", "created_at", "updated_at").max(),
-            pl.col("valid_until").min(),
+            pl.when(pl.col("valid_until").is_not_null().all()).then(pl.col("valid_until").max()),
             pl.col("retention_until").min(),
             pl.col("trust").min(),
             pl.col("pii").any(),
@@ -75,4 +77,4 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
         importance_source=pl.lit("formation"),
         confidence_source=pl.lit("formation"),
     )
-    return conform("memories", formed).sort("memory_id")
+    return conform("memories", formed.with_columns(text_ends(formed))).sort("memory_id")

@@ -14,6 +14,7 @@ from palimpsest.memories.embed import MAX_TOKENS
 from palimpsest.memories.memory_times import stated_since
 from palimpsest.memories.source_trust import memory_trust
 from palimpsest.memories.stated_attributes import attribute_columns
+from palimpsest.memories.text_ends import text_ends
 from palimpsest.memories.windows import SPECIAL_TOKENS, window_texts
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform, empty
@@ -51,6 +52,7 @@ def form_memories(
         previous: (memories, embed_inputs) of an earlier build made by the same code; embedded texts are carried over.
     """
     rows = _join_documents(documents, chunks, config)
+    rows = rows.with_columns(text_ends(rows, previous[0] if previous else None))
     rows = rows.with_columns(attribute_columns(rows, _TYPES[config.unit], config.retention_days))
     rows = rows.with_columns(memory_trust(rows, config.trust))
     memories = conform(

@@ -57,7 +57,9 @@ _DAY_OFFSETS = {
     "tomorrow": 1,
     "the day after tomorrow": 2,
 }
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+"""The weekdays, Monday first."""
+
 _PAST_TENSE = re.compile(r"\b(?:did|was|were|had|have|has)\b", re.I)
 
 _DAY = re.compile(rf"\b(?P<name>{'|'.join(sorted(_DAY_OFFSETS, key=len, reverse=True))})\b", re.I)
@@ -68,7 +70,7 @@ _TRAILING = re.compile(
     re.I,
 )
 _CALENDAR = re.compile(rf"\b(?P<which>last|past|previous|this|current|next)\s+{_UNITS}\b", re.I)
-_WEEKDAY = re.compile(rf"\b(?P<which>last|this past|past|this|on)\s+(?P<day>{'|'.join(_WEEKDAYS)})\b", re.I)
+_WEEKDAY = re.compile(rf"\b(?P<which>last|this past|past|this|on)\s+(?P<day>{'|'.join(WEEKDAYS)})\b", re.I)
 # A month without a year counts only with a capital and after a word or number of a date: may and march are words.
 _MONTH = re.compile(
     r"(?:\b(?P<which>[Ll]ast|[Tt]his|[Ii]n|[Ss]ince|[Uu]ntil|[Bb]efore|[Aa]fter|[Bb]y|[Dd]uring|[Oo]f|[Ff]rom|[Tt]o|[Aa]nd"
@@ -123,13 +125,13 @@ def _named_days(text: str, ref: dt.date) -> Iterator[DateMention]:
 def _units_ago(text: str, ref: dt.date) -> Iterator[DateMention]:
     for m in _AGO.finditer(text):
         unit = m["unit"].lower()
-        middle, half = days_before(ref, _read_number(m["n"]), unit), dt.timedelta(days=_UNIT_DAYS[unit] // 2)
+        middle, half = days_before(ref, read_number(m["n"]), unit), dt.timedelta(days=_UNIT_DAYS[unit] // 2)
         yield DateMention(*m.span(), middle - half, middle + half)
 
 
 def _trailing_units(text: str, ref: dt.date) -> Iterator[DateMention]:
     for m in _TRAILING.finditer(text):
-        count = _read_number(m["n"] or m["m"] or "1")
+        count = read_number(m["n"] or m["m"] or "1")
         yield DateMention(*m.span(), days_before(ref, count, m["unit"].lower()), ref)
 
 
@@ -142,7 +144,7 @@ def _calendar_units(text: str, ref: dt.date) -> Iterator[DateMention]:
 def _weekdays(text: str, ref: dt.date) -> Iterator[DateMention]:
     past = bool(_PAST_TENSE.search(text))
     for m in _WEEKDAY.finditer(text):
-        which, weekday = m["which"].lower(), _WEEKDAYS.index(m["day"].lower())
+        which, weekday = m["which"].lower(), WEEKDAYS.index(m["day"].lower())
         back = (ref.weekday() - weekday) % 7
         if which == "on" and not past:
             continue  # what happens on Fridays has no date
@@ -192,7 +194,8 @@ def _seasons(text: str, ref: dt.date) -> Iterator[DateMention]:
             yield DateMention(*m.span(), *next((s for s in spans if s[0] <= ref <= s[1]), spans[1]))
 
 
-def _read_number(word: str) -> int:
+def read_number(word: str) -> int:
+    """Returns the number that a word or digits state."""
     return _COUNTS.get(word.lower()) or int(word)
 
 
@@ -203,7 +206,7 @@ _FORMS: tuple[tuple[Callable[[str, dt.date], Iterator[DateMention]], tuple[str, 
     (_units_ago, ("ago",)),
     (_trailing_units, ("last", "past")),
     (_calendar_units, ("last", "past", "this", "next", "previous", "current")),
-    (_weekdays, _WEEKDAYS),
+    (_weekdays, WEEKDAYS),
     (_seasons, tuple(SEASONS)),
     (_months, _CAPITALIZED_MONTHS),
     (_month_days, _CAPITALIZED_MONTHS),

@@ -112,3 +112,42 @@ def test_a_user_of_whom_nothing_is_known_has_an_empty_profile(tmp_path: Path) ->
     made = tables([memory("m1", "The bridge is long.", observed_at=at("2026-01-02"))])
     with open_home(home(tmp_path, made), count_reads=False) as opened:
         assert opened.profile(("notes", "ana")).to_json() == {"user": "ana", "static": [], "dynamic": []}
+
+
+def test_what_has_an_end_is_recent_until_then_and_left_out_after_it(tmp_path: Path) -> None:
+    said = SAID | {"observed_at": at("2026-01-02")}
+    made = tables(
+        [
+            memory("m1", "I live in Oslo until March.", valid_until=at("2026-04-01"), **said),
+            memory("m2", "I live in Bern until June.", valid_until=at("2026-07-01"), **said),
+            memory("m3", "I bought shoes.", **(SAID | {"observed_at": at("2026-05-01")})),
+        ]
+        + [
+            memory(
+                i,
+                text,
+                observed_at=at("2026-01-02"),
+                valid_until=end,
+                type="preference",
+                unit="reflection",
+                speaker="Ana",
+            )
+            for i, text, end in (
+                ("m4", "Ana prefers tea this winter.", at("2026-04-01")),
+                ("m5", "Ana prefers milk until June.", at("2026-07-01")),
+                ("m6", "Ana prefers rice.", None),
+            )
+        ]
+    )
+    made["nodes"] = rows("nodes", *(node(f"ana:{n}", n, "concept", ANA) for n in ("Ana", "Oslo", "Bern")))
+    made["facts"] = rows(
+        "facts",
+        *(
+            fact(f, "ana:Ana", "lives_in", ANA, object_id=f"ana:{place}", memory_ids=[m], valid_until=at(end))
+            for f, place, m, end in (("f1", "Oslo", "m1", "2026-04-01"), ("f2", "Bern", "m2", "2026-07-01"))
+        ),
+    )
+    with open_home(home(tmp_path, made), count_reads=False) as opened:
+        shown = opened.profile(("notes", "ana"))
+    assert {line.memory_ids for line in shown.dynamic} == {("m2",), ("m5",)}
+    assert {line.memory_ids for line in shown.static} == {("m6",)}

@@ -68,11 +68,13 @@ def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
     # themselves whether they are latest.
     graph = ServedGraph.of(ServedScope(served.backend, served.scope, replace(served.filters, history=True)))
     latest = served.memories(newest[:_SPEAKERS_READ])
-    names = _speaker_names(latest.values())
-    facts = _facts_of_user(graph, names, user) if graph else []
-    stating = _first(newest, {i for f in facts for i in f.memory_ids})
-    memories = served.memories([*formed_ids, *stating])
     newest_time = _time(latest[newest[0]]) if newest and newest[0] in latest else None
+    day = served.filters.now or newest_time
+    names = _speaker_names(latest.values())
+    facts = _facts_of_user(graph, names, user, day) if graph else []
+    stating = _first(newest, {i for f in facts for i in f.memory_ids})
+    found = served.memories([*formed_ids, *stating])
+    memories = {i: m for i, m in found.items() if _is_valid(m.valid_until, day)}
     recent_since = newest_time - RECENT if newest_time else None
     own = _own_names(names, user)
     formed = [memories[i] for i in formed_ids if i in memories and _is_said_by(memories[i], own)]
@@ -111,12 +113,12 @@ def _is_said_by(memory: Memory, own: Sequence[str]) -> bool:
     return not speaker or speaker.casefold() in NO_PERSON_ROLES or not own or name_words(speaker) in own
 
 
-def _facts_of_user(graph: ServedGraph, names: Sequence[str], user: str) -> list[Fact]:
+def _facts_of_user(graph: ServedGraph, names: Sequence[str], user: str, day: dt.datetime | None) -> list[Fact]:
     """Returns the latest facts of the nodes that are the user: those with their id as name, else who speaks most."""
     found = graph.named([name_words(user), *names])
     ids = found.get(name_words(user)) or [i for n in _own_names(names, user) for i in found.get(n, ())]
-    facts = [f for f in graph.facts_of(ids) if f.subject_id in set(ids) and f.is_latest and f.valid_until is None]
-    return _still_so(facts)
+    facts = [f for f in graph.facts_of(ids) if f.subject_id in set(ids) and f.is_latest]
+    return _still_so([f for f in facts if _is_valid(f.valid_until, day)])
 
 
 def _still_so(facts: Sequence[Fact]) -> list[Fact]:
@@ -200,8 +202,9 @@ def _sentence(memory: Memory, fact: Fact, nodes: Mapping[str, Node]) -> str:
 
 def _section(memory: Memory, is_lasting: bool, recent_since: dt.datetime | None) -> Section:
     time = _time(memory)
-    is_recent = recent_since is None or time is None or time >= recent_since
-    return "static" if is_lasting or not is_recent else "dynamic"
+    is_recent = recent_since is None or time is None or time >= recent_since or memory.valid_until is not None
+    is_static = (is_lasting and memory.valid_until is None) or not is_recent
+    return "static" if is_static else "dynamic"
 
 
 def _is_covered(memory: Memory, formed: Sequence[Memory]) -> bool:
@@ -211,6 +214,10 @@ def _is_covered(memory: Memory, formed: Sequence[Memory]) -> bool:
         f.document_id == memory.document_id and span and f.span and f.span[0] < span[1] and span[0] < f.span[1]
         for f in formed
     )
+
+
+def _is_valid(until: dt.datetime | None, day: dt.datetime | None) -> bool:
+    return until is None or (day is not None and until > day)
 
 
 def _time(memory: Memory) -> dt.datetime | None:

@@ -1,0 +1,62 @@
+"""Until when memories hold by their own words, where neither a turn nor a document states it in a field."""
+
+import datetime as dt
+
+import polars as pl
+
+from palimpsest.memories.formed import formed_memories
+from palimpsest.text.stated_ends import ENDS_PATTERN, stated_end
+
+_TIME = pl.Datetime("us", "UTC")
+_SAME = ("memory_id", "observed_at", "valid_from")
+
+
+def text_ends(rows: pl.DataFrame, previous: pl.DataFrame | None = None) -> pl.Series:
+    """Returns `valid_until` of some memories: the stated one, else the day after the last that the text states.
+
+    A text states no end of a memory without a day, and none that is not after `valid_from`.
+
+    Args:
+        rows: memory_id, text, observed_at, and the stated valid_from and valid_until.
+        previous: memories of an earlier build made by the same code: what had no end then has none in its text.
+    """
+    asked = rows.select(*_SAME, "text", "valid_until").filter(
+        pl.col("valid_until").is_null()
+        & pl.col("observed_at").is_not_null()
+        & pl.col("text").str.contains(ENDS_PATTERN)
+    )
+    if previous is not None:
+        endless = previous.filter(pl.col("valid_until").is_null())
+        asked = asked.join(endless, on=_SAME, how="anti", nulls_equal=True)
+    days = [stated_end(text, at.date()) for text, at in asked.select("text", "observed_at").iter_rows()]
+    ends = asked.select("memory_id", text_end=pl.Series([_end_of(day) for day in days], dtype=_TIME))
+    found = rows.select("memory_id", "valid_from", "valid_until").join(
+        ends, on="memory_id", how="left", maintain_order="left"
+    )
+    is_after = pl.col("valid_from").is_null() | (pl.col("text_end") > pl.col("valid_from"))
+    return found.select(pl.coalesce("valid_until", pl.when(is_after).then("text_end")))["valid_until"]
+
+
+def with_formed_ends(versions: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns versions in which formed memories that are latest end when they say so, not with their first evidence.
+
+    What rests on several memories still holds when one of them has ended: a summary outlasts each event in it.
+
+    Args:
+        versions: the versions table.
+        memories: the memories table.
+    """
+    own = formed_memories(memories).select("memory_id", own_end="valid_until", is_formed=True)
+    own_end = pl.max_horizontal("own_end", pl.when(pl.col("own_end").is_not_null()).then("valid_from"))
+    return (
+        versions.join(own, on="memory_id", how="left", maintain_order="left")
+        .with_columns(
+            valid_until=pl.when(pl.col("is_formed") & pl.col("is_latest")).then(own_end).otherwise("valid_until")
+        )
+        .select(versions.columns)
+    )
+
+
+def _end_of(day: dt.date | None) -> dt.datetime | None:
+    """Returns the first instant after a day."""
+    return dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC) + dt.timedelta(days=1) if day else None

@@ -1,0 +1,68 @@
+"""Memories end when their text says so, unless a field does; formed ones when all that they rest on has."""
+
+import datetime as dt
+import json
+
+import polars as pl
+import pytest
+
+from palimpsest.memories.form import form_memories
+from palimpsest.memories.text_ends import text_ends, with_formed_ends
+from palimpsest.store.tables import conform
+from tests.memories.frames import chunk, chunks, config, document, documents
+
+SAID = dt.datetime(2026, 6, 29, 9, tzinfo=dt.UTC)
+AFTER_8_JULY = dt.datetime(2026, 7, 9, tzinfo=dt.UTC)
+AWAY = "I am away until 8 July."
+
+
+def ends_of(text: str = AWAY, unit: str = "turn", metadata: dict | None = None, **more) -> list[dt.datetime | None]:
+    doc = document("a.jsonl", session_id="s", metadata=json.dumps(metadata or {}))
+    rows = [chunk(doc, text, **({"said_at": SAID} | more))]
+    return form_memories(documents(doc), chunks(*rows), config(unit))[0]["valid_until"].to_list()
+
+
+@pytest.mark.parametrize("unit", ["turn", "statement", "chunk"])
+def test_a_memory_of_each_unit_ends_after_the_day_that_its_text_names(unit):
+    assert ends_of(unit=unit) == [AFTER_8_JULY]
+    assert ends_of("I live in Ghent and I am away until 8 July.", unit) == [None]
+
+
+def test_what_a_document_or_a_turn_states_in_a_field_wins():
+    assert ends_of(metadata={"valid_until": "2026-07-20"}) == [dt.datetime(2026, 7, 21, tzinfo=dt.UTC)]
+    stated = json.dumps({"valid_until": "2026-08-01T00:00:00+00:00"})
+    assert ends_of(stated=stated) == [dt.datetime(2026, 8, 1, tzinfo=dt.UTC)]
+
+
+def test_a_text_states_no_end_without_a_day_or_before_its_stated_beginning():
+    assert ends_of(said_at=None) == [None]
+    assert ends_of(metadata={"valid_from": "2026-07-09"}) == [None]
+    assert ends_of(metadata={"valid_from": "2026-07-01"}) == [AFTER_8_JULY]
+
+
+def rows_of(*said: tuple[str, str, dt.datetime | None]) -> pl.DataFrame:
+    columns = ("memory_id", "text", "observed_at")
+    return conform("memories", pl.DataFrame([dict(zip(columns, row, strict=True)) for row in said]))
+
+
+def test_the_ends_of_a_build_are_the_same_with_and_without_an_earlier_one():
+    earlier = rows_of(("a", AWAY, SAID), ("b", "I live in Ghent.", SAID), ("c", AWAY, None))
+    earlier = earlier.with_columns(text_ends(earlier))
+    # Of c the day became known; b is as it was; d is new.
+    now = rows_of(("a", AWAY, SAID), ("b", "I live in Ghent.", SAID), ("c", AWAY, SAID), ("d", AWAY, SAID))
+    assert text_ends(now, earlier).to_list() == text_ends(now).to_list() == [AFTER_8_JULY, None, *[AFTER_8_JULY] * 2]
+
+
+def test_a_formed_memory_that_is_latest_ends_by_itself_and_not_with_its_first_evidence():
+    formed = [
+        {"memory_id": i, "unit": "reflection", "valid_until": end} for i, end in [("f", AFTER_8_JULY), ("g", None)]
+    ]
+    memories = conform(
+        "memories", pl.DataFrame([*formed, {"memory_id": "r", "unit": "reflection"}, {"memory_id": "t"}])
+    )
+    end = SAID + dt.timedelta(days=1)
+    versions = conform(
+        "versions",
+        pl.DataFrame([{"memory_id": i, "is_latest": i != "r", "valid_from": SAID, "valid_until": end} for i in "fgrt"]),
+    )
+    assert with_formed_ends(versions, memories)["valid_until"].to_list() == [AFTER_8_JULY, None, end, end]
