@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import threading
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,21 @@ def file_hash(path: Path) -> str:
         while block := f.read(1 << 20):
             h.update(block)
     return h.hexdigest()
+
+
+def hash_of_file(path: Path) -> str:
+    """Returns `file_hash` of a file, computed once as long as the file stays as it is.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    state = path.stat()
+    return _hash_of_state(path.resolve(), (state.st_mtime_ns, state.st_size, state.st_ino))
+
+
+@lru_cache(maxsize=16)
+def _hash_of_state(path: Path, state: tuple[int, int, int]) -> str:
+    return file_hash(path)
 
 
 def file_hash_of(data: bytes) -> str:

@@ -101,6 +101,7 @@ class FoundRelation:
     label: str
     instead_of: str | None = None
     conflict: str | None = None
+    consequence: str | None = None
 
 
 def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> FoundRelation:
@@ -132,7 +133,8 @@ def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) ->
 def _found(rows: pl.DataFrame) -> FoundRelation:
     row = rows.row(0, named=True)
     ids = (row["relation_id"], row["newer_id"], row["older_id"])
-    return FoundRelation(*ids, row["label"], json.loads(row["evidence"]).get("instead_of"), row["conflict"])
+    instead = json.loads(row["evidence"]).get("instead_of")
+    return FoundRelation(*ids, row["label"], instead, row["conflict"], row.get("consequence"))
 
 
 def _newer_first(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> tuple[str, str]:
@@ -216,7 +218,8 @@ def _decide_one(found: FoundRelation, kind: str, label: str | None) -> RelationD
     right = label or ("NONE" if kind == "undo" else found.instead_of or found.label)
     if right not in LABELS:
         raise PalimpsestError(f"--as {right}: must be one of {', '.join(LABELS)}")
-    if kind == "undo" and label is None and found.label == "NONE" and found.conflict is None:
+    is_open = found.conflict is not None or found.consequence is not None
+    if kind == "undo" and label is None and found.label == "NONE" and not is_open:
         raise PalimpsestError(
             f"{found.relation_id}: its label is already NONE; confirm it, or name another label with --as"
         )

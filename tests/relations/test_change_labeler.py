@@ -69,11 +69,20 @@ def test_of_several_candidates_only_the_likeliest_is_superseded():
     assert [r.likelihood for r in got] == pytest.approx([0.922, 0.076, 0.0], abs=1e-3)
 
 
-def test_a_judge_reads_the_likeliest_candidate_alone_and_only_where_it_is_likely():
-    encoder, judge = Scores({"a": 2.0, "b": 1.0, "c": -6.0}), Judge()
-    pairs = [*candidates("a", "b"), LabelPair("m", "o9", "newest", "c")]
-    assert len(labels(encoder, pairs, judge)) == 3
-    assert encoder.questions == [["a", "b"], ["c"]] and judge.pairs == [("new", "a")]
+def test_a_judge_reads_the_likeliest_candidates_alone_and_only_where_they_are_likely():
+    encoder, judge = Scores({"a": 2.0, "b": 1.0, "c": -6.0, "d": -7.0}), Judge()
+    pairs = [*candidates("a", "d", "b"), LabelPair("m", "o9", "newest", "c")]
+    assert len(labels(encoder, pairs, judge)) == 4
+    assert encoder.questions == [["a", "d", "b"], ["c"]] and judge.pairs == [("new", "a"), ("new", "b")]
+
+
+def test_what_the_judge_finds_in_another_candidate_counts_too():
+    by_rule = Judge("UPDATE", 0.9, rule="slot:price")
+    got = labels(Scores({"a": 2.0, "b": 1.0, "c": -6.0}), candidates("a", "b", "c"), by_rule)
+    assert [r.label for r in got] == ["UPDATE", "UPDATE", "NONE"]
+    partial = Judge("EXTEND", 0.9, rule="count", partial_update=True, older=[4, 9])
+    (found,) = labels(Scores({"one two three": 2.0}), candidates("one two three"), partial)
+    assert (found.label, found.part) == ("UPDATE", ((4, 9),))
 
 
 @pytest.mark.parametrize(("score", "consequence"), [(3.0, "superseded"), (0.5, "disputed"), (-2.0, None)])

@@ -12,10 +12,10 @@ from functools import lru_cache
 import numpy as np
 
 from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.files import hash_of_file
 from palimpsest.core.ids import content_id
 from palimpsest.memories.embed import vector_space
 from palimpsest.relations.candidates.scope_search import quantize
-from palimpsest.relations.classify.model.shipped_model import hash_of_file
 from palimpsest.store.home import SHIPPED
 
 MAPS_FILE = "models/change_vectors.npz"

@@ -10,6 +10,7 @@ from itertools import groupby
 import numpy as np
 
 from palimpsest.core.code import code_hash
+from palimpsest.core.files import hash_of_file
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import progress
@@ -31,7 +32,7 @@ from palimpsest.relations.changes.change_input import Statement
 from palimpsest.relations.changes.outdated_part import outdated_part
 from palimpsest.relations.classify.label_types import LabelPair, LabelResult
 from palimpsest.relations.classify.model.relation_model import RelationModel
-from palimpsest.relations.classify.model.shipped_model import default_key, default_model, hash_of_file
+from palimpsest.relations.classify.model.shipped_model import default_key, default_model
 from palimpsest.relations.classify.offline_labeler import CANDIDATE_ODDS, OfflineLabeler
 from palimpsest.store.home import SHIPPED
 from palimpsest.text.normalize import fold
