@@ -26,6 +26,7 @@ def home(tmp_path):
         ("r1", "m3", "m1", "UPDATE", "{}", "superseded"),
         ("r2", "m4", "m2", "EXTEND", "{}", None),
         ("r3", "m3", "m2", "NONE", nearly, "disputed"),
+        ("r4", "m4", "m1", "NONE", "{}", None),
     ]
     names = ("relation_id", "newer_id", "older_id", "label", "evidence", "consequence")
     t["relations"] = rows("relations", *({**dict(zip(names, r, strict=True)), **SCOPE, **DOUBT} for r in listed))
@@ -83,7 +84,7 @@ def test_pair_names_two_memories_in_either_order_together_with_ids(home):
     [
         (["confirm", "r1", "nonesuch"], "nonesuch: no such relation in this build"),
         (["confirm", "r1", "m3"], "m3: is a memory; name two with --pair"),
-        (["undo", "r1", "r3"], "r3: its label is already NONE"),
+        (["undo", "r1", "r4"], "r4: its label is already NONE"),
         (["confirm", "r1", "--pair", "m1", "m5"], "in different scopes"),
         (["confirm"], "name relations by id"),
         (["confirm", "-"], "name relations by id"),
