@@ -12,7 +12,7 @@ from palimpsest.relations.changes.change_encoder import PAIR_CLASSES, ChangeEnco
 from palimpsest.relations.changes.change_labeler import JUDGED_FROM, PairJudge, judged_probability
 from palimpsest.relations.classify.label_types import LabelPair
 
-SUPERSEDED_RATE, DISPUTED_RATE = 0.008, 0.05
+SUPERSEDED_RATE, DISPUTED_RATE = 0.004, 0.025
 """Of newer statements that end nothing, how many may supersede or dispute an older one."""
 _UPDATE = PAIR_CLASSES.index("update")
 _UNFITTED = Calibration(1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0)

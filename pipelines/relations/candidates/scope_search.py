@@ -8,7 +8,7 @@ import polars as pl
 
 from palimpsest.text.normalize import fold
 
-PER_MEMORY = 8
+PER_MEMORY = 6
 """Live older memories of each live one."""
 PER_RETIRED = 1
 """Live newer memories of each retired one."""
