@@ -14,6 +14,7 @@ from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
 from palimpsest.memories.version_reasons import MIN_LATER
 from palimpsest.relations.candidates.scope_search import quantize
 from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES, pair_encoder
+from palimpsest.relations.classify.label_types import DISPUTED
 from palimpsest.store.tables import completed
 from palimpsest.text.words import content_words, stem_words
 
@@ -52,7 +53,7 @@ def labelled_pairs(scope: ScopeMemories) -> Iterator[Pair]:
     """
     latest = {m.memory_id: m for m in scope.latest}
     undecided = ~pl.col("labeler").is_in(["person", "formation", "premises"]) & (pl.col("label") != "UPDATE")
-    is_disputed = (pl.col("consequence") == "disputed").fill_null(False)
+    is_disputed = (pl.col("consequence") == DISPUTED).fill_null(False)
     rows = completed("relations", scope.tables["relations"]).filter(
         undecided, is_disputed | (pl.col("likelihood") >= MIN_LATER) | pl.col("conflict").is_not_null()
     )

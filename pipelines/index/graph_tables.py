@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
+from palimpsest.relations.classify.label_types import DISPUTED
+from palimpsest.relations.classify.low_trust import is_low_trust
 from palimpsest.store.tables import completed
 
 _LINKING = ("UPDATE", "EXTEND", "DERIVE")
@@ -32,10 +34,8 @@ def linking_relations(relations: pl.DataFrame) -> pl.DataFrame:
     What disputes another ranks above it, but not where it may be the one that is mistaken, or is trusted less.
     """
     relations = completed("relations", relations)
-    may_be_wrong = (pl.col("conflict") == "static") | pl.col("evidence").str.contains(
-        '"rule": "low trust"', literal=True
-    )
-    is_disputed = (pl.col("consequence") == "disputed") & ~may_be_wrong.fill_null(False)
+    may_be_wrong = (pl.col("conflict") == "static").fill_null(False) | is_low_trust()
+    is_disputed = (pl.col("consequence") == DISPUTED) & ~may_be_wrong
     disputed = relations.filter(is_disputed).with_columns(
         label=pl.lit(_DISPUTE), confidence=pl.col("likelihood").fill_null(1.0)
     )

@@ -161,11 +161,7 @@ class QuoteDraft:
 
     def text(self) -> str:
         """Returns the quote: the chosen sentences in their order, `ELISION` where text is left out."""
-        whole, spans = self.memory.text, self._local_spans()
-        quoted = f" {ELISION} ".join(quoted_text(whole[a:b]) for a, b in spans)
-        before = f"{ELISION} " if whole[: spans[0][0]].strip() else ""
-        after = f" {ELISION}" if whole[spans[-1][1] :].strip() else ""
-        return f"{before}{quoted}{after}"
+        return quote_spans(self.memory.text, self._local_spans())
 
     def quote(self) -> Quote:
         """Returns the parts in the document's text."""

@@ -14,6 +14,7 @@ import numpy as np
 from palimpsest.query.ranking.candidate import Candidate, Ranked
 from palimpsest.query.ranking.fusion import standardize
 from palimpsest.query.request.types import Link, ScoreStats
+from palimpsest.query.scope.scope_arrays import known_rows
 from palimpsest.query.scope.scope_graph import DISPUTE, ScopeLinks
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
@@ -116,7 +117,7 @@ def lift_disputing(view: ScopeView, query: ScopeQuery, found: dict[str, Candidat
     if not disputes:
         return
     allowed = view.allowed(query.filters)
-    row_of = {i: int(np.searchsorted(view.ids, i)) for i in found}
+    row_of = known_rows(view.ids, found)
     for older in sorted(found, key=lambda i: (-found[i].score, i)):
         for newer_row, likelihood in disputes.get(row_of[older], ()):
             if not allowed[newer_row]:
@@ -142,9 +143,9 @@ def disputing_first(ranked: Sequence[Ranked]) -> list[Ranked]:
         disputes = view.links().disputes if view is not None else {}
         if view is None or not disputes:
             continue
+        row_of = known_rows(view.ids, [c.memory_id for q, c in out if q is query])
         for older in [pair for pair in out if pair[0] is query]:
-            row = int(np.searchsorted(view.ids, older[1].memory_id))
-            by = {str(view.ids[newer]) for newer, _ in disputes.get(row, ())}
+            by = {str(view.ids[newer]) for newer, _ in disputes.get(row_of[older[1].memory_id], ())}
             for newer in [pair for pair in out[out.index(older) + 1 :] if pair[0] is query and pair[1].memory_id in by]:
                 out.remove(newer)
                 out.insert(out.index(older), newer)

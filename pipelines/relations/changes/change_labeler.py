@@ -1,6 +1,7 @@
 """Labels the candidates of a build: an encoder reads each memory with all of them, a judge the few that it may end.
 
-At most one candidate of a memory is superseded or disputed: the likeliest. No network, no state.
+The likeliest candidate alone is disputed, or superseded by what the encoder reads; an UPDATE that the judge finds in
+another counts too. No network, no state.
 """
 
 from collections.abc import Callable, Iterator, Sequence
