@@ -201,3 +201,20 @@ def test_no_memories_have_no_pairs():
     assert candidate_pairs(nothing, no_vectors).is_empty()
     earlier = PreviousCandidates(inputs, candidate_pairs(nothing, no_vectors))
     assert candidate_pairs(nothing, no_vectors, earlier).is_empty()
+
+
+def test_a_turn_that_refers_back_is_compared_with_the_turns_before_it():
+    texts = [
+        "The meeting is at 3pm.",
+        "I weigh 80 kg.",
+        "Down to 165 lb.",
+        "Rent went up.",
+        "Sorry, scratch that: 16:00.",
+    ]
+    session = document("chat.jsonl", session_id="s1")
+    inputs = formed([session], [chunk(session, text, i) for i, text in enumerate(texts)])
+    vectors = np.eye(len(texts), 8, dtype=np.float32)
+    pairs = candidate_pairs(inputs, vectors)
+    assert texts_of(inputs, pairs) == {(texts[4], before) for before in texts[1:4]}
+    assert set(pairs["why"]) == {"turn before"}
+    assert candidate_pairs(inputs, vectors, PreviousCandidates(inputs, pairs)).equals(pairs)

@@ -1,20 +1,30 @@
 """The labeler of builds: which candidate a memory ends, in part or as a whole, and what follows for both."""
 
+import itertools
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from palimpsest.relations.changes.calibration import Calibration, softmax_with_none
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.relations.changes.calibration import (
+    Calibration,
+    Lines,
+    configured_lines,
+    shipped_calibration,
+    softmax_with_none,
+)
 from palimpsest.relations.changes.change_encoder import PAIR_CLASSES, ChangeReading
 from palimpsest.relations.changes.change_input import Statement, build_input, focus, gap_words
-from palimpsest.relations.changes.change_labeler import CANDIDATE_ODDS, ChangeLabeler, change_labeler
+from palimpsest.relations.changes.change_labeler import ChangeLabeler, change_labeler, shipped_key
 from palimpsest.relations.changes.outdated_part import outdated_part
 from palimpsest.relations.classify.encoder.word_vectors import load_tokenizer
-from palimpsest.relations.classify.label_types import LabelPair, LabelResult
+from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair, LabelResult
 from tests.memories.frames import day
 
-CALIBRATION = Calibration(1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, superseded=0.8, disputed=0.4)
+LINES = Lines(superseded=0.8, disputed=0.4)
+CALIBRATION = Calibration((1.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0), {"balanced": LINES, "eager": Lines(0.6, 0.3)})
 
 
 class Scores:
@@ -37,25 +47,23 @@ class Scores:
             [((at, at + len(w)), float(w in self.outdated)) for w in text.split() for at in [text.find(w)]]
             for text in texts
         ]
-        return ChangeReading(np.array([self.scores[t] for t in texts]), logs, np.zeros((len(texts), 4)), words)
+        return ChangeReading(np.array([self.scores.get(t, -9.0) for t in texts]), logs, words)
 
 
-class Judge:
-    """A judge of the test's own, with one answer for every pair."""
+class Rules:
+    """Rules of the test's own: one answer for every pair."""
 
-    program_hash = "judge"
+    program_hash = "rules"
 
-    def __init__(self, label="NONE", p=0.5, **evidence):
-        self.answer = LabelResult(label, 0.7, {"rule": "model", "p": {"UPDATE": p}, **evidence})
-        self.pairs = []
+    def __init__(self, update=None):
+        self.update = update
 
-    def label(self, pairs):
-        self.pairs += [(p.newer, p.older) for p in pairs]
-        return [self.answer for _ in pairs]
+    def updates(self, pairs):
+        return [self.update for _ in pairs]
 
 
-def labels(encoder, pairs, judge=None, odds=1.0, calibration=CALIBRATION):
-    return ChangeLabeler(encoder, judge or Judge(), calibration, odds).label(pairs)
+def labels(chooser, pairs, judge=None, odds=1.0, calibration=CALIBRATION, update=None):
+    return ChangeLabeler(chooser, judge or chooser, Rules(update), calibration, LINES, odds).label(pairs)
 
 
 def candidates(*olders, newer="new", **more):
@@ -69,20 +77,23 @@ def test_of_several_candidates_only_the_likeliest_is_superseded():
     assert [r.likelihood for r in got] == pytest.approx([0.922, 0.076, 0.0], abs=1e-3)
 
 
+def test_what_rules_find_in_a_likely_candidate_counts_too():
+    by_rule = LabelResult("UPDATE", 0.7, {"rule": "slot:price"}, part=((4, 9),))
+    got = labels(Scores({"a": 2.0, "b": 0.0, "c": -6.0}), candidates("a", "b", "c"), update=by_rule)
+    assert [(r.label, r.part) for r in got] == [("UPDATE", ((4, 9),)), ("UPDATE", ((4, 9),)), ("NONE", ())]
+    assert got[1].likelihood == LINES.superseded
+
+
+def test_what_was_said_twice_ends_twice():
+    got = labels(Scores({"a": 3.0, "A": 3.0, "b": 0.0}), candidates("a", "b", "A"))
+    assert [r.consequence for r in got] == ["superseded", None, "superseded"]
+
+
 def test_a_judge_reads_the_likeliest_candidates_alone_and_only_where_they_are_likely():
-    encoder, judge = Scores({"a": 2.0, "b": 1.0, "c": -6.0, "d": -7.0}), Judge()
+    chooser, judge = Scores({"a": 2.0, "b": 1.0, "c": -6.0, "d": -7.0}), Scores({})
     pairs = [*candidates("a", "d", "b"), LabelPair("m", "o9", "newest", "c")]
-    assert len(labels(encoder, pairs, judge)) == 4
-    assert encoder.questions == [["a", "d", "b"], ["c"]] and judge.pairs == [("new", "a"), ("new", "b")]
-
-
-def test_what_the_judge_finds_in_another_candidate_counts_too():
-    by_rule = Judge("UPDATE", 0.9, rule="slot:price")
-    got = labels(Scores({"a": 2.0, "b": 1.0, "c": -6.0}), candidates("a", "b", "c"), by_rule)
-    assert [r.label for r in got] == ["UPDATE", "UPDATE", "NONE"]
-    partial = Judge("EXTEND", 0.9, rule="count", partial_update=True, older=[4, 9])
-    (found,) = labels(Scores({"one two three": 2.0}), candidates("one two three"), partial)
-    assert (found.label, found.part) == ("UPDATE", ((4, 9),))
+    assert len(labels(chooser, pairs, judge)) == 4
+    assert chooser.questions == [["a", "d", "b"], ["c"]] and judge.questions == [["a", "b"]]
 
 
 @pytest.mark.parametrize(("score", "consequence"), [(3.0, "superseded"), (0.5, "disputed"), (-2.0, None)])
@@ -93,15 +104,13 @@ def test_between_the_lines_both_stay_and_the_newer_disputes_the_older(score, con
     assert got.decided == (consequence != "disputed")
 
 
-def test_what_the_judge_says_counts_by_its_weight():
-    heard = replace(CALIBRATION, judge_weight=1.0, rule_weight=3.0)
-    score = Scores({"a": 0.5})
-    assert labels(score, candidates("a"), Judge(p=0.95), calibration=heard)[0].consequence == "superseded"
-    assert labels(score, candidates("a"), Judge(p=0.01), calibration=heard)[0].consequence is None
-    assert (
-        labels(score, candidates("a"), Judge("UPDATE", 0.5, rule="slot:home"), calibration=heard)[0].label == "UPDATE"
-    )
-    assert labels(Scores({"a": -2.0}), candidates("a"), Judge("EXTEND", 0.1))[0].label == "EXTEND"
+def test_what_the_judge_reads_counts_by_its_weights():
+    heard = replace(CALIBRATION, judge=(0.5, 1.0, 0.0, 0.0))
+    chooser, pairs = Scores({"a": 1.0, "b": 0.5}), candidates("a", "b")
+    of_second = labels(chooser, pairs, Scores({"a": -3.0, "b": 3.0}), calibration=heard)
+    assert [r.consequence for r in of_second] == [None, "superseded"]
+    doubtful = labels(chooser, pairs, Scores({"a": -3.0, "b": -3.0}, {"b": "extend"}), calibration=heard)
+    assert [(r.consequence, r.label) for r in doubtful] == [(None, "NONE"), (None, "EXTEND")]
 
 
 def test_what_is_earlier_or_the_same_text_ends_nothing():
@@ -141,11 +150,33 @@ def test_probabilities_of_candidates_and_of_none_add_up_to_one():
     assert softmax_with_none(np.array([0.0])) == pytest.approx([0.5])
 
 
-def test_the_program_changes_with_odds_and_lines():
-    one = ChangeLabeler(Scores({}), Judge(), CALIBRATION)
-    assert one.program_hash == ChangeLabeler(Scores({}), Judge(), CALIBRATION).program_hash
-    assert one.program_hash != replace(one, none_odds=2.0).program_hash
-    assert one.program_hash != replace(one, calibration=replace(CALIBRATION, superseded=0.9)).program_hash
+def test_the_program_changes_with_odds_lines_and_weights():
+    one = ChangeLabeler(Scores({}), Scores({}), Rules(), CALIBRATION, LINES)
+    assert one.program_hash == replace(one, chooser=Scores({})).program_hash
+    others = [
+        replace(one, none_odds=2.0),
+        replace(one, lines=Lines(0.9, 0.4)),
+        replace(one, calibration=replace(CALIBRATION, chooser=(1.0, 0.0, 0.1))),
+    ]
+    assert len({one.program_hash, *(other.program_hash for other in others)}) == 4
+
+
+def test_the_level_of_consequences_is_a_setting(monkeypatch):
+    assert configured_lines(CALIBRATION) == LINES
+    before = shipped_key()
+    monkeypatch.setenv("PALIMPSEST_CHANGES", "eager")
+    assert configured_lines(CALIBRATION) == Lines(0.6, 0.3) and shipped_key() != before
+    monkeypatch.setenv("PALIMPSEST_CHANGES", "bold")
+    with pytest.raises(PalimpsestError, match="PALIMPSEST_CHANGES: 'bold' must be one of balanced, eager"):
+        configured_lines(CALIBRATION)
+
+
+def test_shipped_lines_rise_with_care_and_are_read_as_written():
+    found = shipped_calibration()
+    assert Calibration.from_json(json.loads(found.to_json())) == found
+    for careful, eager in itertools.pairwise(found.lines[level] for level in ("careful", "balanced", "eager")):
+        assert careful.superseded >= eager.superseded and careful.disputed >= eager.disputed
+    assert all(line.disputed <= line.superseded for line in found.lines.values())
 
 
 def test_an_input_has_the_newer_statement_then_each_older_one_with_its_age_and_speaker():

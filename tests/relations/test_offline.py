@@ -11,7 +11,7 @@ from palimpsest.relations.classify.features import parse
 from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
 from palimpsest.relations.classify.features.parse import parse_texts
 from palimpsest.relations.classify.features.prepare_pair import compute_features, prepare_pair
-from palimpsest.relations.classify.label_types import LabelPair
+from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair
 from palimpsest.relations.classify.model import relation_model
 from palimpsest.relations.classify.model.golden_pairs import golden_pairs
 from palimpsest.relations.classify.model.relation_model import (
@@ -26,7 +26,7 @@ from palimpsest.relations.classify.model.shipped_model import default_model
 from palimpsest.relations.classify.model.train import choose_class, text_groups, update_threshold
 from palimpsest.relations.classify.model.train_on_pairs import train_on_pairs, training_key
 from palimpsest.relations.classify.model.update_veto import missing_evidence, update_veto
-from palimpsest.relations.classify.offline_labeler import CANDIDATE_ODDS, OfflineLabeler
+from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from palimpsest.relations.classify.pairs_file import pair_from_row, read_pairs_file
 from palimpsest.relations.classify.rules.reading import Verdict
 from tests.memories.frames import day

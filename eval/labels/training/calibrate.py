@@ -1,133 +1,145 @@
-"""Fits the probabilities of encoder and judge, and where consequences begin, to worlds that trained nothing."""
+"""Fits the probabilities of chooser and judge, and where consequences begin, to worlds that trained nothing.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+`python -m palimpsest.eval.labels.training.calibrate` reads the models of data/models and writes their calibration.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
-from palimpsest.eval.labels.training.worlds import ChangeList, ListMaker
-from palimpsest.relations.changes.calibration import Calibration, logit, softmax_with_none
-from palimpsest.relations.changes.change_encoder import PAIR_CLASSES, ChangeEncoder, ChangeQuestion
-from palimpsest.relations.changes.change_labeler import JUDGED_FROM, PairJudge, judged_probability
-from palimpsest.relations.classify.label_types import LabelPair
+from palimpsest.eval.labels.training.worlds import ChangeList, ListMaker, embed_texts, load_worlds
+from palimpsest.relations.changes.calibration import CALIBRATION_FILE, Calibration, Lines, logit, softmax_with_none
+from palimpsest.relations.changes.change_encoder import (
+    CHOOSER_FILE,
+    JUDGE_FILE,
+    PAIR_CLASSES,
+    ChangeEncoder,
+    ChangeQuestion,
+    ChangeReading,
+    read_encoder,
+)
+from palimpsest.relations.changes.change_labeler import likely_rows
+from palimpsest.store.home import SHIPPED
 
-SUPERSEDED_RATE, DISPUTED_RATE = 0.004, 0.025
-"""Of newer statements that end nothing, how many may supersede or dispute an older one."""
+RATES: Mapping[str, tuple[float, float]] = {
+    "careful": (0.002, 0.012),
+    "balanced": (0.002, 0.03),
+    "eager": (0.01, 0.06),
+}
+"""Of newer statements that end nothing, how many may supersede or dispute an older one, by level."""
 _UPDATE = PAIR_CLASSES.index("update")
-_UNFITTED = Calibration(1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Read:
-    """What the encoder read of one list, and which candidate is right; None for none."""
+    """What was read of one list: numbers of its candidates, shape (n, columns), and which is right; None for none."""
 
-    scores: np.ndarray
-    updates: np.ndarray
+    columns: np.ndarray
     right: int | None
 
 
-def calibrate(encoder: ChangeEncoder, judge: PairJudge, maker: ListMaker) -> Calibration:
-    """Returns the calibration of an encoder and a judge.
+def calibrate(chooser: ChangeEncoder, judge: ChangeEncoder, maker: ListMaker) -> Calibration:
+    """Returns the calibration of a chooser and a judge.
 
     Args:
-        encoder: reads lists.
-        judge: reads the likeliest candidate of some.
+        chooser: reads lists.
+        judge: reads the likeliest candidates of each.
         maker: of worlds that trained nothing.
     """
     lists = [maker.full_list(w, n) for w in maker.worlds for n in range(1, len(w.notes))]
-    read = read_lists(encoder, lists)
-    weights = [round(float(w), 4) for w in fit_weights(read)]
-    found = replace(_UNFITTED, score_weight=weights[0], class_weight=weights[1], offset=weights[2])
-    numbers, rights, likely = _judged(found, judge, lists, read)
-    fitted = [round(float(w), 4) for w in fit_judged(numbers, rights)]
-    names = ("chooser_weight", "judge_weight", "rule_weight", "judge_offset")
-    found = replace(found, **dict(zip(names, fitted, strict=True)))
-    say(f"calibrated on {len(read)} lists, {len(likely)} judged: weights {weights}, {fitted}")
-    p = 1 / (1 + np.exp(-(numbers @ np.array(fitted[:3]) + fitted[3])))
-    best = np.zeros(len(lists))
-    best[likely] = p
-    return replace(found, **_lines(best, read, set(np.array(likely)[rights].tolist())))
+    chosen = chooser.read([ChangeQuestion(x.newer, x.older) for x in lists])
+    weights = fit_weights([Read(_columns(r), x.right) for r, x in zip(chosen, lists, strict=True)], (1.0, 0.1, 0.0))
+    draft = Calibration(weights, (1.0, 0.0, 0.0, 0.0), {})  # type: ignore[arg-type]
+    odds = [draft.chosen(r.scores, r.classes[:, _UPDATE]) for r in chosen]
+    rows = [likely_rows(softmax_with_none(of_list)) for of_list in odds]
+    read = _judged(judge, lists, odds, rows)
+    of_judge = fit_weights([r for r in read if len(r.columns)], (0.5, 0.5, 0.1, 0.0))
+    say(f"calibrated on {len(lists)} lists: weights {weights}, {of_judge}")
+    best = [_best(r, of_judge) for r in read]
+    return Calibration(weights, of_judge, lines_of(best, lists))  # type: ignore[arg-type]
 
 
-def read_lists(encoder: ChangeEncoder, lists: Sequence[ChangeList]) -> list[Read]:
-    """Returns what an encoder reads of lists."""
-    found = encoder.read([ChangeQuestion(x.newer, x.older) for x in lists])
-    return [Read(r.scores, r.classes[:, _UPDATE], x.right) for r, x in zip(found, lists, strict=True)]
+def fit_weights(read: Sequence[Read], first: Sequence[float]) -> tuple[float, ...]:
+    """Returns a weight of each column and an offset: those of the greatest likelihood of what is right.
 
-
-def fit_weights(read: Sequence[Read]) -> np.ndarray:
-    """Returns weights of scores and of log odds of `update`, and an offset: those of the greatest likelihood."""
+    Args:
+        read: lists with their numbers.
+        first: weights to start from, the offset last.
+    """
     from scipy.optimize import minimize
 
     def loss(weights: np.ndarray) -> float:
-        given = replace(_UNFITTED, score_weight=weights[0], class_weight=weights[1], offset=weights[2])
         total = 0.0
         for r in read:
-            p = softmax_with_none(given.log_odds(r.scores, r.updates))
+            p = softmax_with_none(r.columns @ weights[:-1] + weights[-1])
             total -= float(np.log(max(1e-9, 1 - p.sum() if r.right is None else p[r.right])))
         return total / len(read)
 
-    found: np.ndarray = minimize(loss, np.array([1.0, 0.1, 0.0]), method="Nelder-Mead", options={"maxiter": 200}).x
-    return found
+    found = minimize(loss, np.array(first), method="Nelder-Mead", options={"maxiter": 300}).x
+    return tuple(round(float(w), 4) for w in found)
 
 
-def fit_judged(numbers: np.ndarray, rights: np.ndarray) -> np.ndarray:
-    """Returns weights of the columns of `numbers` and an offset, by logistic regression; no weight is below 0."""
-    from scipy.optimize import minimize
+def lines_of(best: Sequence[tuple[float, bool]], lists: Sequence[ChangeList]) -> dict[str, Lines]:
+    """Returns the lines of each level: above them are so few statements that end nothing as RATES say.
 
-    def loss(weights: np.ndarray) -> float:
-        odds = numbers @ weights[:3] + weights[3]
-        return float(np.mean(np.logaddexp(0, odds) - rights * odds) + 1e-3 * (weights[:3] ** 2).sum())
+    Args:
+        best: probability of the likeliest candidate of each list, and whether it is the right one.
+        lists: the lists.
+    """
+    nothing = np.sort([p for (p, _), x in zip(best, lists, strict=True) if x.right is None])[::-1]
+    of_changes = [of_list for of_list, x in zip(best, lists, strict=True) if x.right is not None]
+    lines = {}
+    for level, rates in RATES.items():
+        found = [round(min(0.999, float(nothing[int(rate * len(nothing))]) + 0.001), 3) for rate in rates]
+        lines[level] = Lines(*found)
+        for name, line in zip(Lines._fields, found, strict=True):
+            right, wrong = (sum(p >= line and ok == wanted for p, ok in of_changes) for wanted in (True, False))
+            say(f"{level}: {name} from {line}: {right} right, {wrong} wrong of {len(of_changes)} changes")
+    return lines
 
-    bounds = [(0, None)] * 3 + [(None, None)]
-    found: np.ndarray = minimize(loss, np.array([1.0, 0.2, 0.5, 0.0]), bounds=bounds).x
-    return found
+
+def _columns(reading: ChangeReading) -> np.ndarray:
+    return np.stack([reading.scores, logit(np.exp(reading.classes[:, _UPDATE].astype(np.float64)))], 1)
 
 
 def _judged(
-    found: Calibration, judge: PairJudge, lists: Sequence[ChangeList], read: Sequence[Read]
-) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Returns, of each list that a judge reads, the numbers to fit, whether its candidate is right, and which it is."""
-    ended = [softmax_with_none(found.log_odds(r.scores, r.updates)) for r in read]
-    likely = [i for i, p in enumerate(ended) if p.max() >= JUDGED_FROM]
-    best = [int(ended[i].argmax()) for i in likely]
-    judged = judge.label([_pair(lists[i], at) for i, at in zip(likely, best, strict=True)])
-    of_judge = [judged_probability(result) for result in judged]
-    columns = (
-        logit(np.array([ended[i][at] for i, at in zip(likely, best, strict=True)])),
-        logit(np.array([p for p, _ in of_judge])),
-        np.array([float(is_rule) for _, is_rule in of_judge]),
-    )
-    rights = np.array([read[i].right == at for i, at in zip(likely, best, strict=True)])
-    return np.stack(columns, 1), rights, likely
-
-
-def _pair(given: ChangeList, at: int) -> LabelPair:
-    older = given.older[at]
-    return LabelPair(
-        "n",
-        "o",
-        given.newer.text,
-        older.text,
-        given.newer.at,
-        older.at,
-        newer_speaker=given.newer.name or None,
-        older_speaker=older.name or None,
-    )
-
-
-def _lines(best: np.ndarray, read: Sequence[Read], right: set[int]) -> dict[str, float]:
-    """Returns the lines at which so few statements that end nothing, as the rates say, have a consequence."""
-    nothing = np.sort([p for p, r in zip(best, read, strict=True) if r.right is None])[::-1]
-    changes = sum(r.right is not None for r in read)
-    lines: dict[str, float] = {}
-    for name, rate in (("superseded", SUPERSEDED_RATE), ("disputed", DISPUTED_RATE)):
-        line = round(min(0.999, float(nothing[int(rate * len(nothing))]) + 0.001), 3)
-        found = sum(best[i] >= line for i in right)
-        wrong = sum(
-            p >= line and i not in right for i, (p, r) in enumerate(zip(best, read, strict=True)) if r.right is not None
+    judge: ChangeEncoder, lists: Sequence[ChangeList], odds: Sequence[np.ndarray], rows: Sequence[np.ndarray]
+) -> list[Read]:
+    """Returns of each list what both read of its likely candidates."""
+    likely = [i for i, of_list in enumerate(rows) if len(of_list)]
+    found = judge.read([ChangeQuestion(lists[i].newer, [lists[i].older[row] for row in rows[i]]) for i in likely])
+    out = [Read(np.zeros((0, 3)), None)] * len(lists)
+    for i, reading in zip(likely, found, strict=True):
+        places = [int(row) for row in rows[i]]
+        right = lists[i].right
+        out[i] = Read(
+            np.column_stack([odds[i][rows[i]], _columns(reading)]), places.index(right) if right in places else None
         )
-        say(f"{name} from {line}: {found} right, {wrong} wrong of {changes} changes, {len(nothing)} that end nothing")
-        lines[name] = line
-    return lines
+    return out
+
+
+def _best(read: Read, weights: Sequence[float]) -> tuple[float, bool]:
+    if not len(read.columns):
+        return 0.0, False
+    p = softmax_with_none(read.columns @ np.array(weights[:-1]) + weights[-1])
+    return float(p.max()), int(p.argmax()) == read.right
+
+
+def main(embed: Callable[[Sequence[str]], np.ndarray] = embed_texts) -> None:
+    """Calibrates the models of a data folder."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--out", type=Path, default=SHIPPED, help="The data folder.")
+    folder = arguments.parse_args().out
+    chooser, judge = (read_encoder(folder / file) for file in (CHOOSER_FILE, JUDGE_FILE))
+    held_out = [w for w in load_worlds() if w.is_held_out]
+    found = calibrate(chooser, judge, ListMaker(held_out, embed))
+    write_bytes(folder / CALIBRATION_FILE, found.to_json().encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,12 @@
-"""Trains the change encoder: `python -m palimpsest.eval.labels.training.train_change_encoder --base FOLDER`.
+"""Trains chooser and judge: `python -m palimpsest.eval.labels.training.train_change_encoder --base FOLDER --out FILE`.
 
 Reads data/golden/worlds and data/golden/pairs; with --temporal FOLDER also Temporal NLI (T. Hosokawa, A. Jatowt,
 K. Sugiyama, ECIR 2023, CC BY 4.0), of which the last fold stays unread. Writes the weights now and then, so that a
-long training can be continued with --init, and at the end data/models/change_encoder.onnx and its calibration.
+long training can be continued with --init, and at the end the graph; `calibrate` then fits probabilities to both.
 """
 
 import argparse
+import gzip
 import random
 import tempfile
 import time
@@ -20,16 +21,12 @@ from transformers import AutoModel
 
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
-from palimpsest.eval.labels.training.calibrate import calibrate
 from palimpsest.eval.labels.training.training_pairs import class_numbers, encoder_pairs
-from palimpsest.eval.labels.training.worlds import ChangeList, ListMaker, World, load_worlds
+from palimpsest.eval.labels.training.worlds import ChangeList, ListMaker, embed_texts, load_worlds
 from palimpsest.memories.embed import model_folder
-from palimpsest.relations.changes.calibration import CALIBRATION_FILE
-from palimpsest.relations.changes.change_encoder import GRAPH_FILE, PAIR_CLASSES, ChangeEncoder
+from palimpsest.relations.changes.change_encoder import CHOOSER_FILE, OUTPUTS, PAIR_CLASSES
 from palimpsest.relations.changes.change_input import ChangeInput, Statement, build_input
-from palimpsest.relations.changes.change_labeler import PairJudge
 from palimpsest.relations.classify.encoder.word_vectors import load_tokenizer
-from palimpsest.relations.classify.model.shipped_model import default_model
 from palimpsest.store.home import SHIPPED
 
 _BATCH_TOKENS = 3000
@@ -39,6 +36,8 @@ _WARM_UP, _MAX_NORM = 0.08, 1.0
 _CLASS_WEIGHT, _SPAN_WEIGHT = 0.5, 0.3
 _NONE_SHARE = 0.45
 _OPSET = 17
+_WIDEST = "/output/dense/MatMul"
+_BERT_WORDS, _CLS, _SEP = 30522, 101, 102
 _NOT_UPDATE = list(range(1, len(PAIR_CLASSES)))
 
 
@@ -66,26 +65,46 @@ class Example:
 class Network(torch.nn.Module):
     """A transformer and, over the mean of each older statement, of the newer one and the first state, three outputs."""
 
-    def __init__(self, base: Path):
+    def __init__(self, base: Path, frozen: int = 0):
         super().__init__()
         self.enc = AutoModel.from_pretrained(base, add_pooling_layer=False)
+        if self.enc.config.model_type == "mpnet":
+            _number_as_bert(self.enc)
+        self.has_types = getattr(self.enc.config, "type_vocab_size", 0) > 1
         size = self.enc.config.hidden_size
         self.drop = torch.nn.Dropout(0.1)
         self.mix = torch.nn.Linear(3 * size, size)
         self.head = torch.nn.Linear(size, 1 + len(PAIR_CLASSES))
         self.span = torch.nn.Linear(size, 1)
         self.enc.embeddings.word_embeddings.weight.requires_grad = False
+        if frozen:
+            for part in (self.enc.embeddings, *self.enc.encoder.layer[:frozen]):
+                part.requires_grad_(False)
+
+    def states(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
+        """Returns the states of all tokens, (batch, tokens, hidden)."""
+        kinds = {"token_type_ids": types} if self.has_types else {}
+        found: torch.Tensor = self.enc(input_ids=ids, attention_mask=mask, **kinds).last_hidden_state
+        return found
 
     def forward(
         self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor, pools: "Pools"
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Returns scores (rows,), logits of classes (rows, 6) and of outdated tokens (batch, tokens)."""
-        states = self.enc(input_ids=ids, attention_mask=mask, token_type_ids=types).last_hidden_state
+        states = self.states(ids, mask, types)
         of = states[pools.member]
         older, newer = (torch.einsum("rl,rld->rd", weights, of) for weights in (pools.older, pools.newer))
         features = torch.nn.functional.gelu(self.mix(self.drop(torch.cat([older, newer, of[:, 0]], -1))))
         out = self.head(features)
         return out[:, 0], out[:, 1:], self.span(states)[..., 0]
+
+
+def _number_as_bert(encoder: torch.nn.Module) -> None:
+    """Numbers the words of an MPNet as BERT does, so that one tokenizer serves every encoder."""
+    table = encoder.embeddings.word_embeddings.weight  # type: ignore[union-attr]
+    rows = torch.arange(_BERT_WORDS) + len(table) - 1 - _BERT_WORDS  # type: ignore[arg-type]
+    rows[[_CLS, _SEP]] = torch.tensor([0, 2])
+    encoder.embeddings.word_embeddings = torch.nn.Embedding.from_pretrained(table[rows])  # type: ignore[index,union-attr]
 
 
 @dataclass(frozen=True)
@@ -106,16 +125,16 @@ class Graph(torch.nn.Module):
 
     def forward(
         self, input_ids: torch.Tensor, token_type_ids: torch.Tensor, older: torch.Tensor, newer: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns scores, log probabilities of classes, features and logits of outdated tokens."""
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Returns scores, log probabilities of classes and logits of outdated tokens."""
         net = self.network
         mask = torch.ones_like(input_ids)
-        states = net.enc(input_ids=input_ids, attention_mask=mask, token_type_ids=token_type_ids).last_hidden_state[0]
+        states = net.states(input_ids, mask, token_type_ids)[0]
         means = older @ states
         rest = torch.cat([newer @ states, states[:1]], -1).expand(means.shape[0], -1)
         features = torch.nn.functional.gelu(net.mix(torch.cat([means, rest], -1)))
         out = net.head(features)
-        return out[:, 0], torch.log_softmax(out[:, 1:], -1), features, net.span(states)[:, 0]
+        return out[:, 0], torch.log_softmax(out[:, 1:], -1), net.span(states)[:, 0]
 
 
 def collate(inputs: Sequence[ChangeInput]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Pools, list[range]]:
@@ -268,10 +287,15 @@ def train(network: Network, examples: Examples, epochs: float, save: Path, rate:
     network.eval()
 
 
-def export_graph(network: Network, path: Path) -> None:
-    """Writes the network as int8 ONNX; seven bits a weight, so that processors without VNNI do not overflow."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
+def export_graph(network: Network, path: Path, bits: int = 7) -> None:
+    """Writes the network as ONNX with whole numbers for weights.
 
+    Args:
+        network: what is exported.
+        path: of the file.
+        bits: of a weight, in eight: 7 at most, so that processors without VNNI do not overflow.
+    """
+    _round_weights(network, bits)
     given = build_input(
         load_tokenizer(), Statement("I moved to Porto."), [Statement("I live in Lisbon."), Statement("I own a car.")]
     )
@@ -290,34 +314,62 @@ def export_graph(network: Network, path: Path) -> None:
             example,
             str(exported),
             input_names=list(axes),
-            output_names=["scores", "classes", "features", "outdated"],
+            output_names=list(OUTPUTS),
             dynamic_axes=axes,
             opset_version=_OPSET,
             dynamo=False,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        quantize_dynamic(exported, path, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
+        graph = _in_bytes(exported)
+    write_bytes(path, gzip.compress(graph, mtime=0) if path.suffix == ".gz" else graph)
 
 
-def embed_texts(texts: Sequence[str]) -> np.ndarray:
-    """Returns unit vectors of texts by the embedder, shape (n, 384)."""
-    from sentence_transformers import SentenceTransformer
+def _in_bytes(exported: Path) -> bytes:
+    """Returns a graph with weights of eight bits, and with activations of eight bits by input.
 
-    model = SentenceTransformer(str(model_folder()), device="cpu")
-    return np.asarray(model.encode(list(texts), batch_size=64, normalize_embeddings=True), np.float32)
+    What goes into the widest layers has a few numbers far above the others, so that one scale for all of them is too
+    coarse: there each block of 128 has its own.
+    """
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    graph = onnx.load(exported)
+    products = [node.name for node in graph.graph.node if node.op_type == "MatMul"]
+    others = [name for name in products if not name.endswith(_WIDEST)]
+    by_block = MatMulNBitsQuantizer(
+        graph, bits=8, block_size=128, is_symmetric=True, accuracy_level=4, nodes_to_exclude=others
+    )
+    by_block.process()
+    first, second = exported.with_name("blocks.onnx"), exported.with_name("bytes.onnx")
+    by_block.model.save_model_to_file(str(first))
+    quantize_dynamic(first, second, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
+    return second.read_bytes()
+
+
+def _round_weights(network: Network, bits: int) -> None:
+    """Rounds the weights of every output of the layers to so many bits: a compressed graph is the smaller for it."""
+    most = 2 ** (bits - 1) - 1
+    for module in network.enc.encoder.modules():
+        if isinstance(module, torch.nn.Linear):
+            scale = module.weight.abs().amax(1, keepdim=True).clamp(min=1e-8) / most
+            module.weight.data = torch.round(module.weight / scale) * scale
 
 
 def main() -> None:
-    """Trains, exports and calibrates."""
+    """Trains and exports."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--base", type=Path, default=model_folder(), help="Folder of the transformer to start from.")
-    arguments.add_argument("--out", type=Path, default=SHIPPED, help="The data folder.")
+    arguments.add_argument("--out", type=Path, default=SHIPPED / CHOOSER_FILE, help="The graph that is written.")
     arguments.add_argument("--weights", type=Path, default=Path("build/change_encoder.pt"), help="Weights so far.")
     arguments.add_argument("--init", type=Path, help="Weights to continue from.")
     arguments.add_argument("--epochs", type=float, default=3)
     arguments.add_argument("--rate", type=float, default=1.0, help="Factor on the learning rates.")
     arguments.add_argument("--temporal", type=Path, help="Folder of Temporal NLI's folds.")
     arguments.add_argument("--temporal-count", type=int, default=2500, help="Its pairs in an epoch.")
+    arguments.add_argument("--most", type=int, default=10, help="Older statements of an input.")
+    arguments.add_argument("--frozen", type=int, default=0, help="Lower layers that are not trained.")
+    arguments.add_argument("--bits", type=int, default=7, help="Of a weight of the graph.")
     arguments.add_argument("--threads", type=int, default=2)
     arguments.add_argument("--seed", type=int, default=0)
     given = arguments.parse_args()
@@ -325,21 +377,16 @@ def main() -> None:
     torch.manual_seed(given.seed)
     worlds = load_worlds()
     training = [w for w in worlds if not w.is_held_out]
-    held_out: list[World] = [w for w in worlds if w.is_held_out]
-    say(f"{len(training)} worlds, {len(held_out)} held out")
+    say(f"{len(training)} worlds, {len(worlds) - len(training)} held out")
     given.weights.parent.mkdir(parents=True, exist_ok=True)
-    network = Network(given.base)
+    network = Network(given.base, given.frozen)
     if given.init:
         network.load_state_dict(torch.load(given.init, weights_only=True))
     if given.epochs > 0:
-        maker = ListMaker(training, embed_texts)
+        maker = ListMaker(training, embed_texts, given.most)
         examples = Examples(maker, load_tokenizer(), given.temporal, given.temporal_count, given.seed)
         train(network, examples, given.epochs, given.weights, given.rate)
-    export_graph(network.eval(), given.out / GRAPH_FILE)
-    encoder = ChangeEncoder((given.out / GRAPH_FILE).read_bytes())
-    judge = PairJudge(default_model())
-    found = calibrate(encoder, judge, ListMaker(held_out, embed_texts))
-    write_bytes(given.out / CALIBRATION_FILE, found.to_json().encode())
+    export_graph(network.eval(), given.out, given.bits)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from palimpsest.memories.embed import model_folder
 from palimpsest.relations.changes.change_input import Statement
 from palimpsest.store.home import data_file
 
@@ -137,7 +138,7 @@ class ListMaker:
         change = world.change_of.get(newer)
         must = [change.older] if change else []
         must += [o for o in world.near_of(newer) if o not in must][:2]
-        chosen = self.nearest(world, newer, rng.randint(4, self._most), must)
+        chosen = self.nearest(world, newer, rng.randint(max(1, 2 * self._most // 5), self._most), must)
         if not must and len(chosen) > 3 and rng.random() < 0.3:
             chosen = sorted(rng.sample(chosen, len(chosen) // 2))
         older: list[tuple[Note, bool]] = [(world.notes[o], bool(change and o == change.older)) for o in chosen]
@@ -172,6 +173,14 @@ class ListMaker:
             cosines[world_of[start : start + 1000, None] == world_of[None, :]] = -1
             found[start : start + 1000] = np.argpartition(-cosines, 10, axis=1)[:, :10]
         return found
+
+
+def embed_texts(texts: Sequence[str]) -> np.ndarray:
+    """Returns unit vectors of texts by the embedder, shape (n, 384)."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(model_folder()), device="cpu")
+    return np.asarray(model.encode(list(texts), batch_size=64, normalize_embeddings=True), np.float32)
 
 
 def _change_list(

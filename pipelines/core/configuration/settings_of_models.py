@@ -40,6 +40,18 @@ EMBEDDER = (
     ),
 )
 
+RELATIONS = (
+    Setting(
+        "relations.changes",
+        "PALIMPSEST_CHANGES",
+        "`balanced`",
+        "how readily a build says that a newer memory ends an older one: `careful`, `balanced` or `eager`; the measured"
+        " rates of wrong ones are in [figures](../figures.md#changes-in-plain-words)",
+        "choice",
+        choices=("careful", "balanced", "eager"),
+    ),
+)
+
 LM = (
     Setting(
         "lm.labeler",

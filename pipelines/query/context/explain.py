@@ -10,7 +10,7 @@ from palimpsest.query.ranking.priors import uses_priors, weighted_terms
 from palimpsest.query.ranking.rank import Candidate
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory
 from palimpsest.query.scope.scope_arrays import rows_of
-from palimpsest.query.scope.scope_graph import PREMISE
+from palimpsest.query.scope.scope_graph import DISPUTE, PREMISE
 from palimpsest.query.scope.scope_query import ScopeQuery
 
 _LABEL_CHARS = 60
@@ -29,6 +29,7 @@ _IN_WORDS = {
     "near": "it was said near {source}",
     "pair": "with {source}, which shares {via!r}, it answers more than either alone",
     "UPDATE": "it replaced {source}",
+    DISPUTE: "it may have ended {source}",
     "EXTEND": "one of it and {source} adds to the other",
     "DERIVE": "it follows from {source}",
     PREMISE: "{source} follows from it",

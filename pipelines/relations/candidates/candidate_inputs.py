@@ -8,6 +8,8 @@ from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.recency import recency_columns
 from palimpsest.store.tables import empty
 
+TURN_BEFORE = "turn before"
+"""`why` of a pair of a turn that refers back with one before it: found anew by each build."""
 _SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id"]
 
 
@@ -87,8 +89,10 @@ def find_changes(state: pl.DataFrame, previous: PreviousCandidates | None) -> Ch
     gone = set(before["memory_id"]) - unchanged
     stale = list(changed | gone)
     was_live = before.select(older_id="memory_id", searched_by_newer="live")
-    pairs = previous.pairs.join(was_live, on="older_id", how="left").with_columns(
-        searched=pl.when("searched_by_newer").then("newer_id").otherwise("older_id")
+    pairs = (
+        previous.pairs.filter(pl.col("why") != TURN_BEFORE)
+        .join(was_live, on="older_id", how="left")
+        .with_columns(searched=pl.when("searched_by_newer").then("newer_id").otherwise("older_id"))
     )
     lost = pairs.filter(pl.col("newer_id").is_in(stale) | pl.col("older_id").is_in(stale))["searched"]
     todo = changed | (set(lost) & all_ids)

@@ -15,15 +15,20 @@ import polars as pl
 from palimpsest.core.progress import progress
 from palimpsest.core.scopes import SCOPE
 from palimpsest.relations.candidates.candidate_inputs import (
+    TURN_BEFORE,
     CandidateInputs,
     Changes,
     PreviousCandidates,
     find_changes,
     memory_state,
 )
-from palimpsest.relations.candidates.scope_search import PER_MEMORY, PER_RETIRED, ScopeSearch, quantize
+from palimpsest.relations.candidates.scope_search import PER_MEMORY, PER_RETIRED, ScopeSearch, products_of, quantize
 from palimpsest.store.tables import conform
+from palimpsest.text.normalize import fold
+from palimpsest.text.retractions import refers_back
 
+TURNS_BEFORE = 3
+"""Turns of a session before one that refers back which are candidates whatever their vectors say."""
 _ORDER = (*SCOPE, "at", "line", "seq", "ordinal", "memory_id")
 
 
@@ -34,6 +39,8 @@ def candidate_pairs(
     as_older: np.ndarray | None = None,
 ) -> pl.DataFrame:
     """Returns candidate_pairs, sorted by (newer_id, older_id): the nearest live older memories of each live one.
+
+    A turn that refers back, as in `scratch that`, has the turns before it besides.
 
     Each retired memory has one pair more, with the live newer one that is most similar: what replaced it, for history.
     A retired memory costs one label by that; as the best retired one of every newer memory it cost ten.
@@ -51,10 +58,8 @@ def candidate_pairs(
     """
     state = memory_state(inputs)
     changes = find_changes(state, previous)
-    pairs = [
-        changes.carried,
-        *_new_pairs(inputs, state, (vectors, vectors if as_older is None else as_older), changes, previous is not None),
-    ]
+    newer, older = quantize(vectors), quantize(vectors if as_older is None else as_older)
+    pairs = [changes.carried, *_new_pairs(inputs, state, (newer, older), changes, previous is not None)]
     ranked = (
         pl.concat(pairs)
         .join(state.select("memory_id", "live"), left_on="older_id", right_on="memory_id", how="left")
@@ -62,7 +67,42 @@ def candidate_pairs(
         .with_columns(searched=pl.when("live").then("newer_id").otherwise("older_id"))
         .filter(pl.int_range(pl.len()).over("searched") < pl.when("live").then(PER_MEMORY).otherwise(PER_RETIRED))
     )
-    return conform("candidate_pairs", ranked.drop("live", "searched").sort("newer_id", "older_id"))
+    nearest = ranked.select(pairs[0].columns)
+    before = _turns_before(inputs, state, newer, older).join(nearest, on=["newer_id", "older_id"], how="anti")
+    return conform("candidate_pairs", pl.concat([nearest, before]).sort("newer_id", "older_id"))
+
+
+def _turns_before(inputs: CandidateInputs, state: pl.DataFrame, newer: np.ndarray, older: np.ndarray) -> pl.DataFrame:
+    """Returns the pairs of live turns that refer back with the turns before them in their session."""
+    texts = inputs.memories["text"]
+    turns = (
+        state.with_row_index("row")
+        .filter(pl.col("live"), pl.col("session_id").is_not_null())
+        .sort(*_ORDER, nulls_last=False, maintain_order=True)
+    )
+    refers = pl.Series([refers_back(texts[row]) for row in turns["row"]], dtype=pl.Boolean)
+    session = [*SCOPE, "session_id"]
+    turns = turns.with_columns(refers=refers)
+    place = ["row", "at", "line"]
+    shifted = (
+        turns.with_columns(pl.col(place).shift(back).over(session).name.suffix("_before")).filter("refers")
+        for back in range(1, TURNS_BEFORE + 1)
+    )
+    is_before = (pl.col("at_before") < pl.col("at")) | (
+        pl.col("at").eq_missing(pl.col("at_before")) & (pl.col("line") == pl.col("line_before"))
+    )
+    pairs = pl.concat(shifted).filter(pl.col("row_before").is_not_null(), is_before)
+    i, j = pairs["row"].to_numpy(), pairs["row_before"].to_numpy()
+    pairs = pairs.with_columns(
+        newer_id=state["memory_id"].gather(i),
+        older_id=state["memory_id"].gather(j),
+        score=pl.Series(products_of(newer[i], older[j])),
+        why=pl.lit(TURN_BEFORE),
+        same=pl.Series(
+            [fold(texts[a]) == fold(texts[b]) for a, b in zip(i.tolist(), j.tolist(), strict=True)], dtype=pl.Boolean
+        ),
+    )
+    return conform("candidate_pairs", pairs.filter(~pl.col("same")).select(list(_PAIR_SCHEMA)))
 
 
 def _new_pairs(
@@ -72,8 +112,8 @@ def _new_pairs(
     changes: Changes,
     is_incremental: bool,
 ) -> Iterator[pl.DataFrame]:
-    """Yields the pairs of each scope that no earlier build has."""
-    newer, older = (quantize(of_kind) for of_kind in vectors)
+    """Yields the pairs of each scope that no earlier build has; `vectors` are quantized."""
+    newer, older = vectors
     entities = _entity_sets(inputs.mentions)
     texts = inputs.memories["text"]
     carried = changes.carried if is_incremental else None
@@ -83,8 +123,8 @@ def _new_pairs(
             at = members["row"]
             search = ScopeSearch(members, newer[at.to_numpy()], older[at.to_numpy()], texts.gather(at), entities)
             found = [
-                (*scope, newer, older, score, search.reason(newer, older))
-                for newer, older, score in search.best_pairs(changes.todo, changes.changed, carried, advance)
+                (*scope, newer_id, older_id, score, search.reason(newer_id, older_id))
+                for newer_id, older_id, score in search.best_pairs(changes.todo, changes.changed, carried, advance)
             ]
             yield conform("candidate_pairs", pl.DataFrame(found, schema=_PAIR_SCHEMA, orient="row"))
 

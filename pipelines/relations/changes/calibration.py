@@ -1,72 +1,74 @@
-"""From the numbers of encoder and judge to a probability, and from that to consequences: fitted to held-out worlds.
+"""From the numbers of chooser and judge to a probability, and from that to consequences: fitted to held-out worlds.
 
-All of it is one file, written by `palimpsest.eval.labels.training.train_change_encoder`.
+All of it is one file, written by `palimpsest.eval.labels.training.calibrate`.
 """
 
 import json
-import math
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.home import SHIPPED
 
-CALIBRATION_FILE = "models/change_encoder.json"
+CALIBRATION_FILE = "models/change_calibration.json"
+LEVEL, DEFAULT_LEVEL = "PALIMPSEST_CHANGES", "balanced"
 _RARE = 1e-4
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """Turns scores into probabilities.
+class Lines(NamedTuple):
+    """Where consequences begin.
 
     Attributes:
-        score_weight: of the encoder's score of a candidate against ending none.
-        class_weight: of the log odds of its class `update`.
-        offset: added to both.
-        chooser_weight: of the log odds that the encoder gives, where a judge read the pair too.
-        judge_weight: of the judge's log odds of UPDATE.
-        rule_weight: added where a rule of the judge says UPDATE.
-        judge_offset: added.
         superseded: least probability that the newer memory ends the older one, for the older one to be retired.
         disputed: least probability for both to stay latest with the newer one before the older.
     """
 
-    score_weight: float
-    class_weight: float
-    offset: float
-    chooser_weight: float
-    judge_weight: float
-    rule_weight: float
-    judge_offset: float
     superseded: float
     disputed: float
 
-    def log_odds(self, scores: np.ndarray, update_logs: np.ndarray) -> np.ndarray:
-        """Returns the encoder's log odds of each candidate against ending none.
+
+@dataclass(frozen=True)
+class Calibration:
+    """Turns scores into probabilities, and probabilities into consequences.
+
+    Attributes:
+        chooser: weights of the chooser's score of a candidate, of its log odds of `update`, and an offset.
+        judge: weights of the log odds that the chooser gives, of the judge's score and log odds of `update`, an offset.
+        lines: by level, how many wrong consequences are accepted: `careful`, `balanced` or `eager`.
+    """
+
+    chooser: tuple[float, float, float]
+    judge: tuple[float, float, float, float]
+    lines: Mapping[str, Lines]
+
+    def chosen(self, scores: np.ndarray, update_logs: np.ndarray) -> np.ndarray:
+        """Returns the chooser's log odds of each candidate against ending none.
 
         Args:
             scores: of `ChangeReading`, shape (n,).
             update_logs: log probabilities of the class `update`, shape (n,).
         """
-        found: np.ndarray = (
-            self.score_weight * scores + self.class_weight * logit(np.exp(update_logs.astype(np.float64))) + self.offset
-        )
+        score, update, offset = self.chooser
+        found: np.ndarray = score * scores + update * logit(np.exp(update_logs.astype(np.float64))) + offset
         return found
 
-    def judged(self, p: float, judge_p: float, is_rule: bool) -> float:
-        """Returns the probability of a candidate that a judge read too.
+    def judged(self, chosen: np.ndarray, scores: np.ndarray, update_logs: np.ndarray) -> np.ndarray:
+        """Returns the log odds of candidates that the judge read too.
 
         Args:
-            p: of the encoder.
-            judge_p: the judge's probability of UPDATE.
-            is_rule: whether a rule of the judge says UPDATE.
+            chosen: what `chosen` gives for them, shape (n,).
+            scores: of the judge, shape (n,).
+            update_logs: of the judge, shape (n,).
         """
-        odds = self.chooser_weight * float(logit(np.array(p))) + self.judge_weight * float(logit(np.array(judge_p)))
-        return 1.0 / (1.0 + math.exp(-(odds + self.rule_weight * is_rule + self.judge_offset)))
+        chooser, score, update, offset = self.judge
+        odds = score * scores + update * logit(np.exp(update_logs.astype(np.float64)))
+        found: np.ndarray = chooser * chosen + odds + offset
+        return found
 
     def to_json(self) -> str:
         """Returns it as it is stored."""
@@ -75,7 +77,15 @@ class Calibration:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Calibration":
         """Makes it of what `to_json` wrote."""
-        return cls(**fields)
+        lines = {level: Lines(*line) for level, line in fields["lines"].items()}
+        return cls(_numbers(fields["chooser"], 3), _numbers(fields["judge"], 4), lines)  # type: ignore[arg-type]
+
+
+def _numbers(values: Sequence[Any], count: int) -> tuple[float, ...]:
+    found = tuple(float(v) for v in values)
+    if len(found) != count:
+        raise ValueError(values)
+    return found
 
 
 def logit(p: np.ndarray) -> np.ndarray:
@@ -89,13 +99,25 @@ def softmax_with_none(log_odds: np.ndarray) -> np.ndarray:
     """Returns the probability of each of several exclusive events that may all fail, shape (n,)."""
     top = max(0.0, float(log_odds.max()))
     raised = np.exp(log_odds - top)
-    found: np.ndarray = raised / (math.exp(-top) + raised.sum())
+    found: np.ndarray = raised / (np.exp(-top) + raised.sum())
     return found
+
+
+def configured_lines(calibration: Calibration) -> Lines:
+    """Returns the lines of the level that the environment sets.
+
+    Raises:
+        PalimpsestError: there is no such level.
+    """
+    level = os.environ.get(LEVEL) or DEFAULT_LEVEL
+    if level not in calibration.lines:
+        raise PalimpsestError(f"{LEVEL}: {level[:40]!r} must be one of {', '.join(calibration.lines)}; set one")
+    return calibration.lines[level]
 
 
 @lru_cache(maxsize=1)
 def shipped_calibration() -> Calibration:
-    """Returns the calibration of the encoder that comes with Palimpsest.
+    """Returns the calibration of the models that come with Palimpsest.
 
     Raises:
         ComponentFailed: its file is missing or damaged.
@@ -103,6 +125,4 @@ def shipped_calibration() -> Calibration:
     try:
         return Calibration.from_json(json.loads((SHIPPED / CALIBRATION_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
-        raise ComponentFailed(
-            f"change encoder: {CALIBRATION_FILE} cannot be read; install palimpsest-memory again"
-        ) from None
+        raise ComponentFailed(f"changes: {CALIBRATION_FILE} cannot be read; install palimpsest-memory again") from None

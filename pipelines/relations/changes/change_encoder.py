@@ -1,17 +1,21 @@
-"""Reads a new statement together with the older ones that it may end: a small fine-tuned transformer, as int8 ONNX.
+"""Reads a new statement together with the older ones that it may end: fine-tuned transformers, as quantized ONNX.
 
-Of each older statement it returns how likely the newer one ends it, what the pair is otherwise, and which of its words
+The chooser is small and reads all candidates; the judge is larger and reads the few that the chooser finds likely. Of
+each older statement they return how likely the newer one ends it, what the pair is otherwise, and which of its words
 are outdated. Each input is its own batch: the scale of int8 activations is taken over a batch, and what is read of one
-input must not depend on others. `palimpsest.eval.labels.training.train_change_encoder` trains it; data/models/README.md
-is its card.
+input must not depend on others. `palimpsest.eval.labels.training.train_change_encoder` trains both; data/models has
+their card.
 """
 
+import gzip
 import hashlib
 import os
+import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,7 +31,8 @@ if TYPE_CHECKING:
 
 PAIR_CLASSES = ("update", "extend", "conditional", "derive", "none", "static")
 """In the order of the graph's output. `conditional` is an EXTEND, `static` a NONE that contradicts the older."""
-GRAPH_FILE = "models/change_encoder.onnx"
+CHOOSER_FILE, JUDGE_FILE = "models/change_chooser.onnx", "models/change_judge.onnx.gz"
+OUTPUTS = ("scores", "classes", "outdated")
 _THREADS = 2
 
 
@@ -45,13 +50,11 @@ class ChangeReading:
     Attributes:
         scores: log odds that the newer statement ends this one, against ending none, shape (n,).
         classes: log probabilities of PAIR_CLASSES, shape (n, 6).
-        features: what both are computed from, shape (n, d).
         outdated: of each older statement ((start, end) in its text, probability that these characters are outdated).
     """
 
     scores: np.ndarray
     classes: np.ndarray
-    features: np.ndarray
     outdated: Sequence[Sequence[tuple[tuple[int, int], float]]]
 
 
@@ -95,13 +98,14 @@ class ChangeEncoder:
             "older": older,
             "newer": newer,
         }
-        scores, classes, features, spans = self._session.run(None, fed)
+        wanted = {given.name for given in self._session.get_inputs()}  # a base without token types asks for none
+        scores, classes, spans = self._session.run(list(OUTPUTS), {n: v for n, v in fed.items() if n in wanted})
         probability = 1.0 / (1.0 + np.exp(-np.asarray(spans, np.float64)))
         outdated = [
             [(chars, float(p)) for chars, p in zip(s.chars, probability[s.start : s.end], strict=True) if chars[0] >= 0]
             for s in given.slots
         ]
-        return ChangeReading(np.asarray(scores), np.asarray(classes), np.asarray(features), outdated)
+        return ChangeReading(np.asarray(scores), np.asarray(classes), outdated)
 
     @cached_property
     def _session(self) -> "InferenceSession":
@@ -122,14 +126,27 @@ class ChangeEncoder:
         return load_tokenizer()
 
 
-@lru_cache(maxsize=1)
-def change_encoder() -> ChangeEncoder:
-    """Returns the encoder that comes with Palimpsest, opened when it is first used.
+def read_encoder(path: Path) -> ChangeEncoder:
+    """Returns the encoder of a file; `.gz` is what it says.
+
+    Raises:
+        OSError, EOFError, zlib.error: it cannot be read.
+    """
+    stored = path.read_bytes()
+    return ChangeEncoder(gzip.decompress(stored) if path.suffix == ".gz" else stored)
+
+
+@lru_cache(maxsize=2)
+def shipped_encoder(file: str) -> ChangeEncoder:
+    """Returns an encoder that comes with Palimpsest, opened when it is first used.
+
+    Args:
+        file: CHOOSER_FILE or JUDGE_FILE.
 
     Raises:
         ComponentFailed: its file is missing.
     """
     try:
-        return ChangeEncoder((SHIPPED / GRAPH_FILE).read_bytes())
-    except OSError as e:
-        raise ComponentFailed(f"change encoder: {e.filename} cannot be read; install palimpsest-memory again") from None
+        return read_encoder(SHIPPED / file)
+    except (OSError, EOFError, zlib.error):
+        raise ComponentFailed(f"changes: {file} cannot be read; install palimpsest-memory again") from None

@@ -1,12 +1,14 @@
-"""Labels the candidates of a build: an encoder reads each memory with all of them, a judge the few that it may end.
+"""Labels the candidates of a build: a chooser reads each memory with all of them, a judge the few that it may end.
 
-The likeliest candidate alone is disputed, or superseded by what the encoder reads; an UPDATE that the judge finds in
-another counts too. No network, no state.
+The likeliest candidate alone is superseded or disputed, each time that it was said. Where the labeler of single pairs
+finds the evidence of an UPDATE in one of the few (two values of one slot, say), that counts as well. No network, no
+state.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,67 +20,102 @@ from palimpsest.core.progress import progress
 from palimpsest.relations.changes.calibration import (
     CALIBRATION_FILE,
     Calibration,
+    Lines,
+    configured_lines,
     shipped_calibration,
     softmax_with_none,
 )
 from palimpsest.relations.changes.change_encoder import (
-    GRAPH_FILE,
+    CHOOSER_FILE,
+    JUDGE_FILE,
     PAIR_CLASSES,
     ChangeEncoder,
     ChangeQuestion,
     ChangeReading,
-    change_encoder,
+    shipped_encoder,
 )
 from palimpsest.relations.changes.change_input import Statement
 from palimpsest.relations.changes.outdated_part import outdated_part
-from palimpsest.relations.classify.label_types import LabelPair, LabelResult
+from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair, LabelResult
 from palimpsest.relations.classify.model.relation_model import RelationModel
 from palimpsest.relations.classify.model.shipped_model import default_key, default_model
-from palimpsest.relations.classify.offline_labeler import CANDIDATE_ODDS, OfflineLabeler
+from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from palimpsest.store.home import SHIPPED
 from palimpsest.text.normalize import fold
 
-JUDGED_FROM, JUDGED = 0.02, 3
-"""Probability of the encoder from which a judge reads a candidate, and how many of a memory at most."""
+JUDGED_FROM, JUDGED = 0.05, 3
+"""Probability of the chooser from which the judge reads a candidate, and how many of a memory at most."""
 MIN_PROBABILITY = 0.85
 """A label that is neither UPDATE nor NONE is given from this probability on."""
 MAX_TOGETHER = 12
 """Candidates that are read together: more have too little room."""
 _QUESTIONS_AT_ONCE = 256
-_CODE = ("palimpsest.relations.changes.change_labeler",)
+_CANNOT_END = -30.0  # log odds
+_CODE = tuple(
+    f"palimpsest.relations.changes.{name}"
+    for name in ("calibration", "change_encoder", "change_input", "change_labeler", "outdated_part")
+)
 _UPDATE, _EXTEND, _CONDITIONAL, _DERIVE = (PAIR_CLASSES.index(n) for n in ("update", "extend", "conditional", "derive"))
-
-Candidates = tuple[list[LabelPair], ChangeReading, np.ndarray]
-"""The pairs of one newer memory, what the encoder read of them, and how likely the newer one ends each."""
 
 
 def shipped_key() -> str:
-    """Returns the key of all files that decide about labels, without opening a model."""
-    return content_id(default_key(), *(hash_of_file(SHIPPED / name) for name in (GRAPH_FILE, CALIBRATION_FILE)))
+    """Returns the key of all that decides about labels, without opening a model."""
+    files = (hash_of_file(SHIPPED / name) for name in (CHOOSER_FILE, JUDGE_FILE, CALIBRATION_FILE))
+    return content_id("changes", code_hash(_CODE), default_key(), *files, str(configured_lines(shipped_calibration())))
 
 
 def change_labeler(none_odds: float = CANDIDATE_ODDS) -> "ChangeLabeler":
-    """Returns the labeler of a build that comes with Palimpsest.
+    """Returns the labeler that comes with Palimpsest.
 
     Raises:
         ComponentFailed: a file of it is missing.
+        PalimpsestError: the environment sets an unknown level of consequences.
     """
-    return ChangeLabeler(change_encoder(), PairJudge(default_model()), shipped_calibration(), none_odds)
+    calibration = shipped_calibration()
+    encoders = shipped_encoder(CHOOSER_FILE), shipped_encoder(JUDGE_FILE)
+    return ChangeLabeler(*encoders, PairRules(default_model()), calibration, configured_lines(calibration), none_odds)
 
 
-class PairJudge:
-    """The labeler of single pairs, for those that an encoder finds likely: its model reads each of them.
+Words: TypeAlias = Sequence[tuple[tuple[int, int], float]]
+"""((start, end) in a text, probability that these characters are outdated)."""
 
-    Its labels need the evidence that builds ask for.
-    """
+
+class PairRules:
+    """The labeler of single pairs, with the evidence that builds ask for: what it finds is an UPDATE or nothing."""
 
     def __init__(self, model: RelationModel):
         self._open, self._strict = OfflineLabeler(model), OfflineLabeler(model, CANDIDATE_ODDS)
         self.program_hash = self._strict.program_hash
 
-    def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
-        """Returns one result for each pair, in order."""
-        return self._strict.label_prepared(self._open.prepare(pairs, lambda n: None))
+    def updates(self, pairs: list[LabelPair]) -> list[LabelResult | None]:
+        """Returns for each pair its UPDATE, of all of the older text or of a part, or None."""
+        found = self._strict.label_prepared(self._open.prepare(pairs, lambda n: None))
+        return [self._update(result) for result in found]
+
+    def _update(self, found: LabelResult) -> LabelResult | None:
+        if found.evidence.get("partial_update"):
+            start, end = found.evidence["older"]  # type: ignore[misc]
+            return replace(found, label="UPDATE", decided=True, conflict="", part=((int(start), int(end)),))  # type: ignore[arg-type]
+        return found if found.label == "UPDATE" else None
+
+
+@dataclass
+class Candidates:
+    """The pairs of one newer memory and what was read of them.
+
+    Attributes:
+        pairs: one for each older memory.
+        ended: probability that the newer memory ends each, shape (n,).
+        classes: log probabilities of PAIR_CLASSES, shape (n, 6).
+        outdated: as `ChangeReading` has them.
+        updates: what the rules of pairs found, by row.
+    """
+
+    pairs: list[LabelPair]
+    ended: np.ndarray
+    classes: np.ndarray
+    outdated: list[Words]
+    updates: dict[int, LabelResult] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,15 +123,19 @@ class ChangeLabeler:
     """See RelationLabeler; pairs of one newer memory that follow each other are read together.
 
     Attributes:
-        encoder: reads them.
-        judge: labels single pairs.
+        chooser: reads all of them.
+        judge: reads those that the chooser finds likely.
+        rules: label those one by one.
         calibration: of both.
+        lines: where consequences begin.
         none_odds: factor on the odds of NONE against EXTEND and DERIVE.
     """
 
-    encoder: ChangeEncoder
-    judge: PairJudge
+    chooser: ChangeEncoder
+    judge: ChangeEncoder
+    rules: PairRules
     calibration: Calibration
+    lines: Lines
     none_odds: float = 1.0
 
     name = "offline"
@@ -103,109 +144,115 @@ class ChangeLabeler:
     @property
     def program_hash(self) -> str:
         """See RelationLabeler."""
-        parts = (self.encoder.key, self.judge.program_hash, self.calibration.to_json(), str(self.none_odds))
-        return content_id("changes", code_hash(_CODE), *parts)
+        numbers = (self.calibration.to_json(), str(self.lines), str(self.none_odds))
+        models = (self.chooser.key, self.judge.key, self.rules.program_hash)
+        return content_id("changes", code_hash(_CODE), *models, *numbers)
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """Returns one result for each pair, in order."""
         out: list[LabelResult] = []
+        groups = list(_groups(pairs))
         with progress("label", len(pairs), "pairs") as advance:
-            for part in self._read(pairs, advance):
-                out += self._decide(part)
+            for start in range(0, len(groups), _QUESTIONS_AT_ONCE):
+                for candidates in self.read(groups[start : start + _QUESTIONS_AT_ONCE], advance):
+                    out += self._results(candidates)
         return out
 
-    def _read(self, pairs: Sequence[LabelPair], advance: Callable[[int], None]) -> Iterator[list[Candidates]]:
-        groups = list(_groups(pairs))
-        for start in range(0, len(groups), _QUESTIONS_AT_ONCE):
-            part = groups[start : start + _QUESTIONS_AT_ONCE]
-            read = self.encoder.read([_question(group) for group in part], advance)
-            yield [(group, r, self._ended(group, r)) for group, r in zip(part, read, strict=True)]
-
-    def _ended(self, pairs: Sequence[LabelPair], reading: ChangeReading) -> np.ndarray:
-        """Returns the probability that the newer memory ends each candidate; 0 of what it cannot end."""
-        odds = self.calibration.log_odds(reading.scores, reading.classes[:, _UPDATE])
-        may_end = np.array([p.order != -1 and fold(p.newer) != fold(p.older) for p in pairs])
-        found: np.ndarray = np.where(may_end, softmax_with_none(np.where(may_end, odds, -30.0)), 0.0)
+    def read(
+        self, groups: Sequence[list[LabelPair]], advance: Callable[[int], None] = lambda n: None
+    ) -> list[Candidates]:
+        """Returns what chooser and judge read of the pairs of each newer memory."""
+        chosen = self.chooser.read([_question(pairs) for pairs in groups], advance)
+        odds = [self._chosen(pairs, reading) for pairs, reading in zip(groups, chosen, strict=True)]
+        found = [
+            Candidates(pairs, softmax_with_none(of_pairs), reading.classes, list(reading.outdated))
+            for pairs, of_pairs, reading in zip(groups, odds, chosen, strict=True)
+        ]
+        likely = [(i, rows) for i, of_one in enumerate(found) if len(rows := likely_rows(of_one.ended))]
+        judged = self.judge.read([_question([groups[i][row] for row in rows]) for i, rows in likely])
+        for (i, rows), reading in zip(likely, judged, strict=True):
+            self._apply(found[i], rows, odds[i][rows], reading)
+        places = [(i, int(row)) for i, rows in likely for row in rows if odds[i][row] > _CANNOT_END]
+        updates = self.rules.updates([groups[i][row] for i, row in places])
+        for (i, row), update in zip(places, updates, strict=True):
+            if update is not None:
+                found[i].updates[row] = update
         return found
 
-    def _decide(self, read: Sequence[Candidates]) -> list[LabelResult]:
-        likely = [(i, int(row)) for i, (_, _, ended) in enumerate(read) for row in _likely_rows(ended)]
-        judged = dict(zip(likely, self.judge.label([read[i][0][row] for i, row in likely]), strict=True))
-        out: list[LabelResult] = []
-        for i, (pairs, reading, ended) in enumerate(read):
-            results = [self._other(pair, reading, row, float(ended[row])) for row, pair in enumerate(pairs)]
-            best = int(ended.argmax())
-            for row in _likely_rows(ended):
-                given = judged[i, int(row)]
-                if row == best:
-                    part = outdated_part(pairs[row].older, reading.outdated[row])
-                    results[row] = self._of_best(pairs[row], results[row], given, part)
-                elif is_update(given):
-                    results[row] = _by_judge(given, max(results[row].likelihood or 0.0, self.calibration.superseded))
-            out += results
-        return out
+    def _chosen(self, pairs: Sequence[LabelPair], reading: ChangeReading) -> np.ndarray:
+        """Returns the chooser's log odds of each candidate; very low ones of what the newer memory cannot end."""
+        may_end = np.array([p.order != -1 and fold(p.newer) != fold(p.older) for p in pairs])
+        found: np.ndarray = np.where(
+            may_end, self.calibration.chosen(reading.scores, reading.classes[:, _UPDATE]), _CANNOT_END
+        )
+        return found
 
-    def _of_best(
-        self, pair: LabelPair, read: LabelResult, judged: LabelResult, part: tuple[tuple[int, int], ...]
-    ) -> LabelResult:
-        """Returns the result of the likeliest candidate: superseded, disputed, or what the judge says of the pair."""
-        of_judge, is_rule = judged_probability(judged)
-        p = round(self.calibration.judged(read.likelihood or 0.0, of_judge, is_rule), 3)
-        if is_update(judged):
-            return _by_judge(judged, max(p, self.calibration.superseded))
+    def _apply(self, found: Candidates, rows: np.ndarray, odds: np.ndarray, reading: ChangeReading) -> None:
+        """Puts what the judge reads of some candidates in the place of what the chooser read of them."""
+        judged = softmax_with_none(self.calibration.judged(odds, reading.scores, reading.classes[:, _UPDATE]))
+        found.ended[rows] = np.where(odds > _CANNOT_END, judged, 0.0)
+        found.classes[rows] = reading.classes
+        for row, words in zip(rows, reading.outdated, strict=True):
+            found.outdated[row] = words
+
+    def _results(self, read: Candidates) -> list[LabelResult]:
+        texts = [fold(pair.older) for pair in read.pairs]
+        for text in {t for t in texts if texts.count(t) > 1}:  # said more than once: one end for all
+            rows = [row for row, t in enumerate(texts) if t == text and read.ended[row] > 0]
+            read.ended[rows] = read.ended[rows].sum()
+        best = texts[int(read.ended.argmax())]
+        return [
+            self._updated(read, row) or (self._ended(read, row) if text == best else None) or self._other(read, row)
+            for row, text in enumerate(texts)
+        ]
+
+    def _updated(self, read: Candidates, row: int) -> LabelResult | None:
+        """Returns the UPDATE that the rules of pairs found, None where there is none."""
+        if (found := read.updates.get(row)) is None:
+            return None
+        return replace(found, likelihood=max(round(float(read.ended[row]), 3), self.lines.superseded))
+
+    def _ended(self, read: Candidates, row: int) -> LabelResult | None:
+        """Returns the result of the likeliest candidate where it is superseded or disputed, None where it is not."""
+        pair, p = read.pairs[row], round(float(read.ended[row]), 3)
+        if p < self.lines.disputed:
+            return None
+        part = outdated_part(pair.older, read.outdated[row])
         spans = part or ((0, len(pair.older)),)
         found: JsonObject = {"rule": "model", "newer": [0, len(pair.newer)], "older": [spans[0][0], spans[-1][1]]}
-        if p >= self.calibration.superseded:
+        if p >= self.lines.superseded:
             return LabelResult("UPDATE", p, found, likelihood=p, part=part)
-        if p >= self.calibration.disputed:
-            found |= {"instead_of": "UPDATE"}
-            return replace(judged, evidence=found, decided=False, conflict="", likelihood=p, part=part)
-        if judged.label in ("EXTEND", "DERIVE"):
-            evidence = {k: v for k, v in judged.evidence.items() if k != "instead_of"}
-            return replace(judged, evidence=evidence, decided=True, likelihood=p)
-        return replace(read, likelihood=p)
+        label, confidence, conflict = self._label(read.classes[row])
+        found["instead_of"] = "UPDATE"
+        return LabelResult(label, confidence, found, decided=False, conflict=conflict, likelihood=p, part=part)
 
-    def _other(self, pair: LabelPair, reading: ChangeReading, row: int, likelihood: float) -> LabelResult:
-        """Returns what the encoder says of a pair that is no UPDATE."""
+    def _other(self, read: Candidates, row: int) -> LabelResult:
+        """Returns the result of a pair that is no UPDATE."""
+        pair = read.pairs[row]
         if fold(pair.newer) == fold(pair.older):
             return LabelResult("NONE", 1.0, {"rule": "same text"})
-        p = np.exp(reading.classes[row].astype(np.float64))
+        label, confidence, conflict = self._label(read.classes[row])
+        p = round(float(read.ended[row]), 3)
+        return LabelResult(label, confidence, {"rule": "model"}, conflict=conflict, likelihood=p)
+
+    def _label(self, classes: np.ndarray) -> tuple[str, float, str]:
+        """Returns the label of a pair that is no UPDATE, its probability among the others, and its conflict."""
+        p = np.exp(classes.astype(np.float64))
         none = float(p[4:].sum()) * self.none_odds
         extend, derive = float(p[_EXTEND] + p[_CONDITIONAL]), float(p[_DERIVE])
         total = none + extend + derive
         label, value = max((("NONE", none), ("EXTEND", extend), ("DERIVE", derive)), key=lambda x: x[1])
-        if label != "NONE" and value < MIN_PROBABILITY * total:
+        if label != "NONE" and self.none_odds > 1 and value < MIN_PROBABILITY * total:
             label, value = "NONE", none
         conflict = "conditional" if label == "EXTEND" and p[_CONDITIONAL] > p[_EXTEND] else ""
-        evidence: JsonObject = {"rule": "model"}
-        return LabelResult(label, round(value / total, 3), evidence, conflict=conflict, likelihood=round(likelihood, 3))
+        return label, round(value / total, 3), conflict
 
 
-def judged_probability(judged: LabelResult) -> tuple[float, bool]:
-    """Returns the judge's probability of UPDATE, and whether a rule of it says so."""
-    by_model = judged.evidence.get("p")
-    p = float(by_model["UPDATE"]) if isinstance(by_model, dict) else 0.0  # type: ignore[arg-type]
-    return p, judged.rule != "model" and is_update(judged)
-
-
-def is_update(judged: LabelResult) -> bool:
-    """Returns whether the judge says UPDATE, of the older text or of a part of it."""
-    return judged.label == "UPDATE" or bool(judged.evidence.get("partial_update"))
-
-
-def _by_judge(judged: LabelResult, likelihood: float) -> LabelResult:
-    """Returns the UPDATE that the judge found; of a part, the sentence that it replaces is what ends."""
-    part: tuple[tuple[int, int], ...] = ()
-    if judged.evidence.get("partial_update"):
-        start, end = judged.evidence["older"]  # type: ignore[misc]
-        part = ((int(start), int(end)),)  # type: ignore[arg-type]
-    return LabelResult("UPDATE", judged.confidence, judged.evidence, likelihood=likelihood, part=part)
-
-
-def _likely_rows(ended: np.ndarray) -> np.ndarray:
-    """Returns the rows of the candidates that a judge reads, likeliest first."""
-    best: np.ndarray = np.argsort(-ended, kind="stable")[:JUDGED]
-    return best[ended[best] >= JUDGED_FROM]
+def likely_rows(ended: np.ndarray) -> np.ndarray:
+    """Returns the rows of the candidates that the judge reads, ascending."""
+    best = np.argsort(-ended, kind="stable")[:JUDGED]
+    found: np.ndarray = np.sort(best[ended[best] >= JUDGED_FROM])
+    return found
 
 
 def _groups(pairs: Sequence[LabelPair]) -> Iterator[list[LabelPair]]:

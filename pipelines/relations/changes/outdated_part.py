@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from palimpsest.text.clauses import clause_spans, covers, merge_spans
 
-MIN_OUTDATED = 0.5
+MIN_OUTDATED = 0.7
 """Mean probability of a clause's words from which it is outdated."""
 
 Span = tuple[int, int]

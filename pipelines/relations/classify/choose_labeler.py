@@ -14,9 +14,9 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.relations.changes.change_labeler import change_labeler, shipped_key
 from palimpsest.relations.classify.label_batches import DistributedLabeler
-from palimpsest.relations.classify.label_types import RelationLabeler
+from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, RelationLabeler
 from palimpsest.relations.classify.model.shipped_model import default_key, default_model
-from palimpsest.relations.classify.offline_labeler import CANDIDATE_ODDS, OfflineLabeler
+from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from palimpsest.store.home import Home
 
 LABELERS = ("offline", "dspy", "cascade")

@@ -20,6 +20,8 @@ UNPAID = "unpaid"
 
 Evidence: TypeAlias = Mapping[str, JsonValue]
 """The rule that decided, char spans in both texts, values, reasons: stored with the relation as JSON."""
+CANDIDATE_ODDS = 10.0
+"""How much likelier NONE is among the pairs that a build finds than among those that people choose to label."""
 
 
 @dataclass(frozen=True)

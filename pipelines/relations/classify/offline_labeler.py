@@ -26,8 +26,6 @@ from palimpsest.relations.classify.label_types import LabelPair, LabelResult
 from palimpsest.relations.classify.model.relation_model import CLASSES, EXTEND, NONE, UPDATE, RelationModel
 from palimpsest.relations.classify.model.update_veto import missing_evidence, update_veto
 
-CANDIDATE_ODDS = 10.0
-"""How much likelier NONE is among the pairs that a build finds than among those that people choose to label."""
 MIN_CANDIDATE_UPDATE = 0.8
 """Probability of an UPDATE that only the model sees, of a pair that a build found; see `missing_evidence`."""
 MIN_SHARED_WORDS = 1 / 3
