@@ -14,6 +14,7 @@ from palimpsest.build.stages import indexed_tables
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.metrics.significance import loss_probability, paired_interval
 from palimpsest.eval.suites.suite_result import SuiteResult
+from palimpsest.memories.memory_times import own_clock
 from palimpsest.memories.vector_store import indexed_spaces
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.strategies import Weights, resolve_strategy
@@ -196,7 +197,7 @@ def _write_undated_index(home: Home, build: Build, path: Path) -> Path:
     from palimpsest.index.write_index import write_index
 
     tables = build.tables(indexed_tables())
-    date = pl.col("observed_at").dt.strftime("\n%-d %B %Y %Y-%m-%d").fill_null("")
+    date = own_clock().dt.strftime("\n%-d %B %Y %Y-%m-%d").fill_null("")
     bare = tables["memories"].with_columns(pl.col("search_text").str.strip_suffix(date))
     settings = build.manifest.settings | {"build_id": build.build_id}
     write_index(tables | {"memories": bare}, indexed_spaces(home, build), path, settings)

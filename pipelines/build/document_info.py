@@ -8,6 +8,7 @@ import polars as pl
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.times import on_own_clock
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import inbox_files
@@ -23,6 +24,7 @@ _COUNTED = (
     "title",
     "media_type",
     "source_time",
+    "utc_offset",
 )
 _COUNTS = ("chunks", "memories", "latest")
 
@@ -39,7 +41,7 @@ class DocumentInfo:
         project_id: of which project; "" for the user's general memory.
         title: of it.
         media_type: of it.
-        source_time: when it is from, ISO 8601 in UTC; None where nothing states it.
+        source_time: when it is from, ISO 8601 with the offset that it states; None where nothing states it.
         document_id: of its current version in the published build.
         chunks: of it in the published build.
         memories: of it in the published build.
@@ -238,7 +240,7 @@ def _pending(home: Home, name: str) -> Iterator[DocumentInfo]:
 
 
 def _info_of(name: str, row: dict[str, object], state: str) -> DocumentInfo:
-    time = row["source_time"]
+    time = on_own_clock(row["source_time"], row["utc_offset"])  # type: ignore[arg-type]
     return DocumentInfo(
         name,
         str(row["uri"]),
@@ -247,6 +249,6 @@ def _info_of(name: str, row: dict[str, object], state: str) -> DocumentInfo:
         str(row["project_id"] or ""),
         None if row["title"] is None else str(row["title"]),
         None if row["media_type"] is None else str(row["media_type"]),
-        time.isoformat() if hasattr(time, "isoformat") else None,
+        time.isoformat() if time else None,
         state,
     )

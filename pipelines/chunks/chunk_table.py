@@ -1,5 +1,6 @@
 """The chunks table: the spans of every document version, the newest version of a document winning a shared span."""
 
+import datetime as dt
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from palimpsest.core.document_versions import DOCUMENT, VERSION_ORDER
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
 from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
+from palimpsest.core.times import utc_offset
 from palimpsest.sources.records.extracted import ExtractedDocument
 from palimpsest.sources.records.stated_fields import combine_stated_fields
 from palimpsest.store.collection_config import CollectionConfig
@@ -109,7 +111,8 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
         scope = scope_parts(*owner)
         for chunk in chunks:
             # Speaker and time are part of it: or an edited "Yes." would hand its id to the next one, by somebody else.
-            content = (chunk.text, chunk.speaker, chunk.said_at.isoformat() if chunk.said_at else None)
+            said_at = chunk.said_at.astimezone(dt.UTC) if chunk.said_at else None
+            content = (chunk.text, chunk.speaker, said_at.isoformat() if said_at else None)
             n = occurrences[content] = occurrences.get(content, 0) + 1
             out.append(
                 {
@@ -123,7 +126,8 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
                     "heading": chunk.heading,
                     "page": chunk.page,
                     "speaker": chunk.speaker,
-                    "said_at": chunk.said_at,
+                    "said_at": said_at,
+                    "utc_offset": utc_offset(chunk.said_at),
                     "token_count": chunk.token_count,
                     "refers_to": chunk.refers_to,
                     "stated": stated(chunk),

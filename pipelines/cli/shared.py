@@ -115,7 +115,7 @@ class CostParam(click.FloatRange):
 
 
 class TimeParam(click.ParamType):  # type: ignore[type-arg]  # generic in the types alone
-    """A time in ISO 8601, as a time in UTC."""
+    """A time in ISO 8601, with its own offset, else UTC."""
 
     name = "time"
 

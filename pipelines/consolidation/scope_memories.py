@@ -10,6 +10,7 @@ import polars as pl
 from palimpsest.core.ids import content_id
 from palimpsest.core.memory_units import REFLECTION
 from palimpsest.core.scopes import SCOPE, ScopeKey, by_scope
+from palimpsest.core.times import on_own_clock
 from palimpsest.memories.recency import recency_columns
 from palimpsest.relations.classify.rules.reading import Reading, read_memory
 from palimpsest.store.trust_config import DEFAULT_TRUST
@@ -31,7 +32,7 @@ TABLES = (
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory as consolidation reads it; times are in UTC, `at` in microseconds since 1970."""
+    """A memory as consolidation reads it; `observed_at` is on its speaker's clock, `at` in microseconds since 1970."""
 
     memory_id: str
     text: str
@@ -182,4 +183,5 @@ def _memory(row: Mapping[str, object]) -> Memory:
         )
     }
     values = {name: row[name] for name in taken}
+    values["observed_at"] = on_own_clock(row["observed_at"], row["utc_offset"])  # type: ignore[arg-type]
     return Memory(**values, **numbers, valid_until=row["until"], superseded_by=row["by"])  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.memory_units import REFLECTION
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.formed import stated_memories
+from palimpsest.memories.memory_times import own_clock
 from palimpsest.memories.text_ends import text_ends
 from palimpsest.store.tables import conform
 from palimpsest.text.tokenizer import count_tokens_batch
@@ -44,7 +45,7 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
         .sort("item_id", "observed_at", "ordinal", "memory_id")
         .group_by("item_id", maintain_order=True)
         .agg(
-            pl.col("ordinal", "title", "heading", "page", "speaker", "observed_at", "provenance").last(),
+            pl.col("ordinal", "title", "heading", "page", "speaker", "observed_at", "utc_offset", "provenance").last(),
             pl.col("valid_from", "created_at", "updated_at").max(),
             pl.when(pl.col("valid_until").is_not_null().all()).then(pl.col("valid_until").max()),
             pl.col("retention_until").min(),
@@ -58,11 +59,11 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
     )
     default = pl.col("item_kind").replace_strict(IMPORTANCE, default=_OTHER, return_dtype=pl.Float64)
     joined = rows.join(items.rename({"kind": "item_kind"}), on="item_id", how="inner")
-    date = pl.col("observed_at").dt.strftime("%-d %B %Y %Y-%m-%d").fill_null("")
+    date = own_clock().dt.strftime("%-d %B %Y %Y-%m-%d").fill_null("")
     formed = joined.select(
         *SCOPE,
         *("session_id", "document_id", "ordinal", "title", "heading", "page", "speaker", "char_start", "char_end"),
-        *("observed_at", "valid_from", "valid_until", "tags", "provenance", "retention_until", "pii"),
+        *("observed_at", "utc_offset", "valid_from", "valid_until", "tags", "provenance", "retention_until", "pii"),
         *("created_at", "updated_at"),
         *("user_visible", "trust", "chunk_ids"),
         pl.Series("memory_id", [content_id("memory", REFLECTION, i) for i in joined["item_id"]], pl.String),

@@ -9,7 +9,7 @@ from palimpsest.core.batches.frame_rows import FrameRows
 from palimpsest.core.batches.local_processes import map_chunks
 from palimpsest.core.scopes import SCOPE
 from palimpsest.index.decided_values import with_decided_values
-from palimpsest.memories.memory_times import memory_times
+from palimpsest.memories.memory_times import memory_times, own_clock
 from palimpsest.text.memory_periods import stated_periods
 from palimpsest.text.periods import Period, day_period
 
@@ -32,6 +32,7 @@ MEMORY_COLUMNS = (
     "char_start",
     "char_end",
     "observed_at",
+    "utc_offset",
     "valid_from",
     "valid_until",
     "known_from",
@@ -114,7 +115,7 @@ def following_rows(order: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
 
 def find_periods(memories: pl.DataFrame) -> Iterator[list[PeriodRow]]:
     """Returns the periods of memories, chunk by chunk; other processes begin to find them at once."""
-    texts = FrameRows(memories.select("row", "text", "observed_at"))
+    texts = FrameRows(memories.select("row", "text", own_clock()))
     return map_chunks(_periods_of_texts, texts, _TEXTS_PER_CHUNK, "index")
 
 

@@ -11,7 +11,7 @@ from palimpsest.core.ids import content_id, text_hash
 from palimpsest.core.memory_units import REFLECTION
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.embed import MAX_TOKENS
-from palimpsest.memories.memory_times import stated_since
+from palimpsest.memories.memory_times import own_clock, stated_since
 from palimpsest.memories.source_trust import memory_trust
 from palimpsest.memories.stated_attributes import attribute_columns
 from palimpsest.memories.text_ends import text_ends
@@ -76,6 +76,7 @@ def form_memories(
             "char_start",
             "char_end",
             "observed_at",
+            "utc_offset",
             "valid_from",
             "valid_until",
             "confidence",
@@ -110,6 +111,7 @@ def _join_documents(documents: pl.DataFrame, chunks: pl.DataFrame, config: Colle
         "kind",
         "metadata",
         document_trust="trust",
+        source_offset="utc_offset",
     ).with_columns(
         pl.Series("valid_from", [v["valid_from"] for v in valid], _TIME),
         pl.Series("valid_until", [v["valid_until"] for v in valid], _TIME),
@@ -128,6 +130,7 @@ def _join_documents(documents: pl.DataFrame, chunks: pl.DataFrame, config: Colle
         .replace("", None)
         .alias("heading"),
         pl.coalesce("said_at", "source_time").alias("observed_at"),
+        pl.when(pl.col("said_at").is_null()).then("source_offset").otherwise("utc_offset").alias("utc_offset"),
         pl.col("title").fill_null(""),
         pl.coalesce(_stated_by_turn("valid_from"), "valid_from").alias("valid_from"),
         pl.coalesce(_stated_by_turn("valid_until"), "valid_until").alias("valid_until"),
@@ -183,7 +186,7 @@ def _heading_path() -> pl.Expr:
 
 
 def _search_text() -> pl.Expr:
-    date = pl.col("observed_at").dt.strftime("%-d %B %Y %Y-%m-%d").fill_null("")
+    date = own_clock().dt.strftime("%-d %B %Y %Y-%m-%d").fill_null("")
     context = [pl.col(c).fill_null("") for c in ("speaker", "refers_to")]
     parts = [_heading_path(), *context, pl.col("text"), date]
     return pl.concat_str(parts, separator="\n").str.replace_all(r"\n{2,}", "\n").str.strip_chars("\n")

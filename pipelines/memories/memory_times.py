@@ -1,10 +1,10 @@
-"""When the home first read a memory, and when it last changed what it has of it."""
+"""When a memory was said, when the home first read it, and when it last changed what it has of it."""
 
 import polars as pl
 
 from palimpsest.core.document_versions import DOCUMENT, VERSION_ORDER
 
-_STATED = ("title", "source_time", "kind", "metadata", "trust")
+_STATED = ("title", "source_time", "utc_offset", "kind", "metadata", "trust")
 """What a document version states of all its memories."""
 
 
@@ -47,6 +47,11 @@ def memory_times(memories: pl.DataFrame, documents: pl.DataFrame, versions: pl.D
         )
         .sort("memory_id")
     )
+
+
+def own_clock() -> pl.Expr:
+    """Returns `observed_at` as the clock of the speaker showed it, for its day; UTC where `utc_offset` is null."""
+    return pl.col("observed_at") + pl.duration(minutes=pl.col("utc_offset").fill_null(0))
 
 
 def is_undated() -> pl.Expr:

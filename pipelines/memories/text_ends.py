@@ -5,6 +5,7 @@ import datetime as dt
 import polars as pl
 
 from palimpsest.memories.formed import formed_memories
+from palimpsest.memories.memory_times import own_clock
 from palimpsest.text.stated_ends import ENDS_PATTERN, stated_end
 
 _TIME = pl.Datetime("us", "UTC")
@@ -17,10 +18,10 @@ def text_ends(rows: pl.DataFrame, previous: pl.DataFrame | None = None) -> pl.Se
     A text states no end of a memory without a day, and none that is not after `valid_from`.
 
     Args:
-        rows: memory_id, text, observed_at, and the stated valid_from and valid_until.
+        rows: memory_id, text, observed_at, utc_offset, and the stated valid_from and valid_until.
         previous: memories of an earlier build made by the same code: what had no end then has none in its text.
     """
-    asked = rows.select(*_SAME, "text", "valid_until").filter(
+    asked = rows.select(*_SAME, "text", "valid_until", "utc_offset").filter(
         pl.col("valid_until").is_null()
         & pl.col("observed_at").is_not_null()
         & pl.col("text").str.contains(ENDS_PATTERN)
@@ -28,7 +29,7 @@ def text_ends(rows: pl.DataFrame, previous: pl.DataFrame | None = None) -> pl.Se
     if previous is not None:
         endless = previous.filter(pl.col("valid_until").is_null())
         asked = asked.join(endless, on=_SAME, how="anti", nulls_equal=True)
-    days = [stated_end(text, at.date()) for text, at in asked.select("text", "observed_at").iter_rows()]
+    days = [stated_end(text, at.date()) for text, at in asked.select("text", own_clock()).iter_rows()]
     ends = asked.select("memory_id", text_end=pl.Series([_end_of(day) for day in days], dtype=_TIME))
     found = rows.select("memory_id", "valid_from", "valid_until").join(
         ends, on="memory_id", how="left", maintain_order="left"

@@ -7,6 +7,7 @@ import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE, scope_parts
+from palimpsest.memories.memory_times import own_clock
 from palimpsest.nodes.descriptions import quotable, sentence_at
 from palimpsest.store.tables import Schema
 from palimpsest.text.date_mentions import DateMention, find_date_mentions
@@ -42,7 +43,7 @@ def dated_events(
         names: (node_id, name) of entities.
         memories: the memories table; those that `quotable` leaves out make no event.
     """
-    shown = quotable(memories).select("memory_id", "observed_at", "text")
+    shown = quotable(memories).select("memory_id", own_clock(), "text")
     fact = (*SCOPE, "subject_id", "predicate", "value")
     dated = facts.filter(
         pl.col("value").str.contains(_DATED)

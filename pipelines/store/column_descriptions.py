@@ -23,6 +23,7 @@ _COMMON = {
     "heading": "Headings above the text.",
     "page": "Page of the document, from 1.",
     "speaker": "Who said it.",
+    "utc_offset": "Minutes east of UTC of the clock that stated the time; empty where it is UTC or unknown.",
     "valid_from": "When it became valid, UTC.",
     "valid_until": "When it stopped being valid, UTC; empty while it is valid.",
     "refers_to": "What the pronoun that opens the statement refers to.",

@@ -18,6 +18,7 @@ from palimpsest.core.files import read_json_object, write_json
 from palimpsest.core.folder_lock import folder_lock
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.times import parse_time
 
 PREFIX = ".inbox/"
 OWN_COLLECTION = "inbox"
@@ -192,7 +193,7 @@ def _to_text(text: str, fields: JsonObject) -> InboxText:
         speaker=_word(fields, "speaker") or _word(fields, "role"),
         type=_word(fields, "type"),
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
-        observed_at=dt.datetime.fromisoformat(str(stamp)) if stamp else None,
+        observed_at=parse_time(stamp or None),
     )
 
 

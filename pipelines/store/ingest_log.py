@@ -47,6 +47,7 @@ EXTRACTION: Schema = {
     "media_type": pl.String,
     "text": pl.String,
     "source_time": _T,
+    "utc_offset": pl.Int64,
     "metadata": pl.String,
     "relations": pl.String,
     "segments": pl.String,

@@ -1,6 +1,7 @@
 """The tables of a build: names, columns and types. Parquet files of these are the record; indexes derive from them.
 
-Times are UTC. Tables carry the scope columns (`core.scopes`), so that no join can cross a scope by accident.
+Times are UTC; `utc_offset` is how many minutes east of it the clock was that stated one. Tables carry the scope columns
+(`core.scopes`), so that no join can cross a scope by accident.
 """
 
 from functools import cache
@@ -26,6 +27,7 @@ SCHEMAS: dict[str, Schema] = {
         "media_type": _S,
         "content_hash": _S,
         "source_time": _T,
+        "utc_offset": _I,
         "ingested_at": _T,
         "metadata": _S,
         "seq": _I,
@@ -50,6 +52,7 @@ SCHEMAS: dict[str, Schema] = {
         "page": _I,
         "speaker": _S,
         "said_at": _T,
+        "utc_offset": _I,
         "token_count": _I,
         "refers_to": _S,
         "stated": _S,
@@ -78,6 +81,7 @@ SCHEMAS: dict[str, Schema] = {
         "char_start": _I,
         "char_end": _I,
         "observed_at": _T,
+        "utc_offset": _I,
         "valid_from": _T,
         "valid_until": _T,
         "confidence": _F,

@@ -8,6 +8,8 @@ from typing import Literal
 from dateutil import parser
 from dateutil.relativedelta import relativedelta
 
+from palimpsest.core.times import with_offset
+
 _YEAR = re.compile(r"\d{4}")
 _YEAR_MONTH = re.compile(r"(\d{4})[-/](\d{1,2})")
 _PDF = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?\s*(?:(Z)|([+-])(\d\d)'?(\d\d)?)?.*", re.ASCII)
@@ -29,7 +31,7 @@ _DEFAULTS = (datetime(2000, 1, 1), datetime(2003, 12, 28))
 
 
 def parse_stated_time(value: object, order: DateOrder | None = None) -> datetime | None:
-    """Returns the UTC time that `value` states, or null when it states none for certain.
+    """Returns the time that `value` states, with its own offset, or null when it states none for certain.
 
     Takes datetimes, dates, years, epoch seconds or milliseconds, ISO 8601, PDF dates and everyday English
     ("1:56 pm on 8 May, 2023", "13-Jun-2000", "May 2023"). No zone means UTC; a missing month or day is the first.
@@ -40,7 +42,7 @@ def parse_stated_time(value: object, order: DateOrder | None = None) -> datetime
         return _from_text(value.strip(), order)
     try:
         if isinstance(value, datetime):
-            return _utc(value)
+            return with_offset(value)
         if isinstance(value, date):
             return datetime(value.year, value.month, value.day, tzinfo=UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -65,7 +67,7 @@ def _from_text(text: str, order: DateOrder | None) -> datetime | None:
     if not 4 <= len(text) <= 64 or _BEFORE_CHRIST.match(text):
         return None
     try:
-        return _utc(datetime.fromisoformat(text)) if len(text) > 7 else _year_or_month(text)
+        return with_offset(datetime.fromisoformat(text)) if len(text) > 7 else _year_or_month(text)
     except (ValueError, OverflowError):
         pass
     try:
@@ -91,7 +93,7 @@ def _from_pdf(m: re.Match[str]) -> datetime:
     if m[8]:
         offset = timedelta(hours=int(m[9]), minutes=int(m[10] or 0))
         zone = timezone(-offset if m[8] == "-" else offset)
-    return _utc(datetime(year or 0, month or 1, day or 1, hour or 0, minute or 0, second or 0, tzinfo=zone))
+    return with_offset(datetime(year or 0, month or 1, day or 1, hour or 0, minute or 0, second or 0, tzinfo=zone))
 
 
 def is_ambiguous(value: object) -> bool:
@@ -118,18 +120,15 @@ def _from_english(text: str, order: DateOrder | None) -> datetime | None:
     one, two = (parser.parse(text, default=d, dayfirst=day_first, ignoretz=False, tzinfos=zones) for d in _DEFAULTS)
     if (one.year, one.month) != (two.year, two.month):
         return None
-    return _utc(one if one.day == two.day else one.replace(day=1))
-
-
-def _utc(value: datetime) -> datetime:
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    return with_offset(one if one.day == two.day else one.replace(day=1))
 
 
 def parse_stated_end(value: object, order: DateOrder | None = None) -> datetime | None:
-    """Returns the first instant after a stated end: a day, month or year without a time is included whole."""
-    start = parse_stated_time(value, order)
-    if start is None:
+    """Returns the first instant after a stated end, UTC: a day, month or year without a time is included whole."""
+    stated = parse_stated_time(value, order)
+    if stated is None:
         return None
+    start = stated.astimezone(UTC)
     written = str(value).strip()
     if re.fullmatch(r"\d{4}", written):
         return start + relativedelta(years=1)

@@ -125,4 +125,4 @@ def test_arguments_are_named_as_the_help_names_them(fails, tmp_path, command, me
 
 def test_a_time_may_name_its_zone() -> None:
     found = TimeParam().convert("2026-03-01T10:00:00+02:00", None, None)
-    assert found.isoformat() == "2026-03-01T08:00:00+00:00" and TimeParam().convert("2026-03-01T08:00:00Z", None, None)
+    assert found.isoformat() == "2026-03-01T10:00:00+02:00" and TimeParam().convert("2026-03-01T08:00:00Z", None, None)

@@ -36,7 +36,8 @@ def test_words_are_the_same_whatever_chunks_the_texts_are_cut_into(size, monkeyp
 def test_periods_are_the_same_whatever_chunks_the_texts_are_cut_into(size, monkeypatch):
     texts = [f"It opened in {1990 + i} and closed two weeks ago." for i in range(9)] + ["It rained.", None]
     times = [dt.datetime(2026, 3, 1 + i, tzinfo=dt.UTC) for i in range(10)] + [None]
-    memories = pl.DataFrame({"row": range(11), "text": texts, "observed_at": times}).cast({"row": pl.Int32})
+    memories = pl.DataFrame({"row": range(11), "text": texts, "observed_at": times, "utc_offset": [None] * 11})
+    memories = memories.cast({"row": pl.Int32, "utc_offset": pl.Int64})
     whole = period_table(find_periods(memories))
     assert whole["row"].is_sorted() and whole["row"].unique().to_list() == list(range(10))
     monkeypatch.setattr(memory_table, "_TEXTS_PER_CHUNK", size)

@@ -150,3 +150,13 @@ def test_no_chunks_form_no_memories():
     memories, inputs = form([document("a.md")], [chunk(document("a.md"), "x")])
     empty = form_memories(documents(document("a.md")), chunks(chunk(document("a.md"), "x")).clear(), config())
     assert empty[0].schema == memories.schema and empty[1].schema == inputs.schema and empty[0].is_empty()
+
+
+def test_the_day_of_a_memory_is_that_of_the_clock_that_stated_it() -> None:
+    said = dt.datetime(2026, 3, 2, 7, 30, tzinfo=dt.UTC)
+    doc = document("a.md", source_time=said, utc_offset=120)
+    rows = [chunk(doc, "West.", 0, said_at=said, utc_offset=-480), chunk(doc, "UTC.", 1, said_at=said)]
+    memories = form([doc], [*rows, chunk(doc, "Of the document.", 2)])[0].sort("ordinal")
+    assert memories["utc_offset"].to_list() == [-480, None, 120] and set(memories["observed_at"]) == {said}
+    days = [text.rsplit(" ", 1)[-1] for text in memories["search_text"]]
+    assert days == ["2026-03-01", "2026-03-02", "2026-03-02"]

@@ -1,5 +1,6 @@
 """Filters by fields of memories and metadata choose the same memories on both backends."""
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,15 @@ def test_both_backends_filter_by_the_same_fields(tmp_path: Path, graph: Connecti
     given = [Filters(where=parse_where(where)) for where, _ in PASSING]
     given += [Filters(types=("task", "x")), Filters(tags=("urgent", "old")), Filters(accessed=frozenset({"m2", "b1"}))]
     wanted = [passing for _, passing in PASSING] + ["m2", "m2 m3", "m2"]
+    day = dt.datetime(2024, 2, 2)  # m3 was said on the day before by the clock of its speaker, and on this day in UTC
+    given += [Filters(since=day), Filters(since=day.replace(tzinfo=dt.UTC))]
+    wanted += ["", "m3"]
     for filters, passing in zip(given, wanted, strict=True):
         for store in (duck, neo):
             assert " ".join(store.seeds(ANA, filters, query(), (), 0, 50).ids) == passing, filters
             assert store.passing(ANA, filters, ["m1", "m2", "m3", "m4", "m5", "b1"]) == set(passing.split())
+    for store in (duck, neo):
+        assert str(store.memories(ANA, ["m3"])["m3"].observed_at) == "2024-02-01 23:30:00-08:00"
 
 
 def test_a_large_scope_of_neo4j_is_filtered_by_fields(

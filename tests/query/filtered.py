@@ -45,7 +45,7 @@ PASSING = [
     ('metadata.type = "letter"', "m3"),
     ('tags = "plan" or tags = "urgent"', "m1 m2"),
     ("observed_at >= 2024-02-01 and observed_at < 2024-03-01", "m2 m3"),
-    ('observed_at = "2024-02-01"', "m2"),
+    ('observed_at = "2024-02-01"', "m2 m3"),
     ("importance > 0.5", "m1"),
     ('speaker = "Mia" and (year = 2024 or year = 2025)', "m1"),
     ('`odd name` = \'x\' AND note = "say \\"hi\\""', "m4"),
@@ -58,7 +58,7 @@ def made_tables() -> dict[str, pl.DataFrame]:
     made = [
         memory("m1", "The exam is on Monday.", observed_at=at("2024-01-01"), importance=0.9, tags=["plan"]) | MIA,
         memory("m2", "The exam moved to Friday.", observed_at=at("2024-02-01"), type="task", tags=["plan", "urgent"]),
-        memory("m3", "The office exam is in May.", observed_at=at("2024-02-02"), tags=["old"]),
+        memory("m3", "The office exam is in May.", observed_at=at("2024-02-02T07:30"), utc_offset=-480, tags=["old"]),
         memory("m4", "An exam costs seven euros.", importance=0.2) | MIA,
         memory("m5", "The exam room is red.", page=3),
         memory("b1", "The exam of Ben is secret.", user_id="ben"),

@@ -37,7 +37,7 @@ def test_a_request_in_json_is_the_request_that_a_search_makes():
     jsonschema.validate(data, SearchRequest.json_schema())
     request = SearchRequest.from_json(json.loads(json.dumps(data)), ANA)
     assert request == SearchRequest.create(
-        "When?", ANA, k=3, as_of=dt.date(2024, 1, 15), since=at("2023-12-01"), history=True, strategy="flat"
+        "When?", ANA, k=3, as_of=dt.date(2024, 1, 15), since=dt.date(2023, 12, 1), history=True, strategy="flat"
     )
     assert request.scopes == (ANA,) and request.as_of == dt.datetime.combine(request.as_of, dt.time.max, dt.UTC)
 

@@ -1,5 +1,6 @@
 """Limits, headers, errors, readiness, and the graph."""
 
+import datetime as dt
 import os
 import re
 import subprocess
@@ -8,9 +9,11 @@ import urllib.request
 from dataclasses import replace
 
 import pytest
+from pydantic import TypeAdapter
 
 from palimpsest.eval.runs.report_health import record_health
 from palimpsest.serve.app import create_app
+from palimpsest.serve.routes.field_types import IsoTimeOrDay
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
@@ -44,6 +47,18 @@ def test_a_query_parameter_that_an_endpoint_does_not_have_is_named(clients, path
     assert answer.status_code == 422 and answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["detail"].startswith(f"{name}: no such query parameter; it takes ")
     assert clients().get(path).status_code == 401
+
+
+def test_a_search_takes_times_and_days(clients):
+    day, time = "2026-03-01", "2026-03-01T23:30:00-08:00"
+    read = TypeAdapter(IsoTimeOrDay).validate_python
+    assert read(day) == dt.date(2026, 3, 1) and read(time) == dt.datetime.fromisoformat(time)
+    for name in ("since", "until", "as_of"):
+        found = [
+            clients("ann").get("/search", params={"q": "bike", name: v}).status_code for v in (day, time, "1 March")
+        ]
+        assert found == [200, 200, 422]
+    assert clients("ann").post("/memories/search", json={"q": "bike", "since": day}).status_code == 200
 
 
 def test_a_user_has_so_many_requests_a_minute_and_others_are_not_slowed(served):

@@ -7,10 +7,12 @@ from typing import cast
 import polars as pl
 
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.times import on_own_clock
 from palimpsest.export.layout import MARKDOWN, safe_path
 from palimpsest.export.markdown.page import render_page
 from palimpsest.memories.documents import version_id
 from palimpsest.memories.formed import evidence_pairs, formed_memories, stated_memories
+from palimpsest.memories.memory_times import own_clock
 from palimpsest.sources.records.document_row import DocumentRow, row_to_document
 from palimpsest.store.ingest_log import IngestLog
 
@@ -66,7 +68,7 @@ def _order(row: DocumentRow) -> tuple[str, str, str]:
 
 def _block(document_id: str, collection: str, row: DocumentRow, memories: pl.DataFrame) -> JsonObject:
     """Returns which document a file is, and what its memories are like; None and empty values are left out."""
-    when, memories = row["source_time"], stated_memories(memories)
+    when, memories = on_own_clock(row["source_time"], row["utc_offset"]), stated_memories(memories)
     block: JsonObject = {
         "document_id": document_id,
         "collection": collection,
@@ -106,7 +108,8 @@ def _write_formed(path: Path, memories: pl.DataFrame) -> None:
         "They are formed from the documents here; an edit of this page changes nothing.",
         "",
     ]
-    for row in formed.sort("observed_at", "memory_id", nulls_last=True).iter_rows(named=True):
+    ordered = formed.sort("observed_at", "memory_id", nulls_last=True).with_columns(own_clock())
+    for row in ordered.iter_rows(named=True):
         day = f"{row['observed_at']:%Y-%m-%d}" if row["observed_at"] else ""
         about = ", ".join(part for part in (row["kind"] or row["type"], day) if part)
         sources = " ".join(evidence.get(row["memory_id"], ()))

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from palimpsest.neo4j_graph.connect import CypherParameters
 from palimpsest.neo4j_graph.cypher import querying
-from palimpsest.query.request.types import MEMORY_TIMES, Filters, Memory
+from palimpsest.query.request.types import MEMORY_TIMES, Filters, Memory, stored_memory
 from palimpsest.query.scope.withheld import Withheld
 
 _BOUND = {"since": "observed_since", "until": "observed_until"}
@@ -19,18 +19,25 @@ def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...]
     """Returns the conditions of filters in a scope, and the values of their parameters."""
     filters = withheld.narrowed(filters)
     given = {name: v for name in querying.CONDITIONS if (v := getattr(filters, name)) not in (None, ())}
-    conditions = [querying.CONDITIONS[name] for name in given]
+    conditions = [querying.CONDITIONS[name].replace("{observed_at}", _observed_at(v)) for name, v in given.items()]
     conditions += [querying.LEFT_OUT[name] for name in withheld.conditions(filters)]
     if filters.as_of is None and not filters.history:
         conditions.append(querying.LATEST)
     return tuple(conditions), {_BOUND.get(name, name): _as_stored(v) for name, v in given.items()}
 
 
+def _observed_at(limit: object) -> str:
+    """Returns what compares with a limit: a time without an offset is one of each speaker's own clock."""
+    return querying.OWN_CLOCK if isinstance(limit, dt.datetime) and limit.tzinfo is None else "m.observed_at"
+
+
 def _as_stored(value: object) -> object:
     """Returns a time in the zone named UTC, for to Neo4j the same time in `+00:00` is unequal, and names as a list."""
     if isinstance(value, tuple):
         return list(value)
-    return value.astimezone(_UTC) if isinstance(value, dt.datetime) else value
+    if not isinstance(value, dt.datetime):
+        return value
+    return value.astimezone(_UTC) if value.tzinfo else value.replace(tzinfo=_UTC)
 
 
 def memories_of(memories: Sequence[Mapping[str, Any]], revisions: Sequence[Sequence[Sequence[Any]]]) -> list[Memory]:
@@ -48,4 +55,4 @@ def _memory_of(node: Mapping[str, Any], place: Sequence[Any]) -> Memory:
     for name in ("page", "ordinal", "char_start", "char_end"):
         if of_document.get(name) == -1:
             of_document[name] = None
-    return Memory(**(fields | of_document | {"tags": tuple(fields.get("tags", ()))}))
+    return stored_memory(fields | of_document | {"tags": tuple(fields.get("tags", ()))})

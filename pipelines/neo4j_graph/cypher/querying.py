@@ -1,7 +1,7 @@
 """Cypher of queries: each reads one scope of one load number, and returns whether that number is still kept."""
 
 from palimpsest.neo4j_graph.model import CLOSED, VectorSpace
-from palimpsest.query.request.types import MEMORY_TIMES, Memory
+from palimpsest.query.request.types import MEMORY_TIMES, STORED_FIELDS
 
 _VISIBLE = "m.since <= $number AND m.until > $number"
 SCOPE = "{home_id: $home, collection: $collection, user_id: $user, project_id: $project}"
@@ -41,12 +41,14 @@ WHERE a.arrays_id IN $ids AND a.since <= $number AND a.until > $number
 """
 PART = _ARRAYS + "RETURN a.data AS data"
 SENTENCES = _ARRAYS + with_kept("[a.arrays_id, a.data]")
+OWN_CLOCK = "m.observed_at + duration({minutes: coalesce(m.utc_offset, 0)})"
+"""When a memory was observed by its speaker's own clock, as if that were UTC."""
 CONDITIONS = {
     "session": "m.session_id = $session",
     "types": "m.type IN $types",
     "tags": "any(tag IN m.tags WHERE tag IN $tags)",
-    "since": "m.observed_at >= $observed_since",
-    "until": "m.observed_at <= $observed_until",
+    "since": "{observed_at} >= $observed_since",
+    "until": "{observed_at} <= $observed_until",
     # A memory that was retired on an unknown day is left out, and one without a date before the home knew it.
     "as_of": "(coalesce(m.valid_from, m.known_from) IS NULL OR coalesce(m.valid_from, m.known_from) <= $as_of) AND "
     "(m.valid_until > $as_of OR (m.valid_until IS NULL AND m.is_latest))",
@@ -114,7 +116,7 @@ PLACE = ("document_id", "uri", "document_title", "ordinal", "page", "char_start"
 # The driver takes longer to make a time with a zone than the server to find the memory: times are microseconds.
 _FIELDS = ", ".join(
     f"{name}: s.{name}.epochSeconds * 1000000 + s.{name}.microsecond" if name in MEMORY_TIMES else f".{name}"
-    for name in Memory.__dataclass_fields__
+    for name in STORED_FIELDS
     if name not in PLACE
 )
 # A revision's list of memories is searched once for all that are wanted of it.

@@ -21,6 +21,7 @@ _MEMORY_PROPERTIES = (
     "heading",
     "speaker",
     "observed_at",
+    "utc_offset",
     "valid_from",
     "valid_until",
     "known_from",

@@ -21,9 +21,19 @@ from palimpsest.query.backends.duckdb_arrays import CachedMemories
 from palimpsest.query.backends.duckdb_graph import DuckDBGraph
 from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, rows_statement
 from palimpsest.query.backends.duckdb_vectors import DIMENSIONS, TABLE, VectorTable
-from palimpsest.query.backends.part_query import Range
+from palimpsest.query.backends.part_query import Range, read_clocks
 from palimpsest.query.ranking.fusion import best_seeds, score_stats
-from palimpsest.query.request.types import MEMORY_TIMES, CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from palimpsest.query.request.types import (
+    MEMORY_TIMES,
+    STORED_FIELDS,
+    CollectionInfo,
+    Filters,
+    Link,
+    Memory,
+    Scope,
+    Seeds,
+    stored_memory,
+)
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import collection_infos
 from palimpsest.query.scope.byte_cache import ByteCache
@@ -36,7 +46,7 @@ _BYTES_OF_A_MEMORY = 3_400
 
 _META = "SELECT key, value FROM meta"
 _SCOPES = "SELECT collection, user_id, project_id, first_row, size, scope FROM scopes ORDER BY scope"
-_COLUMNS = tuple(name for name in Memory.__dataclass_fields__ if name not in Scope._fields)
+_COLUMNS = tuple(name for name in STORED_FIELDS if name not in Scope._fields)
 _MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories"
 _ALL_MEMORIES = f"{_MEMORIES} WHERE row BETWEEN $first AND $last ORDER BY row"
 
@@ -185,11 +195,12 @@ class DuckDBBackend:
         return VectorTable(str(table), int(space.get("dimensions", DIMENSIONS)))
 
     def _load_memories(self, scope: Scope, at: Range) -> CachedMemories:
-        found = self._cursor().execute(_ALL_MEMORIES, at.rows).fetchall()
+        found = read_clocks(self._cursor().execute, _ALL_MEMORIES, at.rows).fetchall()
         return CachedMemories([_memory(scope, values) for values in found])
 
     def _read_memories(self, scope: Scope, at: Range, rows: Sequence[int]) -> dict[int, CachedMemories]:
-        found = self._cursor().execute(*rows_statement(_MEMORIES, [at.first + row for row in rows])).fetchall()
+        statement = rows_statement(_MEMORIES, [at.first + row for row in rows])
+        found = read_clocks(self._cursor().execute, *statement).fetchall()
         return {row: CachedMemories([_memory(scope, values)]) for row, values in zip(rows, found, strict=True)}
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
@@ -205,4 +216,4 @@ def _memory(scope: Scope, values: Sequence[Any]) -> Memory:
     fields = dict(zip(_COLUMNS, values, strict=True))
     for name in MEMORY_TIMES:
         fields[name] = fields[name].replace(tzinfo=dt.UTC) if fields[name] else None
-    return Memory(**(fields | {"tags": tuple(fields["tags"] or ())}), **scope._asdict())
+    return stored_memory(fields | scope._asdict() | {"tags": tuple(fields["tags"] or ())})

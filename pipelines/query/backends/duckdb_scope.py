@@ -17,7 +17,7 @@ from palimpsest.query.backends.duckdb_postings import (
     read_vocabulary,
 )
 from palimpsest.query.backends.duckdb_vectors import VectorTable, read_vectors
-from palimpsest.query.backends.part_query import Range
+from palimpsest.query.backends.part_query import Range, read_clocks
 from palimpsest.query.backends.scope_parts import read_part
 from palimpsest.query.request.types import Filters
 from palimpsest.query.scope.byte_cache import ByteCache
@@ -204,7 +204,8 @@ class DuckDBScope(CachedScopeView):
 
     def _load_allowed(self, filters: Filters) -> np.ndarray:
         conditions, values = conditions_of(filters, self.withheld())
-        rows = self._run(" AND ".join([_CANDIDATES, *conditions]), {**self.at.rows, **values}).fetchnumpy()["row"]
+        sql = " AND ".join([_CANDIDATES, *conditions])
+        rows = read_clocks(self._run, sql, {**self.at.rows, **values}).fetchnumpy()["row"]
         allowed = np.zeros(self.at.size, bool)
         allowed[np.asarray(rows, np.int64) - self.at.first] = True
         return allowed

@@ -5,11 +5,12 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from palimpsest.query.backends.part_query import Query, Range
-from palimpsest.query.scope.field_values import BOOLEANS, NUMBERS, TEXTS, TIMES
+from palimpsest.query.backends.part_query import Query, Range, read_clocks
+from palimpsest.query.scope.field_values import BOOLEANS, CLOCK, NUMBERS, TEXTS, TIMES
 from palimpsest.query.scope.scope_arrays import Arrays
 
-_COLUMNS = ", ".join([*TEXTS, *NUMBERS, *(f"epoch({name}) AS {name}" for name in TIMES), *BOOLEANS])
+_SECONDS = [f"epoch({name}) AS {name}" for name in TIMES]
+_COLUMNS = ", ".join([*TEXTS, *NUMBERS, *_SECONDS, *BOOLEANS, f"coalesce(utc_offset, 0) AS {CLOCK}"])
 _FIELDS = f"SELECT {_COLUMNS} FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
 _TAGS = """
     SELECT row, tag FROM (SELECT row, unnest(tags) AS tag FROM memories WHERE row BETWEEN $first AND $last)
@@ -19,8 +20,11 @@ _DOCUMENTS = "SELECT document_id FROM memories WHERE row BETWEEN $first AND $las
 
 
 def read_fields(query: Query, at: Range) -> Arrays:
-    """Returns each column by local row: texts as codes of `<name>.texts` with -1 for null, times in seconds."""
-    found = query(_FIELDS, at.rows).fetchnumpy()
+    """Returns each column by local row: texts as codes of `<name>.texts` with -1 for null, times in seconds.
+
+    `clock` is how many minutes the clock of each memory's speaker is ahead of UTC.
+    """
+    found = read_clocks(query, _FIELDS, at.rows).fetchnumpy()
     arrays: Arrays = {}
     for name in TEXTS:
         arrays[name], arrays[f"{name}.texts"] = encode(_objects(found[name]))
@@ -28,6 +32,7 @@ def read_fields(query: Query, at: Range) -> Arrays:
         arrays[name] = np.ma.filled(np.ma.asarray(found[name], np.float64), np.nan)
     for name in BOOLEANS:
         arrays[name] = np.ma.filled(np.ma.asarray(found[name]).astype(np.int8), -1)
+    arrays[CLOCK] = np.asarray(found[CLOCK], "<i4")
     rows, tags = zip(*(query(_TAGS, at.rows).fetchall() or [(at.first, None)]), strict=True)
     codes, texts = encode(list(tags))
     kept = codes >= 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.times import comparable
 from palimpsest.query.context.pack import CountTokens
 from palimpsest.query.pending.unbuilt_texts import UnbuiltText, unbuilt_texts
 from palimpsest.query.request.one_line import one_line
@@ -116,12 +117,13 @@ def _passes(unbuilt: UnbuiltText, request: SearchRequest) -> bool:
         and is_in_tiers(unbuilt.scope, unbuilt.type, request.tiers)
         and (not request.types or unbuilt.type in request.types)
         and (not request.tags or not set(request.tags).isdisjoint(text.tags))
-        and all(
-            limit is None
-            or (text.observed_at is not None and sign * _seconds(text.observed_at) >= sign * _seconds(limit))
-            for limit, sign in times
-        )
+        and all(limit is None or _is_within(text.observed_at, limit, sign) for limit, sign in times)
     )
+
+
+def _is_within(time: dt.datetime | None, limit: dt.datetime, sign: int) -> bool:
+    """Returns whether a time is not before a limit, or with the sign -1 not after it."""
+    return time is not None and sign * (comparable(time, limit) - limit).total_seconds() >= 0
 
 
 def _seconds(time: dt.datetime | None) -> float:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from palimpsest.core.errors import ArgumentError
+from palimpsest.core.times import with_offset
 from palimpsest.query.request.types import Scope
 
 MAX_TEXT_CHARS = 100_000
@@ -86,8 +87,14 @@ def check_numbers(k: int, hops: int, budget_tokens: int) -> None:
         raise ArgumentError("budget_tokens", "must be 0 or more", budget_tokens)
 
 
-def parse_datetime(name: str, value: When | None, end_of_day: bool) -> dt.datetime | None:
-    """Returns the UTC time of an argument; a date alone is its start or its end.
+def parse_datetime(name: str, value: When | None, end_of_day: bool, own_clock: bool = False) -> dt.datetime | None:
+    """Returns the time of an argument with its offset, else UTC; a date alone is its start or its end.
+
+    Args:
+        name: of the argument.
+        value: it.
+        end_of_day: whether a date alone means its end.
+        own_clock: whether a date alone is one of each speaker's own clock, without an offset, and not of UTC.
 
     Raises:
         ArgumentError: the text is no ISO 8601 date or time, or it is outside the years 1 to 9999 in UTC.
@@ -103,8 +110,10 @@ def parse_datetime(name: str, value: When | None, end_of_day: bool) -> dt.dateti
         value = parsed.date() if day_only else parsed
     if not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time.max if end_of_day else dt.time.min)
+        if own_clock:
+            return value
     try:
-        return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+        return with_offset(value)
     except OverflowError:
         raise ArgumentError(name, "outside the years 1 to 9999 in UTC; write a date within them", value) from None
 

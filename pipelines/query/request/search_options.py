@@ -29,8 +29,8 @@ class SearchOptions(TypedDict, total=False):
             timedelta, or 12h, 30d or 4w.
         min_score: least cosine of a memory's best window with the question, -1 to 1: results below it are left
             out. Cosines of the same embedder compare between questions, scores of the ranking do not.
-        since: earliest observed_at; a date alone means its start.
-        until: latest observed_at; a date alone means its end.
+        since: earliest observed_at; a date alone means its start by each speaker's own clock.
+        until: latest observed_at; a date alone means its end by each speaker's own clock.
         project: search this project of the scope's user too; the scope itself is the user's general memory.
         session: session to stay in.
         now: when the question is put: only what is valid then is a candidate, and `last week` is counted from it,

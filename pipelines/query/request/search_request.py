@@ -47,8 +47,8 @@ class SearchRequest:
         where: what the fields of memories must satisfy.
         accessed_within: how long ago memories were last results of a search, at most.
         min_score: least cosine of a memory's best window with the question.
-        since: earliest observed_at.
-        until: latest observed_at.
+        since: earliest observed_at; without an offset, it is a time of each speaker's own clock.
+        until: latest observed_at, as `since`.
         project: search this project of each scope's user too.
         session: session to stay in.
         now: when the question is put.
@@ -110,7 +110,7 @@ class SearchRequest:
         """
         fields: dict[str, Any] = dict(options)
         for name, end_of_day in _TIMES.items():
-            fields[name] = parse_datetime(name, fields.get(name), end_of_day)
+            fields[name] = parse_datetime(name, fields.get(name), end_of_day, own_clock=name in _OWN_CLOCK)
         fields["turns"] = clean_turns(fields.get("turns", ()))
         fields["tiers"] = parse_tiers(fields.get("tiers", ()))
         fields["paths"] = clean_texts("paths", fields.get("paths", ()))
@@ -196,3 +196,5 @@ class SearchRequest:
 
 _TIMES = {"since": False, "until": True, "as_of": True, "now": True}
 """The arguments that are times, and whether a date alone means its end."""
+_OWN_CLOCK = ("since", "until")
+"""Those of which a date alone is a day of each speaker's own clock."""

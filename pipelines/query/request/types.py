@@ -3,10 +3,11 @@
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from palimpsest.core.times import on_own_clock
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.request.where import Kind, Where
 
@@ -30,8 +31,8 @@ class Filters:
         session: session_id to stay in.
         types: memory types, any of them; empty means every type.
         tags: tags, any of which the memory must have; empty means no tag is needed.
-        since: earliest observed_at, included.
-        until: latest observed_at, included; a memory without observed_at fails both.
+        since: earliest observed_at, included; without an offset, it is a time of each speaker's own clock.
+        until: latest observed_at, included, as `since`; a memory without observed_at fails both.
         as_of: time whose knowledge is requested: valid_from <= as_of < valid_until; a null valid_from is always before.
         now: only what is valid at this time is a candidate; without `as_of`.
         history: every version is a candidate.
@@ -70,7 +71,7 @@ class Filters:
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory as an index stores it, with its version and its source."""
+    """A memory as an index stores it, with its version and its source; `observed_at` has the offset of its speaker."""
 
     memory_id: str
     collection: str
@@ -109,6 +110,17 @@ class Memory:
     def span(self) -> tuple[int, int] | None:
         """Char span in the document's text."""
         return None if self.char_start is None or self.char_end is None else (self.char_start, self.char_end)
+
+
+STORED_FIELDS = (*Memory.__dataclass_fields__, "utc_offset")
+"""What a store has of a memory: its fields, and the offset of the clock that `observed_at` was stated by."""
+
+
+def stored_memory(fields: Mapping[str, Any]) -> Memory:
+    """Returns a memory from what a store has of it, with the time it was observed on its speaker's own clock."""
+    said, offset = fields.get("observed_at"), fields.get("utc_offset")
+    own = {name: on_own_clock(said, offset) for name in ("observed_at", "valid_from") if said == fields.get(name)}
+    return Memory(**{name: value for name, value in (*fields.items(), *own.items()) if name != "utc_offset"})
 
 
 MEMORY_TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")

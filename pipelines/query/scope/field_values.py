@@ -13,6 +13,8 @@ from palimpsest.query.scope.scope_arrays import Arrays
 TEXTS = ("type", "unit", "kind", "session_id", "speaker", "title", "heading", "uri", "document_title")
 NUMBERS = ("page", "confidence", "importance", "token_count")
 TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
+CLOCK = "clock"
+"""How many minutes east of UTC the clock of each memory's speaker is: a day of `observed_at` is one of that clock."""
 BOOLEANS = ("is_latest", "pii", "user_visible")
 MEMORY_FIELDS: dict[str, Kind] = {
     **dict.fromkeys(TEXTS, "text"),
@@ -41,6 +43,7 @@ class FieldColumn:
         numbers: numbers, and 0 or 1 for booleans.
         number_at: the memory or document of each.
         number_kind: of each: 0 a number, 1 a time in seconds since 1970, 2 a boolean.
+        clock: seconds that the clock is ahead of UTC by which a day compares with each time.
     """
 
     size: int
@@ -50,6 +53,7 @@ class FieldColumn:
     numbers: np.ndarray = field(default_factory=lambda: _NO_NUMBERS)
     number_at: np.ndarray = field(default_factory=lambda: _NO_PLACES)
     number_kind: np.ndarray = field(default_factory=lambda: _NO_PLACES)
+    clock: np.ndarray = field(default_factory=lambda: np.zeros(1))
 
     def exists(self) -> np.ndarray:
         """Returns which memories or documents have a value, shape (size,) bool."""
@@ -92,9 +96,10 @@ class FieldColumn:
         return found
 
     def _times_at(self, operator: str, begin: float, end: float) -> np.ndarray:
-        found = _compare_periods(operator, self.numbers, self.numbers, begin, end)
-        times: np.ndarray = self.number_at[(self.number_kind == 1) & found]
-        return times
+        times = self.numbers + self.clock if end > begin else self.numbers  # a day, not an instant
+        found = _compare_periods(operator, times, times, begin, end)
+        places: np.ndarray = self.number_at[(self.number_kind == 1) & found]
+        return places
 
     def _marked(self, places: list[np.ndarray]) -> np.ndarray:
         marked = np.zeros(self.size, bool)
@@ -177,9 +182,10 @@ def _memory_columns(fields: Arrays, size: int) -> dict[str, FieldColumn]:
         for name in names:
             numbers = np.asarray(fields[name], np.float64)
             at = np.flatnonzero(numbers >= 0 if kind == 2 else ~np.isnan(numbers))
-            columns[name] = FieldColumn(
-                size, numbers=numbers[at], number_at=at, number_kind=np.full(len(at), kind, np.int64)
-            )
+            kinds, clock = np.full(len(at), kind, np.int64), np.zeros(1)
+            if name == "observed_at" and CLOCK in fields:  # a graph that an earlier version loaded has none
+                clock = 60.0 * np.asarray(fields[CLOCK])[at]
+            columns[name] = FieldColumn(size, numbers=numbers[at], number_at=at, number_kind=kinds, clock=clock)
     return columns
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from palimpsest.core.times import comparable
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.request.types import Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
@@ -191,6 +192,6 @@ def _is_visible_reason(reason: ReasonRecord, left_out: Collection[str], filters:
     if filters.as_of is not None and (when is None or when > filters.as_of):
         return when is None and not names_document and reason["kind"] != "vanished"
     if names_document and (filters.since or filters.until):
-        is_late = when is None or bool(filters.until and when > filters.until)
-        return not is_late and not (filters.since and when and when < filters.since)
+        is_late = when is None or bool(filters.until and comparable(when, filters.until) > filters.until)
+        return not is_late and not (filters.since and when and comparable(when, filters.since) < filters.since)
     return True

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.request.strategies import STRATEGIES
 from palimpsest.serve.open_reader import CallerView
-from palimpsest.serve.routes.field_types import IsoTime, Name
+from palimpsest.serve.routes.field_types import IsoTimeOrDay, Name
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 
 router = JsonRouter(tags=["search"])
@@ -25,9 +25,9 @@ class SearchParameters(BaseModel):
     strategy: Strategy = Field(default="auto", description="how they are ranked")
     hops: int = Field(default=1, ge=0, le=2, description="links to follow")
     history: bool = Field(default=False, description="superseded versions too")
-    as_of: IsoTime | None = Field(default=None, description="what was latest at this time")
-    since: IsoTime | None = Field(default=None, description="earliest time of a memory")
-    until: IsoTime | None = Field(default=None, description="latest time of a memory")
+    as_of: IsoTimeOrDay | None = Field(default=None, description="what was latest at this time")
+    since: IsoTimeOrDay | None = Field(default=None, description="earliest time or day of a memory")
+    until: IsoTimeOrDay | None = Field(default=None, description="latest time or day of a memory")
     session: Name | None = Field(default=None, description="session to stay in")
     types: list[Name] = Field(default=[], max_length=20, description="memory types, any of them")
     tags: list[Name] = Field(default=[], max_length=20, description="tags, any of them")

@@ -18,6 +18,7 @@ from typing import Unpack
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.times import with_offset
 from palimpsest.sources.filters.redact_documents import redact_text
 from palimpsest.sources.inbox.destination import Destination, InboxOptions, check_operation_id, resolve_destination
 from palimpsest.sources.readers.common.clean_text import clean_text
@@ -248,4 +249,4 @@ def _rows_without(data: bytes, name: str) -> list[JsonObject]:
 
 
 def _iso(when: dt.datetime) -> str:
-    return (when.replace(tzinfo=dt.UTC) if when.tzinfo is None else when).astimezone(dt.UTC).isoformat()
+    return with_offset(when).isoformat()

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypedDict
 
+from palimpsest.core.times import utc_offset
 from palimpsest.sources.records.extracted import ExtractedDocument
 
 
@@ -25,6 +26,7 @@ class DocumentRow(TextRow):
     title: str
     media_type: str
     source_time: datetime | None
+    utc_offset: int | None
     metadata: str
     relations: str
     kind: str | None
@@ -43,6 +45,7 @@ def document_to_row(document: ExtractedDocument, user_id: str, project_id: str |
         "media_type": document.media_type,
         "text": document.text,
         "source_time": document.source_time,
+        "utc_offset": utc_offset(document.source_time),
         "metadata": json.dumps(document.metadata, sort_keys=True, ensure_ascii=False, default=str),
         "relations": json.dumps(data["relations"], sort_keys=True),
         "segments": json.dumps(data["segments"], ensure_ascii=False),

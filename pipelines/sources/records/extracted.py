@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.times import on_own_clock
 from palimpsest.sources.records.stated_fields import StatedFields
 
 Kind = Literal["prose", "heading", "table", "code", "turn", "aside"]
@@ -32,7 +33,7 @@ class Segment:
         heading: path of the headings above it, joined with " > "; a heading's own path ends with itself.
         page: from 1.
         speaker: who says it.
-        said_at: when, in UTC.
+        said_at: when, on the clock that states it.
         stated: what a turn states of its memory.
     """
 
@@ -80,7 +81,7 @@ class ExtractedDocument:
         session_id: of a conversation.
         user_id: null unless the source names one.
         project_id: null unless the source names one.
-        source_time: the date of the document, in UTC.
+        source_time: the date of the document, on the clock that states it.
         kind: kind of source, where the media type does not imply it.
         metadata: JSON values only.
         relations: stated relations.
@@ -121,7 +122,7 @@ class ExtractedDocument:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ExtractedDocument":
-        """Returns the document that `to_json` wrote; times may be ISO text or datetimes.
+        """Returns the document that `to_json` wrote; times may be ISO text, or datetimes with `utc_offset` beside them.
 
         Raises:
             KeyError, TypeError, ValueError: `data` was not written by `to_json`.
@@ -134,7 +135,7 @@ class ExtractedDocument:
             session_id=data["session_id"],
             user_id=data["user_id"],
             project_id=data["project_id"],
-            source_time=_from_iso(data["source_time"]),
+            source_time=on_own_clock(_from_iso(data["source_time"]), data.get("utc_offset")),
             kind=data.get("kind"),
             metadata=dict(data["metadata"]),
             relations=tuple(StatedRelation(uri, label) for uri, label in data["relations"]),

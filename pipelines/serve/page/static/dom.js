@@ -63,7 +63,7 @@ export function field(label, input, help = "") {
 
 /** The day of a time in ISO 8601, as people of this place write it; `unknown` without one. */
 export function day(time) {
-  return time ? new Date(time).toLocaleDateString(undefined, { dateStyle: "medium", timeZone: "UTC" }) : "unknown";
+  return time ? new Date(time.slice(0, 10)).toLocaleDateString(undefined, { dateStyle: "medium", timeZone: "UTC" }) : "unknown";
 }
 
 /** A text with the words of a question marked; words of up to three letters are not. */

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Any, NamedTuple
 
 from palimpsest.sources.readers.common.document_time import explain_date, explain_reversed, is_reversed
@@ -55,5 +56,5 @@ def parse_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tu
     if first is None and last is None:
         return None, problems
     return StatedFields(
-        valid_from=first.isoformat() if first else None, valid_until=last.isoformat() if last else None
+        valid_from=first.astimezone(UTC).isoformat() if first else None, valid_until=last.isoformat() if last else None
     ), problems

@@ -1,5 +1,6 @@
 """Office files as packages of XML parts: their properties, and files in Strict Open XML."""
 
+import datetime as dt
 import io
 import re
 import zipfile
@@ -59,7 +60,7 @@ def office_properties(data: bytes) -> JsonObject:
         value = one_line(clean_text(element.text or ""))
         if key in ("created", "modified"):
             when = parse_stated_time(value)
-            value = when.isoformat() if when else ""
+            value = when.astimezone(dt.UTC).isoformat() if when else ""
         if key and value:
             properties[key] = value
     return properties

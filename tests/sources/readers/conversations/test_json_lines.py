@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from palimpsest.core.errors import Rejected
+from palimpsest.sources.records.document_row import document_to_row, row_to_document
 from palimpsest.sources.records.extracted import SUITE_ROW
 
 
@@ -35,6 +36,20 @@ def test_each_user_and_session_is_a_document_in_order_of_first_turns(read) -> No
     ]
     assert first.segments[1].said_at == datetime(2024, 5, 1, 8, 1, tzinfo=UTC)
     assert first.source_time == datetime(2024, 5, 1, 8, 1, tzinfo=UTC)
+
+
+def test_turns_keep_the_offset_of_their_clock_through_the_log_and_the_tables(read) -> None:
+    stamps = "2026-03-01T23:30:00-08:00", "2026-03-02T09:00:00Z", "2026-03-02 10:00"
+    (document,) = read("chat.jsonl", lines(*(turn("s", "u", "A", "Hello.", s) for s in stamps))).documents
+    assert [s.said_at.isoformat() for s in document.segments] == [
+        "2026-03-01T23:30:00-08:00",
+        "2026-03-02T09:00:00+00:00",
+        "2026-03-02T10:00:00+00:00",
+    ]
+    row = document_to_row(document, "u", None)
+    assert row["utc_offset"] == -480
+    stored = row | {"source_time": row["source_time"].astimezone(UTC)}  # as a table has it
+    assert row_to_document(stored).source_time.isoformat() == "2026-03-01T23:30:00-08:00"
 
 
 def test_bad_lines_are_named_and_the_rest_is_read(read) -> None:
