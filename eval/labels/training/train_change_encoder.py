@@ -330,16 +330,12 @@ def _in_bytes(exported: Path) -> bytes:
     What goes into the widest layers has a few numbers far above the others, so that one scale for all of them is too
     coarse: there each block of 128 has its own.
     """
-    import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
-    graph = onnx.load(exported)
-    products = [node.name for node in graph.graph.node if node.op_type == "MatMul"]
-    others = [name for name in products if not name.endswith(_WIDEST)]
-    by_block = MatMulNBitsQuantizer(
-        graph, bits=8, block_size=128, is_symmetric=True, accuracy_level=4, nodes_to_exclude=others
-    )
+    by_block = MatMulNBitsQuantizer(str(exported), bits=8, block_size=128, is_symmetric=True, accuracy_level=4)
+    products = (node.name for node in by_block.model.model.graph.node if node.op_type == "MatMul")
+    by_block.nodes_to_exclude = {name for name in products if not name.endswith(_WIDEST)}
     by_block.process()
     first, second = exported.with_name("blocks.onnx"), exported.with_name("bytes.onnx")
     by_block.model.save_model_to_file(str(first))

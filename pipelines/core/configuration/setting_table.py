@@ -9,6 +9,7 @@ SECTIONS = {
     "telemetry": "Telemetry",
     "service": "Service",
     "embedder": "Embedder",
+    "relations": "Relations",
     "lm": "Language model",
     "batches": "Batches",
     "web": "Web",
