@@ -38,7 +38,12 @@ def on_own_clock(time: dt.datetime | None, utc_offset: int | None) -> dt.datetim
 
 def comparable(time: dt.datetime, limit: dt.datetime) -> dt.datetime:
     """Returns a time as it compares with a limit, which without an offset is one of the clock that stated the time."""
-    return time.replace(tzinfo=None) if limit.tzinfo is None else time
+    return time.replace(tzinfo=None) if is_of_own_clock(limit) else time
+
+
+def is_of_own_clock(limit: object) -> bool:
+    """Returns whether a limit is a time without an offset: one of the clock of each time that it is compared with."""
+    return isinstance(limit, dt.datetime) and limit.tzinfo is None
 
 
 def is_time_zone(name: str) -> bool:

@@ -19,10 +19,10 @@ from palimpsest.query.context.quotes import Sentences, quotable_sentences
 from palimpsest.query.context.relation_lines import add_relation_lines
 from palimpsest.query.embed_query import count_tokens, embed_query
 from palimpsest.query.graph.subgraph import read_subgraph
-from palimpsest.query.ranking.candidate import Candidate
+from palimpsest.query.ranking.candidate import Candidate, Ranked
 from palimpsest.query.ranking.experimental.diversity import diversify_results
 from palimpsest.query.ranking.formed_places import join_formed
-from palimpsest.query.ranking.merge import Ranked, merge_candidates
+from palimpsest.query.ranking.merge import merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, rank
 from palimpsest.query.ranking.successors import disputing_first
 from palimpsest.query.ranking.task import Task, favor_task
@@ -231,7 +231,7 @@ def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeR
 
 
 def _quotable_sentences(
-    queries: Sequence[ScopeQuery], best: Sequence[Ranked], memories: Mapping[str, Memory]
+    queries: Sequence[ScopeQuery], best: Sequence[Ranked], memories: Mapping[str, RankedMemory]
 ) -> dict[str, Sentences]:
     """Returns the sentences of those results that may be quoted in part, by id."""
     found: dict[str, Sentences] = {}

@@ -4,7 +4,7 @@
 """
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,14 @@ import numpy as np
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
 from palimpsest.eval.labels.training.worlds import ChangeList, ListMaker, embed_texts, load_worlds
-from palimpsest.relations.changes.calibration import CALIBRATION_FILE, Calibration, Lines, logit, softmax_with_none
+from palimpsest.relations.changes.calibration import (
+    CALIBRATION_FILE,
+    Calibration,
+    Lines,
+    numbers_of,
+    softmax_with_none,
+    weigh,
+)
 from palimpsest.relations.changes.change_encoder import (
     CHOOSER_FILE,
     JUDGE_FILE,
@@ -54,8 +61,7 @@ def calibrate(chooser: ChangeEncoder, judge: ChangeEncoder, maker: ListMaker) ->
     lists = [maker.full_list(w, n) for w in maker.worlds for n in range(1, len(w.notes))]
     chosen = chooser.read([ChangeQuestion(x.newer, x.older) for x in lists])
     weights = fit_weights([Read(_columns(r), x.right) for r, x in zip(chosen, lists, strict=True)], (1.0, 0.1, 0.0))
-    draft = Calibration(weights, (1.0, 0.0, 0.0, 0.0), {})  # type: ignore[arg-type]
-    odds = [draft.chosen(r.scores, r.classes[:, _UPDATE]) for r in chosen]
+    odds = [weigh(_columns(r), weights) for r in chosen]
     rows = [likely_rows(softmax_with_none(of_list)) for of_list in odds]
     read = _judged(judge, lists, odds, rows)
     of_judge = fit_weights([r for r in read if len(r.columns)], (0.5, 0.5, 0.1, 0.0))
@@ -76,7 +82,7 @@ def fit_weights(read: Sequence[Read], first: Sequence[float]) -> tuple[float, ..
     def loss(weights: np.ndarray) -> float:
         total = 0.0
         for r in read:
-            p = softmax_with_none(r.columns @ weights[:-1] + weights[-1])
+            p = softmax_with_none(weigh(r.columns, weights))
             total -= float(np.log(max(1e-9, 1 - p.sum() if r.right is None else p[r.right])))
         return total / len(read)
 
@@ -104,7 +110,7 @@ def lines_of(best: Sequence[tuple[float, bool]], lists: Sequence[ChangeList]) ->
 
 
 def _columns(reading: ChangeReading) -> np.ndarray:
-    return np.stack([reading.scores, logit(np.exp(reading.classes[:, _UPDATE].astype(np.float64)))], 1)
+    return numbers_of(reading.scores, reading.classes[:, _UPDATE])
 
 
 def _judged(
@@ -126,18 +132,18 @@ def _judged(
 def _best(read: Read, weights: Sequence[float]) -> tuple[float, bool]:
     if not len(read.columns):
         return 0.0, False
-    p = softmax_with_none(read.columns @ np.array(weights[:-1]) + weights[-1])
+    p = softmax_with_none(weigh(read.columns, weights))
     return float(p.max()), int(p.argmax()) == read.right
 
 
-def main(embed: Callable[[Sequence[str]], np.ndarray] = embed_texts) -> None:
+def main() -> None:
     """Calibrates the models of a data folder."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--out", type=Path, default=SHIPPED, help="The data folder.")
     folder = arguments.parse_args().out
     chooser, judge = (read_encoder(folder / file) for file in (CHOOSER_FILE, JUDGE_FILE))
     held_out = [w for w in load_worlds() if w.is_held_out]
-    found = calibrate(chooser, judge, ListMaker(held_out, embed))
+    found = calibrate(chooser, judge, ListMaker(held_out, embed_texts))
     write_bytes(folder / CALIBRATION_FILE, found.to_json().encode())
 
 

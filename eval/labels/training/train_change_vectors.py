@@ -1,6 +1,6 @@
 """Fits the maps of `change_vectors`: `python -m palimpsest.eval.labels.training.train_change_vectors`.
 
-Each change of the training worlds is a pair; others of the batch, and notes drawn at random, are what it is told from
+Each change of the training worlds is a pair; its negatives are others of the batch and notes drawn at random
 (InfoNCE). Both maps begin as the identity and are drawn back to it. A minute on two cores.
 """
 
@@ -14,8 +14,7 @@ import torch
 
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
-from palimpsest.eval.labels.training.train_change_encoder import embed_texts
-from palimpsest.eval.labels.training.worlds import World, load_worlds
+from palimpsest.eval.labels.training.worlds import World, embed_texts, load_worlds
 from palimpsest.relations.candidates.change_vectors import MAPS_FILE, SCALE
 from palimpsest.store.home import SHIPPED
 
@@ -90,7 +89,7 @@ def main() -> None:
     most = (1, 3, 6, 10, 14)
     mapped = [_unit(of_held_out @ weights) for weights in (newer, older)]
     plain = recall(held_out, of_held_out, of_held_out, most)
-    say(f"recall of {most}: {recall(held_out, *mapped, most)}; of the embedder {plain}")
+    say(f"recall of {most}: {recall(held_out, mapped[0], mapped[1], most)}; of the embedder {plain}")
     rows = np.array(change_rows(held_out))
     of_changes = (mapped[0][rows[:, 0]] * mapped[1][rows[:, 1]]).sum(1)
     say(f"cosines of changes, hundredths 1, 3, 5, 10: {np.round(np.percentile(of_changes, (1, 3, 5, 10)), 3).tolist()}")
@@ -101,8 +100,7 @@ def main() -> None:
 
 
 def _vectors(worlds: Sequence[World]) -> np.ndarray:
-    notes = [note for world in worlds for note in world.notes]
-    return embed_texts([f"{n.speaker}: {n.text}" if n.speaker else n.text for n in notes])
+    return embed_texts([note.spoken for world in worlds for note in world.notes])
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

@@ -33,6 +33,11 @@ class Note:
     speaker: str | None
     date: dt.date
 
+    @property
+    def spoken(self) -> str:
+        """The text after the name of who said it, where one did."""
+        return f"{self.speaker}: {self.text}" if self.speaker else self.text
+
     def statement(self, *, dated: bool = True) -> Statement:
         """Returns it as the encoder reads it."""
         at = dt.datetime(self.date.year, self.date.month, self.date.day, tzinfo=dt.UTC) if dated else None
@@ -116,8 +121,7 @@ class ListMaker:
         """
         self.worlds, self._most = worlds, most
         self._notes = [(w, n) for w in worlds for n in w.notes]
-        texts = [f"{n.speaker}: {n.text}" if n.speaker else n.text for _, n in self._notes]
-        self._vectors = embed(texts)
+        self._vectors = embed([n.spoken for _, n in self._notes])
         starts = np.cumsum([0, *(len(w.notes) for w in worlds)])
         self._first = {w.world_id: int(s) for w, s in zip(worlds, starts[:-1], strict=True)}
         self._far = self._nearest_of_others(np.repeat(np.arange(len(worlds)), np.diff(starts)))

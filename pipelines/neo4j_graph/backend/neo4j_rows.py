@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from palimpsest.core.times import is_of_own_clock
 from palimpsest.neo4j_graph.connect import CypherParameters
 from palimpsest.neo4j_graph.cypher import querying
 from palimpsest.query.request.types import MEMORY_TIMES, Filters, Memory, stored_memory
@@ -28,7 +29,7 @@ def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...]
 
 def _observed_at(limit: object) -> str:
     """Returns what compares with a limit: a time without an offset is one of each speaker's own clock."""
-    return querying.OWN_CLOCK if isinstance(limit, dt.datetime) and limit.tzinfo is None else "m.observed_at"
+    return querying.OWN_CLOCK if is_of_own_clock(limit) else "m.observed_at"
 
 
 def _as_stored(value: object) -> object:

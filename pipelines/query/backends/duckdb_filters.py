@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from palimpsest.core.times import is_of_own_clock
 from palimpsest.query.request.types import Filters
 from palimpsest.query.scope.withheld import Withheld
 
@@ -44,7 +45,7 @@ def conditions_of(filters: Filters, withheld: Withheld) -> tuple[list[str], SqlP
 
 def _observed_at(limit: object) -> str:
     """Returns what compares with a limit: a time without an offset is one of each speaker's own clock."""
-    return _OWN_CLOCK if isinstance(limit, dt.datetime) and limit.tzinfo is None else "observed_at"
+    return _OWN_CLOCK if is_of_own_clock(limit) else "observed_at"
 
 
 def _as_stored(value: object) -> object:

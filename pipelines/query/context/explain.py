@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from palimpsest.query.context.premises import premise_texts
-from palimpsest.query.ranking.merge import Ranked
+from palimpsest.query.ranking.candidate import Candidate, Ranked
 from palimpsest.query.ranking.priors import uses_priors, weighted_terms
-from palimpsest.query.ranking.rank import Candidate
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_graph import DISPUTE, PREMISE

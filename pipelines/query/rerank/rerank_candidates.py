@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from palimpsest.query.ranking.candidate import Ranked
 from palimpsest.query.ranking.fusion import z_values
-from palimpsest.query.ranking.merge import Ranked
 from palimpsest.query.rerank.reranker import RERANKED, Reranker, RerankerFailed
 
 

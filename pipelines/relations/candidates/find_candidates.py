@@ -80,7 +80,7 @@ def _turns_before(inputs: CandidateInputs, state: pl.DataFrame, newer: np.ndarra
         .filter(pl.col("live"), pl.col("session_id").is_not_null())
         .sort(*_ORDER, nulls_last=False, maintain_order=True)
     )
-    refers = pl.Series([refers_back(texts[row]) for row in turns["row"]], dtype=pl.Boolean)
+    refers = pl.Series([refers_back(text) for text in texts.gather(turns["row"])], dtype=pl.Boolean)
     session = [*SCOPE, "session_id"]
     turns = turns.with_columns(refers=refers)
     place = ["row", "at", "line"]
@@ -99,7 +99,7 @@ def _turns_before(inputs: CandidateInputs, state: pl.DataFrame, newer: np.ndarra
         score=pl.Series(products_of(newer[i], older[j])),
         why=pl.lit(TURN_BEFORE),
         same=pl.Series(
-            [fold(texts[a]) == fold(texts[b]) for a, b in zip(i.tolist(), j.tolist(), strict=True)], dtype=pl.Boolean
+            [fold(a) == fold(b) for a, b in zip(texts.gather(i), texts.gather(j), strict=True)], dtype=pl.Boolean
         ),
     )
     return conform("candidate_pairs", pairs.filter(~pl.col("same")).select(list(_PAIR_SCHEMA)))

@@ -53,9 +53,7 @@ class Calibration:
             scores: of `ChangeReading`, shape (n,).
             update_logs: log probabilities of the class `update`, shape (n,).
         """
-        score, update, offset = self.chooser
-        found: np.ndarray = score * scores + update * logit(np.exp(update_logs.astype(np.float64))) + offset
-        return found
+        return weigh(numbers_of(scores, update_logs), self.chooser)
 
     def judged(self, chosen: np.ndarray, scores: np.ndarray, update_logs: np.ndarray) -> np.ndarray:
         """Returns the log odds of candidates that the judge read too.
@@ -65,10 +63,7 @@ class Calibration:
             scores: of the judge, shape (n,).
             update_logs: of the judge, shape (n,).
         """
-        chooser, score, update, offset = self.judge
-        odds = score * scores + update * logit(np.exp(update_logs.astype(np.float64)))
-        found: np.ndarray = chooser * chosen + odds + offset
-        return found
+        return weigh(np.column_stack([chosen, numbers_of(scores, update_logs)]), self.judge)
 
     def to_json(self) -> str:
         """Returns it as it is stored."""
@@ -85,6 +80,17 @@ def _numbers(values: Sequence[Any], count: int) -> tuple[float, ...]:
     found = tuple(float(v) for v in values)
     if len(found) != count:
         raise ValueError(values)
+    return found
+
+
+def numbers_of(scores: np.ndarray, update_logs: np.ndarray) -> np.ndarray:
+    """Returns what is weighed of a reading: scores and log odds of `update`, shape (n, 2)."""
+    return np.column_stack([scores, logit(np.exp(update_logs.astype(np.float64)))])
+
+
+def weigh(numbers: np.ndarray, weights: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Returns the log odds of each row of numbers; the last weight is added."""
+    found: np.ndarray = numbers @ np.array(weights[:-1]) + weights[-1]
     return found
 
 

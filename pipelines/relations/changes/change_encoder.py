@@ -98,7 +98,7 @@ class ChangeEncoder:
             "older": older,
             "newer": newer,
         }
-        wanted = {given.name for given in self._session.get_inputs()}  # a base without token types asks for none
+        wanted = {given.name for given in self._session.get_inputs()}  # not every base has token types
         scores, classes, spans = self._session.run(list(OUTPUTS), {n: v for n, v in fed.items() if n in wanted})
         probability = 1.0 / (1.0 + np.exp(-np.asarray(spans, np.float64)))
         outdated = [

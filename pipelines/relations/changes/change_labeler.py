@@ -94,7 +94,7 @@ class PairRules:
 
     def _update(self, found: LabelResult) -> LabelResult | None:
         if found.evidence.get("partial_update"):
-            start, end = found.evidence["older"]  # type: ignore[misc]
+            start, end = found.evidence["older"]  # type: ignore[misc,str-unpack]
             return replace(found, label="UPDATE", decided=True, conflict="", part=((int(start), int(end)),))  # type: ignore[arg-type]
         return found if found.label == "UPDATE" else None
 

@@ -55,7 +55,7 @@ class DistributedLabeler:
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """See RelationLabeler."""
         groups = [list(members) for _, members in groupby(range(len(pairs)), key=lambda row: pairs[row].newer_id)]
-        items = [[pairs[row] for row in group] for group in groups]
+        items: list[Sequence[LabelPair]] = [[pairs[row] for row in group] for group in groups]
         batches = cut(range(len(groups)), items, _MEMORIES_PER_BATCH, _key_of)
         found: dict[int, LabelResult] = {}
         with progress("label", len(pairs), "pairs") as advance:
