@@ -6,7 +6,7 @@ LINKS := $(addprefix --find-links ,$(wildcard $(PIP_FIND_LINKS)))
 HOME_DIR ?= data/home
 # Imported once at install, so that their bytecode is written: all of it would take minutes, and uv compiles none.
 COMPILED := palimpsest.definitions, palimpsest.eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, safetensors.torch, \
-  sklearn.ensemble, spacy, dagster_webserver.cli, dspy, neo4j
+  sklearn.linear_model, spacy, dagster_webserver.cli, dspy, neo4j
 
 # Test processes share the processors: several threads in each only wait for one another.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
@@ -47,9 +47,12 @@ docs: .venv/.installed         ## write the generated parts of docs/reference
 	$(BIN)/python -m palimpsest.export.export_schema > docs/reference/export.schema.json
 	$(BIN)/python -m cogapp -r docs/reference/*.md docs/architecture/modules.md docs/sources.md
 
-labeler: .venv/.installed      ## train the offline labeler that is shipped, about two hours on two cores
-	$(BIN)/python -m palimpsest.eval.labels.training.train_encoder
-	$(BIN)/python -m palimpsest.eval.labels.training.train_labeler
+labeler: .venv/.installed      ## train chooser and judge, a day on two cores: BASE=all-mpnet-base-v2's folder TEMPORAL=folder of Temporal NLI
+	test -d "$(BASE)" && test -d "$(TEMPORAL)"
+	$(BIN)/python -m palimpsest.eval.labels.training.train_change_encoder --temporal "$(TEMPORAL)" --weights build/chooser.pt
+	$(BIN)/python -m palimpsest.eval.labels.training.train_change_encoder --base "$(BASE)" --frozen 6 --most 3 --bits 6 \
+	  --rate .67 --temporal "$(TEMPORAL)" --weights build/judge.pt --out data/models/change_judge.onnx.gz
+	$(BIN)/python -m palimpsest.eval.labels.training.calibrate
 
 suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)
 	$(BIN)/python -m pytest -m suite

@@ -32,12 +32,10 @@ def check_complete(tables: Tables) -> list[Violation]:
 
 def check_recomputed(tables: Tables, decisions: Decisions | None) -> list[Violation]:
     """2: versions are what the pure function makes of the tables now; nothing was ever edited in place."""
-    from palimpsest.memories.text_ends import with_formed_ends
     from palimpsest.relations.versions import versions
 
     t = tables
     fresh = versions(t["memories"], t["relations"], t["documents"], t["document_relations"], decisions)
-    fresh = with_formed_ends(fresh, t["memories"])
     columns = ["is_latest", "valid_from", "valid_until", "superseded_by"]
     both = t["versions"].join(fresh, on="memory_id", how="inner", suffix="_fresh")
     differs = pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_fresh")) for c in columns)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
-from palimpsest.core.progress import progress
 from palimpsest.eval.labels.label_metrics import (
     LabelMetrics,
     SourceMetrics,
@@ -22,7 +21,7 @@ from palimpsest.store.home import Home, home_from_environment
 
 @dataclass(frozen=True)
 class LabelSeconds:
-    """Seconds to load the labeler, to compute features, and to predict."""
+    """Seconds to load the labeler, training included, and to label; `features` are part of that, and 0."""
 
     load: float
     features: float
@@ -77,39 +76,26 @@ def label_file(
         pairs_file: JSONL of pairs.
         out_file: where the labelled lines are written.
         labeler_name: offline, dspy or cascade.
-        train_file: labelled pairs to train the offline labeler on, instead of the checked-in ones.
+        train_file: labelled pairs, on which a classifier is trained that takes the offline labeler's place.
         max_cost: money that may be spent on an LM.
         home_path: the home of the LM's ledger.
 
     Raises:
         PalimpsestError: a file cannot be read or written, or the labeler is not configured.
     """
-    from palimpsest.relations.classify.encoder.pair_encoder import pair_encoder
-    from palimpsest.relations.classify.features.prepare_pair import compute_features, prepare_pair
-    from palimpsest.relations.classify.offline_labeler import OfflineLabeler
-
     started = time.perf_counter()
     rows = _read_rows(pairs_file)
     labeler = _load_labeler(labeler_name, train_file, max_cost, home_path)
-    if isinstance(labeler, OfflineLabeler):
-        compute_features([prepare_pair(pair_from_row(rows[0]))], pair_encoder().predict)  # loads parser and encoder
-    loaded = time.perf_counter()
     pairs = [pair_from_row(r) for r in rows]
-    if isinstance(labeler, OfflineLabeler):
-        with progress("label", len(pairs), "pairs") as advance:
-            batch = labeler.prepare(pairs, advance)
-        prepared = time.perf_counter()
-        results = labeler.label_prepared(batch)
-    else:
-        prepared = time.perf_counter()
-        results = labeler.label(pairs)
+    loaded = time.perf_counter()
+    results = labeler.label(pairs)
     done = time.perf_counter()
     _write_labelled(out_file, rows, results, labeler.name)
     known = [(r, x) for r, x in zip(rows, results, strict=True) if r.get("label") in LABELS]
     judged = predictions([r for r, _ in known], [x for _, x in known])
     return LabelReport(
         pairs=len(rows),
-        seconds=LabelSeconds(load=loaded - started, features=prepared - loaded, predict=done - prepared),
+        seconds=LabelSeconds(load=loaded - started, features=0.0, predict=done - loaded),
         usage=LabelUsage(
             lm_calls=sum(x.lm_calls for x in results),
             tokens=sum(x.tokens for x in results),
@@ -165,14 +151,13 @@ def _write_labelled(path: Path, rows: Sequence[PairRow], results: Sequence[Label
 def _load_labeler(
     name: str, train_file: Path | None, max_cost: float | None, home_path: Path | None
 ) -> RelationLabeler:
-    from palimpsest.relations.classify.model.shipped_model import default_model
-    from palimpsest.relations.classify.model.train_on_pairs import train_on_pairs
-    from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+    from palimpsest.relations.classify.offline_labeler import offline_labeler
+    from palimpsest.relations.classify.trained_labeler import train_labeler
 
     rows = read_pairs_file(train_file, "--train", labelled=True) if train_file else None
 
-    def load_offline() -> OfflineLabeler:
-        return OfflineLabeler(train_on_pairs(rows).model if rows else default_model())
+    def load_offline() -> RelationLabeler:
+        return train_labeler(rows) if rows else offline_labeler(none_odds=1.0)
 
     if name == "offline":
         return load_offline()

@@ -6,13 +6,13 @@ from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
+from palimpsest.relations.classify.golden_pairs import golden_pairs
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.relations.classify.lm.relation_program import (
     INSTRUCTIONS,
     load_program,
     pair_inputs,
 )
-from palimpsest.relations.classify.model.golden_pairs import golden_pairs
 from palimpsest.relations.classify.pairs_file import PairRow, group_of, pair_from_row, read_pairs_file
 from palimpsest.relations.relation_review import decided_pairs
 from palimpsest.store.home import Home

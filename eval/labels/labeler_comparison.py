@@ -9,8 +9,7 @@ import polars as pl
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.labels.label_metrics import LabelMetrics, label_metrics, predictions
 from palimpsest.eval.labels.program_trial import ProgramTrial
-from palimpsest.relations.classify.label_types import LABELS, LabelResult
-from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+from palimpsest.relations.classify.label_types import LABELS, LabelResult, RelationLabeler
 from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row
 
 _ROW = "by model"
@@ -186,7 +185,7 @@ class LabelerComparison:
 
 
 def compare_with_offline(
-    trial: ProgramTrial, offline: OfflineLabeler, trained_on: Sequence[PairRow] = ()
+    trial: ProgramTrial, offline: RelationLabeler, trained_on: Sequence[PairRow] = ()
 ) -> LabelerComparison:
     """Labels the pairs of a trial with the offline labeler too.
 

@@ -11,11 +11,10 @@ from palimpsest.eval.labels.label_tuning import labelled_rows
 from palimpsest.eval.labels.labeler_comparison import LabelerComparison, compare_with_offline
 from palimpsest.eval.labels.program_trial import ProgramTrial, sample_rows, try_program
 from palimpsest.eval.labels.saved_programs import CompiledFrom, read_program, save_program
+from palimpsest.relations.classify.golden_pairs import golden_pairs
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
-from palimpsest.relations.classify.model.golden_pairs import golden_pairs
-from palimpsest.relations.classify.model.shipped_model import default_model
-from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+from palimpsest.relations.classify.offline_labeler import offline_labeler
 from palimpsest.relations.classify.pairs_file import PairRow, group_of, write_pairs_file
 from palimpsest.store.home import Home
 
@@ -100,7 +99,7 @@ def tune(home: Home, options: TuneOptions) -> TuneReport:
         before = try_program(sample, settings, ledger, max_cost=left)
         left = None if left is None else max(0.0, left - before.usage.cost)
     trial = try_program(sample, settings, ledger, state=state, max_cost=left)
-    comparison = compare_with_offline(trial, OfflineLabeler(default_model()), golden_pairs("train"))
+    comparison = compare_with_offline(trial, offline_labeler(none_odds=1.0), golden_pairs("train"))
     saved = _save(options, state, demonstrations, trial, before) if options.save else None
     return TuneReport(comparison, before, saved)
 

@@ -88,9 +88,8 @@ def _draw(what: str, row: PairRow) -> float:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Prints a JSON line for each threshold."""
-    from palimpsest.relations.classify.model.golden_pairs import golden_pairs
-    from palimpsest.relations.classify.model.shipped_model import default_model
-    from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+    from palimpsest.relations.classify.golden_pairs import golden_pairs
+    from palimpsest.relations.classify.offline_labeler import offline_labeler
 
     parser = argparse.ArgumentParser(description="What a cascade saves and loses by its threshold of confidence.")
     parser.add_argument("--home", type=Path, default=DEFAULT_HOME, help="the home with the LM's ledger")
@@ -99,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     rows = read_pairs_file(args.pairs, labelled=True) if args.pairs else golden_pairs("test")
     pairs = [pair_from_row(r) for r in rows]
-    offline = OfflineLabeler(default_model()).label(pairs)
+    offline = offline_labeler(none_odds=1.0).label(pairs)
     lm = _lm_answers(args.home, rows) if args.accuracy is None else assumed_answers(rows, args.accuracy)
     for point in cascade_points(rows, offline, lm):
         sys.stdout.write(json.dumps(asdict(point)) + "\n")

@@ -30,9 +30,9 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.core.scopes import SCOPE
 from palimpsest.entities.entity_tables import entity_tables
 from palimpsest.facts.fact_tables import FactInputs, clause_facts
-from palimpsest.relations.classify.features.parse import MODEL
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.normalize import fold
+from palimpsest.text.parse import MODEL
 
 _MAX_MEMORY_CHARS = 1000
 _NOT_NAMES = frozenset({"TIME", "NUM"})

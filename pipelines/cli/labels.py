@@ -17,7 +17,7 @@ from palimpsest.store.home import Home
 )
 @click.option("--out", "out_file", type=FOLDER, help="The same lines with predicted, confidence, labeler.  [required]")
 @click.option("--labeler", type=click.Choice(["offline", "dspy", "cascade"]), default="offline", show_default=True)
-@click.option("--train", "train_file", type=FOLDER, help="Labelled pairs to train the offline labeler on first.")
+@click.option("--train", "train_file", type=FOLDER, help="Labelled pairs; a classifier trained on them labels.")
 @click.option("--max-cost", type=CostParam(), help="What the LM may cost; pairs beyond it are not labelled.")
 @click.pass_context
 def label(

@@ -13,7 +13,7 @@ from palimpsest.query.context.explain import shorten_text
 from palimpsest.store.proposals import FoundBy, Proposal
 
 MAX_BY_MODEL = 40
-"""Contradictions of a scope that only the encoder reads, the surest first: three in five of them are none."""
+"""Contradictions of a scope that only the judge reads, the surest first."""
 _BY_RULE = 0.9
 _MAX_QUOTE = 160
 _WHY: Mapping[str, str] = {
@@ -29,7 +29,7 @@ def contradictions(scope: ScopeMemories, read: Sequence[Reading]) -> list[Propos
 
     Args:
         scope: the scope.
-        read: what the encoder reads in pairs of this scope.
+        read: what the judge reads in pairs of this scope.
     """
     settled = _decided_pairs(scope)
     found: dict[frozenset[str], Proposal] = {}

@@ -23,7 +23,7 @@ from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.proposals import Proposal
 
 MAX_PAIRS_READ = 400
-"""Pairs that the encoder reads in one run, the likeliest first: 5 to 25 s on two cores."""
+"""Pairs that the judge reads in one run, the likeliest first: some 10 s on two cores."""
 
 Vectors = Callable[[Sequence[str]], np.ndarray]
 """From ids of memories: their unit vectors, one a row."""
@@ -126,7 +126,7 @@ def _likely_pairs(work: Consolidation) -> list[tuple[ScopeKey, Pair]]:
 
 
 def _read_pairs(pairs: Sequence[tuple[ScopeKey, Pair]]) -> Mapping[ScopeKey, Sequence[Reading]]:
-    """Returns what the encoder reads in the likeliest pairs of all scopes, by scope."""
+    """Returns what the judge reads in the likeliest pairs of all scopes, by scope."""
     chosen = pairs[:MAX_PAIRS_READ]
     scope_of = {(p.first.memory_id, p.second.memory_id): key for key, p in chosen}
     found: dict[ScopeKey, list[Reading]] = {}

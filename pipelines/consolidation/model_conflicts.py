@@ -1,4 +1,4 @@
-"""Pairs of memories that the pair encoder reads as a conflict, which no rule can read.
+"""Pairs of memories that the judge of builds reads as a conflict, which no rule can read.
 
 Pairs in order of time are those that the build labelled; of pairs without an order, which a build never compares, the
 most similar ones are read in both directions. Pairs in order of time that are among the most similar are read too.
@@ -11,20 +11,27 @@ import numpy as np
 import polars as pl
 
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
-from palimpsest.memories.version_reasons import MIN_LATER
 from palimpsest.relations.candidates.scope_search import quantize
-from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES, pair_encoder
+from palimpsest.relations.classify.encoder.change_encoder import (
+    JUDGE_FILE,
+    PAIR_CLASSES,
+    ChangeQuestion,
+    shipped_encoder,
+)
+from palimpsest.relations.classify.encoder.change_input import Statement
 from palimpsest.relations.classify.label_types import DISPUTED
 from palimpsest.store.tables import completed
 from palimpsest.text.words import content_words, stem_words
 
 MIN_CONFLICT = 0.2
 """Probability of `update`, `conditional` and `static` together, from which a pair is proposed."""
+MIN_LIKELIHOOD = 0.02
+"""Of an UPDATE, as a build estimated it, for a pair that got none to be read."""
 PER_MEMORY = 3
 """The most similar memories that each one is compared with."""
 MIN_SIMILARITY = 0.3
 MAX_CHARACTERS = 600
-"""Of a text: the encoder reads 96 tokens of a pair, and a longer text states too much to compare."""
+"""Of a text: a longer one states too much to compare."""
 _BLOCK_ROWS = 256
 _CONFLICTS = {"update": "dynamic", "conditional": "conditional", "static": "static"}
 
@@ -38,7 +45,7 @@ class Pair(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the encoder reads in a pair: the likeliest conflict, and the probability of any."""
+    """What the judge reads in a pair: the likeliest conflict, and the probability of any."""
 
     pair: Pair
     why: str
@@ -55,7 +62,7 @@ def labelled_pairs(scope: ScopeMemories) -> Iterator[Pair]:
     undecided = ~pl.col("labeler").is_in(["person", "formation", "premises"]) & (pl.col("label") != "UPDATE")
     is_disputed = (pl.col("consequence") == DISPUTED).fill_null(False)
     rows = completed("relations", scope.tables["relations"]).filter(
-        undecided, is_disputed | (pl.col("likelihood") >= MIN_LATER) | pl.col("conflict").is_not_null()
+        undecided, is_disputed | (pl.col("likelihood") >= MIN_LIKELIHOOD) | pl.col("conflict").is_not_null()
     )
     likely = rows.select(pl.when(is_disputed).then(1.0).otherwise(pl.col("likelihood").fill_null(0.0))).to_series()
     rows = rows.select("newer_id", "older_id")
@@ -115,21 +122,32 @@ def _best(scores: np.ndarray) -> list[int]:
 
 
 def read_conflicts(pairs: Sequence[Pair]) -> Iterator[Reading]:
-    """Yields the pairs that the encoder reads as a conflict; pairs without an order are read in both directions."""
+    """Yields the pairs that the judge reads as a conflict; pairs without an order are read in both directions."""
     read = [p for p in pairs if max(len(p.first.text), len(p.second.text)) <= MAX_CHARACTERS]
+    if not read:
+        return
     ordered = [p.second.is_newer_than(p.first) for p in read]
-    texts = [(p.first.text, p.second.text) for p in read]
-    back = [(b, a) for (a, b), is_ordered in zip(texts, ordered, strict=True) if not is_ordered]
-    predicted = pair_encoder().predict([*texts, *back]) if read else np.zeros((0, len(ENCODER_CLASSES)))
+    asked = [ChangeQuestion(_statement(p.second), [_statement(p.first)]) for p in read]
+    back = [
+        ChangeQuestion(_statement(p.first), [_statement(p.second)])
+        for p, is_ordered in zip(read, ordered, strict=True)
+        if not is_ordered
+    ]
+    found = shipped_encoder(JUDGE_FILE).read([*asked, *back])
+    predicted = [np.exp(reading.classes[0].astype(np.float64)) for reading in found]
     reverse = iter(predicted[len(read) :])
-    of_conflict = [ENCODER_CLASSES.index(name) for name in _CONFLICTS]
+    of_conflict = [PAIR_CLASSES.index(name) for name in _CONFLICTS]
     for pair, forward, is_ordered in zip(read, predicted, ordered, strict=False):
         directions = [forward] if is_ordered else [forward, next(reverse)]
         best = max(directions, key=lambda p: float(p[of_conflict].sum()))
         probability = round(float(best[of_conflict].sum()), 3)
         if probability >= MIN_CONFLICT:
-            why = _CONFLICTS[ENCODER_CLASSES[max(of_conflict, key=lambda i: float(best[i]))]]
+            why = _CONFLICTS[PAIR_CLASSES[max(of_conflict, key=lambda i: float(best[i]))]]
             yield Reading(pair, "undated" if why == "dynamic" and not is_ordered else why, probability)
+
+
+def _statement(memory: Memory) -> Statement:
+    return Statement(memory.text, memory.speaker or "", memory.observed_at)
 
 
 def _shares_word(a: Memory, b: Memory, terms: dict[str, frozenset[str]]) -> bool:

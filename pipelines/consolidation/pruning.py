@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
-from palimpsest.relations.classify.features.quantities import quantities
 from palimpsest.store.proposals import Proposal
+from palimpsest.text.quantities import quantities
 from palimpsest.text.words import content_words
 
 MAX_WORDS = 4

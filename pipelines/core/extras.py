@@ -55,7 +55,6 @@ _EXTRAS = {
         "scipy",
         "semantic_text_splitter",
         "sentence_transformers",
-        "skl2onnx",
         "sklearn",
         "spacy",
         "sqlalchemy",

@@ -1,11 +1,11 @@
 """The clauses of a parsed text as facts need them: relative clauses and participles are clauses of their own."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
-from palimpsest.relations.classify.features.parse import Parse
-from palimpsest.relations.classify.statements.read_statements import Clauses
-from palimpsest.relations.classify.statements.statement import Modality
+from palimpsest.text.parse import Parse
 
 SUBJECTS = frozenset({"nsubj", "nsubjpass"})
 _HEADS = frozenset({"ROOT", "conj", "ccomp", "parataxis", "relcl", "acl", "advcl"})
@@ -21,6 +21,32 @@ _DOUBTING = frozenset({"suspect", "doubt", "fear", "assume", "presume", "conside
 """What fills these verbs is thought, not so."""
 
 
+class Modality(Enum):
+    """Whether a clause says that something is so, or something weaker."""
+
+    STATED = "stated"
+    PAST = "past"
+    PLANNED = "planned"
+    WISHED = "wished"
+    REPORTED = "reported"
+    SUPPOSED = "supposed"
+    ASKED = "question"
+
+
+_WORDS_OF_MODALITY = """
+reported: rumour rumor apparently allegedly reportedly supposedly say claim hear think believe joke guess reckon
+wished: want hope wish dream prefer rather
+supposed: if might may could would should maybe perhaps possibly suppose imagine unless whether
+planned: plan intend consider aim propose schedule will going shall expect soon tomorrow
+past: formerly previously once earlier originally
+"""
+_MODALITY_WORDS: Sequence[tuple[frozenset[str], Modality]] = [
+    (frozenset(words.split()), Modality(name))
+    for name, words in (line.split(": ") for line in _WORDS_OF_MODALITY.strip().splitlines())
+]
+"""The first of which a clause has a word decides."""
+
+
 @dataclass(frozen=True)
 class ClauseTree:
     """The clauses of a parse.
@@ -32,13 +58,13 @@ class ClauseTree:
     parse: Parse
 
     @cached_property
-    def _clauses(self) -> Clauses:
-        return Clauses(self.parse)
-
-    @cached_property
     def children(self) -> list[list[int]]:
         """The tokens that depend on each token."""
-        return self._clauses.children
+        children: list[list[int]] = [[] for _ in self.parse.words]
+        for i, head in enumerate(self.parse.heads):
+            if head != i:
+                children[head].append(i)
+        return children
 
     @cached_property
     def heads(self) -> list[int]:
@@ -75,7 +101,25 @@ class ClauseTree:
             return above
         if p.deps[head] == "conj" and p.tags[head] == "VB" and not any(p.deps[c] == "aux" for c in self.children[head]):
             return self.modality(p.heads[head])  # `will ask and report`
-        return self._clauses.modality(head, self.own(head), is_changed=False)
+        return self._stated_modality(head, self.own(head))
+
+    def _stated_modality(self, head: int, own: frozenset[int]) -> Modality:
+        """Returns the modality that the words of a clause and its tense give it, `own` its tokens."""
+        p = self.parse
+        end = max(own)
+        if "?" in p.words[end : end + 2]:
+            return Modality.ASKED
+        near = {w for i in own if p.pos[i] != "PROPN" for w in (p.lemmas[i], p.words[i])}
+        above = p.lemmas[p.heads[head]] if p.deps[head] == "ccomp" else ""
+        for words, modality in _MODALITY_WORDS:
+            if not words.isdisjoint(near) or above in words:
+                return modality
+        return Modality.PAST if self._is_past(head) else Modality.STATED
+
+    def _is_past(self, head: int) -> bool:
+        p = self.parse
+        helpers = [p.tags[c] for c in self.children[head] if p.deps[c] in ("aux", "auxpass")]
+        return "VBD" in helpers if helpers else p.tags[head] == "VBD"
 
     def _is_unreal(self, head: int) -> bool:
         """Returns whether a verb says what can, should or did not quite happen: `Let Ana call`, `Ana almost left`."""

@@ -8,15 +8,14 @@ restricted to clauses about entities.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from palimpsest.facts.clause_tree import SUBJECTS, ClauseTree
+from palimpsest.facts.clause_tree import SUBJECTS, ClauseTree, Modality
 from palimpsest.facts.fact import Fact, Named
 from palimpsest.facts.fillers import Filler, Fillers
 from palimpsest.facts.noun_facts import NounFacts
 from palimpsest.facts.phrases import Phrases
 from palimpsest.facts.predicates import LOCATED_IN, TIMES, Predicate, find_predicate, find_role, is_property
 from palimpsest.facts.referents import Referents
-from palimpsest.relations.classify.features.parse import Parse
-from palimpsest.relations.classify.statements.statement import Modality
+from palimpsest.text.parse import Parse
 
 _FACTUAL = {Modality.STATED: 0.9, Modality.PAST: 0.85, Modality.PLANNED: 0.7}
 _REFERRED = 0.8  # of the confidence where a pronoun is resolved

@@ -13,9 +13,9 @@ from palimpsest.facts.extract_facts import extract_facts
 from palimpsest.facts.fact import Fact, Named
 from palimpsest.facts.named_entities import FactInputs, extraction_key, named_entities
 from palimpsest.facts.referents import may_refer
-from palimpsest.relations.classify.features.parse import parse_texts
 from palimpsest.store.tables import completed, conform, empty
 from palimpsest.text.normalize import fold
+from palimpsest.text.parse import parse_texts
 
 RULES, LM = "rules", "lm"
 """Values of `extractor`."""

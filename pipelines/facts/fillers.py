@@ -6,8 +6,15 @@ from dataclasses import dataclass, replace
 
 from palimpsest.facts.clause_tree import ClauseTree
 from palimpsest.facts.phrases import Phrases
-from palimpsest.relations.classify.statements.value_types import TIME_WORDS
+from palimpsest.text.calendar_spans import MONTH_NAMES
 
+_TIME_WORD_LIST = """
+today tomorrow yesterday now currently morning afternoon evening night noon midnight week month year day hour minute
+weekend spring summer autumn winter fall term semester quarter since until monday tuesday wednesday thursday friday
+saturday sunday daily weekly monthly yearly always never sometimes often usually
+"""
+TIME_WORDS = frozenset(_TIME_WORD_LIST.split()) | frozenset(MONTH_NAMES)
+"""Lemmas that name a time."""
 _OBJECTS = frozenset({"dobj", "attr", "oprd", "dative", "acomp"})
 _OF_NOUN = frozenset({"in", "on", "at", "for", "from", "between", "since", "until", "by", "to", "as", "after", "with"})
 """Prepositions after an object that say something of the verb too: `raised money for a line`."""

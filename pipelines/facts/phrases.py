@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from palimpsest.facts.clause_tree import ClauseTree
-from palimpsest.relations.classify.features.parse import MAX_PARSED_CHARACTERS
+from palimpsest.text.parse import MAX_PARSED_CHARACTERS
 
 MAX_VALUE_CHARS = 120
 _CUT = frozenset({"conj", "cc", "relcl", "appos", "punct", "advcl", "acl", "mark", "preconj"})

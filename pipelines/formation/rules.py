@@ -41,7 +41,7 @@ from palimpsest.formation.neighbours import (
 from palimpsest.formation.session import Sentence, Session, Turn
 from palimpsest.formation.stated import states_fact, states_preference
 from palimpsest.formation.third_person import third_person
-from palimpsest.relations.classify.features.parse import Parse, parse_texts
+from palimpsest.text.parse import Parse, parse_texts
 
 _SAVED, _PREFERENCE, _DECISION, _FACT, _SOLUTION, _GAP = 0.95, 0.9, 0.85, 0.8, 0.7, 0.6
 _ANSWERS_WITHIN = 2  # turns

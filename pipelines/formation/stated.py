@@ -4,7 +4,7 @@ import re
 
 from palimpsest.facts.clause_tree import ClauseTree
 from palimpsest.formation.cues import NO_PREFERENCE, PREFERENCE, PREFERENCE_VERBS
-from palimpsest.relations.classify.features.parse import Parse
+from palimpsest.text.parse import Parse
 
 
 def _words(text: str) -> frozenset[str]:

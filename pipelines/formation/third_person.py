@@ -1,7 +1,7 @@
 """A sentence in the first person as a statement that can be read alone: the speaker's name replaces `I`."""
 
 from palimpsest.facts.clause_tree import ClauseTree
-from palimpsest.relations.classify.features.parse import Parse
+from palimpsest.text.parse import Parse
 
 _PRESENT = {"am": "is", "'m": "is", "have": "has", "'ve": "has", "do": "does"}
 _WILL = {"'ll": "will"}

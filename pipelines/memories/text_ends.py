@@ -4,7 +4,6 @@ import datetime as dt
 
 import polars as pl
 
-from palimpsest.memories.formed import formed_memories
 from palimpsest.memories.memory_times import own_clock
 from palimpsest.text.stated_ends import ENDS_PATTERN, stated_end
 
@@ -36,26 +35,6 @@ def text_ends(rows: pl.DataFrame, previous: pl.DataFrame | None = None) -> pl.Se
     )
     is_after = pl.col("valid_from").is_null() | (pl.col("text_end") > pl.col("valid_from"))
     return found.select(pl.coalesce("valid_until", pl.when(is_after).then("text_end")))["valid_until"]
-
-
-def with_formed_ends(versions: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
-    """Returns versions in which formed memories that are latest end when they say so, not with their first evidence.
-
-    What rests on several memories still holds when one of them has ended: a summary outlasts each event in it.
-
-    Args:
-        versions: the versions table.
-        memories: the memories table.
-    """
-    own = formed_memories(memories).select("memory_id", own_end="valid_until", is_formed=True)
-    own_end = pl.max_horizontal("own_end", pl.when(pl.col("own_end").is_not_null()).then("valid_from"))
-    return (
-        versions.join(own, on="memory_id", how="left", maintain_order="left")
-        .with_columns(
-            valid_until=pl.when(pl.col("is_formed") & pl.col("is_latest")).then(own_end).otherwise("valid_until")
-        )
-        .select(versions.columns)
-    )
 
 
 def _end_of(day: dt.date | None) -> dt.datetime | None:

@@ -28,9 +28,9 @@ LATER = "later"
 DERIVED = "derived"
 """This memory follows from an older one: one reason for each premise."""
 
-MIN_LATER = 0.02
+MIN_LATER = 0.005
 """Least likelihood that a newer memory ends an older one for it to be named beside the older one."""
-MAX_LATER = 2
+MAX_LATER = 3
 """Newer memories named beside an older one because they may end it."""
 _EVIDENCE_FIELDS = ("rule", "from", "to", "newer", "older")
 _RELATION_FIELDS = ("relation_id", "label", "confidence", "labeler", "decided_at")

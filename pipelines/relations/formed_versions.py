@@ -9,8 +9,9 @@ from palimpsest.store.tables import conform
 def formed_versions(memories: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
     """Returns versions of the formed memories.
 
-    One is latest iff all memories it rests on are; it ends with the first of them that ends, and what replaced that
-    replaced it. One whose evidence is gone is not latest.
+    One is latest iff all memories it rests on are; it ends then when it says so itself, because a summary outlasts each
+    event in it. Else it ends with the first of them that ends, and what replaced that replaced it. One whose evidence
+    is gone is not latest.
 
     Args:
         memories: the memories table.
@@ -28,7 +29,8 @@ def formed_versions(memories: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFram
             pl.col("superseded_by").first(),
         )
     )
-    rows = formed_memories(memories).drop("valid_from", "valid_until").join(ends, on="memory_id", how="left")
-    until = pl.when(pl.col("valid_until") < pl.col("valid_from")).then("valid_from").otherwise("valid_until")
-    rows = rows.with_columns(pl.col("is_latest").fill_null(False), valid_until=until)
+    own = formed_memories(memories).drop("valid_from").rename({"valid_until": "own_end"})
+    rows = own.join(ends, on="memory_id", how="left").with_columns(pl.col("is_latest").fill_null(False))
+    end = pl.when("is_latest").then("own_end").otherwise("valid_until")
+    rows = rows.with_columns(valid_until=pl.when(end < pl.col("valid_from")).then("valid_from").otherwise(end))
     return conform("versions", rows.select(c for c in stated.columns if c in rows.columns))

@@ -13,8 +13,8 @@ from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stages import STAGES, indexed_tables
 from palimpsest.query.reader import open_home
-from palimpsest.relations.changes.change_labeler import ChangeLabeler
 from palimpsest.relations.classify import label_pairs
+from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from palimpsest.store.builds import Build, kept, published
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
@@ -194,7 +194,7 @@ def test_a_build_stopped_after_a_stage_ends_as_one_that_was_not(tmp_path, build,
 def test_a_build_stopped_in_its_labels_goes_on_from_them(tmp_path, build, monkeypatch):
     monkeypatch.setattr(label_pairs, "_PAIRS_AT_ONCE", 1)
     corpus = write_chats(tmp_path / "corpus", [*TURNS, *MORE_DEADLINES])
-    label, calls = ChangeLabeler.label, list[int]()
+    label, calls = OfflineLabeler.label, list[int]()
 
     def stopped(self, pairs):
         if len(calls) == 2:
@@ -202,10 +202,10 @@ def test_a_build_stopped_in_its_labels_goes_on_from_them(tmp_path, build, monkey
         calls.append(len(pairs))
         return label(self, pairs)
 
-    monkeypatch.setattr(ChangeLabeler, "label", stopped)
+    monkeypatch.setattr(OfflineLabeler, "label", stopped)
     with pytest.raises(KeyboardInterrupt):
         build(corpus)
-    monkeypatch.setattr(ChangeLabeler, "label", label)
+    monkeypatch.setattr(OfflineLabeler, "label", label)
     _, whole = build(corpus, "whole")
     _, found = build(corpus)
     numbers = [b.manifest.stages["chats"]["relations"].numbers for b in (whole, found)]

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.labels import tune as tune_module
 from palimpsest.eval.labels.few_shot import choose_demonstrations, few_shot_program
 from palimpsest.eval.labels.label_tuning import labelled_rows
 from palimpsest.eval.labels.labeler_comparison import LabelerComparison, agreement
@@ -31,12 +30,6 @@ ROWS = [pair_row(i, LABELS[i % 4]) for i in range(24)]
 def write_rows(path, rows=ROWS):
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     return path
-
-
-@pytest.fixture
-def rules_only(monkeypatch):
-    """No model is trained: the offline labeler is its rules."""
-    monkeypatch.setattr(tune_module, "default_model", lambda: None)
 
 
 def test_kappa_is_agreement_beyond_chance():
@@ -92,7 +85,7 @@ def test_a_sample_does_not_depend_on_the_order_and_a_folder_leaves_its_test_pair
 
 
 @pytest.mark.lm
-def test_tune_compares_and_stays_in_its_budget_and_a_second_look_is_free(tmp_path, rules_only):
+def test_tune_compares_and_stays_in_its_budget_and_a_second_look_is_free(tmp_path):
     pairs, both, home = write_rows(tmp_path / "p.jsonl"), tmp_path / "both.jsonl", tmp_path / "h"
     with FakeLMServer({(r["older"], r["newer"]): r["label"] for r in ROWS}) as server:
         env = {"PALIMPSEST_LM": f"stand-in@{server.url}", "PALIMPSEST_LM_PRICE": "1,1"}
@@ -113,7 +106,7 @@ def test_tune_compares_and_stays_in_its_budget_and_a_second_look_is_free(tmp_pat
 
 
 @pytest.mark.lm
-def test_a_few_shot_program_is_saved_with_a_card_and_its_pairs_are_not_in_the_sample(tmp_path, rules_only, monkeypatch):
+def test_a_few_shot_program_is_saved_with_a_card_and_its_pairs_are_not_in_the_sample(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data/golden").mkdir(parents=True)
     pairs = write_rows(tmp_path / "p.jsonl")

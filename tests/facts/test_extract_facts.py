@@ -9,7 +9,7 @@ from spacy.symbols import ORTH
 from palimpsest.facts.extract_facts import extract_facts
 from palimpsest.facts.fact import Mentioned, Named
 from palimpsest.facts.referents import may_refer
-from palimpsest.relations.classify.features.parse import MODEL, parse_texts
+from palimpsest.text.parse import MODEL, parse_texts
 
 NAMES = {
     "Ana Brandt": "person",

@@ -3,7 +3,7 @@
 import pytest
 
 from palimpsest.formation.third_person import third_person
-from palimpsest.relations.classify.features.parse import parse_texts
+from palimpsest.text.parse import parse_texts
 
 
 @pytest.mark.parametrize(

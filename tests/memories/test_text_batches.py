@@ -19,9 +19,9 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.memories.embed import load_embedder
 from palimpsest.memories.embedders.choose import minilm_space
 from palimpsest.memories.embedders.text_batches import PROBE_TEXTS, DistributedEmbedder, EmbedWork, text_batches
-from palimpsest.relations.changes.change_labeler import change_labeler
 from palimpsest.relations.classify.label_batches import DistributedLabeler
 from palimpsest.relations.classify.label_types import LabelPair
+from palimpsest.relations.classify.offline_labeler import offline_labeler
 from palimpsest.store.home import Home
 from tests.memories.texts import TEXTS
 
@@ -71,7 +71,7 @@ def test_pairs_labelled_in_batches_have_the_labels_and_the_program_of_the_labele
     older = [f"The deadline of project {n} is {d} March." for n in ("Heron", "Otter") for d in range(1, 16)]
     newer = "The deadline of project Heron is now 20 April instead of 12 March."
     pairs = [LabelPair(f"n{i // 9}", f"o{i}", newer, text) for i, text in enumerate(older * 6)]
-    whole = change_labeler(10.0)
+    whole = offline_labeler(10.0)
     distributed = DistributedLabeler(whole, AnyOrder())
     assert distributed.label(pairs) == whole.label(pairs)
     assert distributed.program_hash == whole.program_hash

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from palimpsest.memories.form import form_memories
-from palimpsest.memories.text_ends import text_ends, with_formed_ends
+from palimpsest.memories.text_ends import text_ends
 from palimpsest.store.tables import conform
 from tests.memories.frames import chunk, chunks, config, document, documents
 
@@ -51,18 +51,3 @@ def test_the_ends_of_a_build_are_the_same_with_and_without_an_earlier_one():
     # Of c the day became known; b is as it was; d is new.
     now = rows_of(("a", AWAY, SAID), ("b", "I live in Ghent.", SAID), ("c", AWAY, SAID), ("d", AWAY, SAID))
     assert text_ends(now, earlier).to_list() == text_ends(now).to_list() == [AFTER_8_JULY, None, *[AFTER_8_JULY] * 2]
-
-
-def test_a_formed_memory_that_is_latest_ends_by_itself_and_not_with_its_first_evidence():
-    formed = [
-        {"memory_id": i, "unit": "reflection", "valid_until": end} for i, end in [("f", AFTER_8_JULY), ("g", None)]
-    ]
-    memories = conform(
-        "memories", pl.DataFrame([*formed, {"memory_id": "r", "unit": "reflection"}, {"memory_id": "t"}])
-    )
-    end = SAID + dt.timedelta(days=1)
-    versions = conform(
-        "versions",
-        pl.DataFrame([{"memory_id": i, "is_latest": i != "r", "valid_from": SAID, "valid_until": end} for i in "fgrt"]),
-    )
-    assert with_formed_ends(versions, memories)["valid_until"].to_list() == [AFTER_8_JULY, None, end, end]

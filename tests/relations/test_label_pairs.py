@@ -5,7 +5,7 @@ from palimpsest.relations.candidates.find_candidates import candidate_pairs
 from palimpsest.relations.classify import label_pairs as label_pairs_module
 from palimpsest.relations.classify.label_pairs import label_pairs
 from palimpsest.relations.classify.label_types import LabelResult
-from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+from palimpsest.relations.classify.offline_labeler import offline_labeler
 from palimpsest.store.tables import SCHEMAS
 from palimpsest.store.unfinished_rows import UnfinishedRows
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
@@ -87,8 +87,8 @@ def test_candidates_come_oldest_first_and_part_and_likelihood_are_stored():
 def test_a_decided_pair_is_not_labelled_again_and_none_is_a_decision():
     inputs = corpus()
     pairs = pairs_of(inputs)
-    first, _ = label_pairs(pairs, inputs.memories, OfflineLabeler())
-    again, usage = label_pairs(pairs, inputs.memories, OfflineLabeler(), first)
+    first, _ = label_pairs(pairs, inputs.memories, offline_labeler())
+    again, usage = label_pairs(pairs, inputs.memories, offline_labeler(), first)
     assert again.equals(first) and (usage["labelled"], usage["carried"]) == (0, 3)
 
 
@@ -116,7 +116,7 @@ def test_only_new_pairs_are_labelled_and_lost_ones_are_dropped():
 
 def test_no_pairs_have_no_relations():
     inputs = corpus()
-    relations, usage = label_pairs(pairs_of(inputs).clear(), inputs.memories, OfflineLabeler())
+    relations, usage = label_pairs(pairs_of(inputs).clear(), inputs.memories, offline_labeler())
     assert relations.is_empty() and relations.schema == pl.Schema(SCHEMAS["relations"]) and usage["labelled"] == 0
 
 

@@ -1,1 +1,1 @@
-"""How the offline labeler that comes with Palimpsest is trained: pairs, the pair encoder, the trees on top."""
+"""How the offline labeler that comes with Palimpsest is trained: worlds and pairs, chooser, judge, calibration."""

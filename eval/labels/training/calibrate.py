@@ -13,7 +13,7 @@ import numpy as np
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
 from palimpsest.eval.labels.training.worlds import ChangeList, ListMaker, embed_texts, load_worlds
-from palimpsest.relations.changes.calibration import (
+from palimpsest.relations.classify.encoder.calibration import (
     CALIBRATION_FILE,
     Calibration,
     Lines,
@@ -21,7 +21,7 @@ from palimpsest.relations.changes.calibration import (
     softmax_with_none,
     weigh,
 )
-from palimpsest.relations.changes.change_encoder import (
+from palimpsest.relations.classify.encoder.change_encoder import (
     CHOOSER_FILE,
     JUDGE_FILE,
     PAIR_CLASSES,
@@ -30,12 +30,12 @@ from palimpsest.relations.changes.change_encoder import (
     ChangeReading,
     read_encoder,
 )
-from palimpsest.relations.changes.change_labeler import likely_rows
+from palimpsest.relations.classify.offline_labeler import likely_rows
 from palimpsest.store.home import SHIPPED
 
 RATES: Mapping[str, tuple[float, float]] = {
     "careful": (0.002, 0.012),
-    "balanced": (0.002, 0.03),
+    "balanced": (0.005, 0.03),
     "eager": (0.01, 0.06),
 }
 """Of newer statements that end nothing, how many may supersede or dispute an older one, by level."""

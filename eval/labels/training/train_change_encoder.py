@@ -21,12 +21,11 @@ from transformers import AutoModel
 
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
-from palimpsest.eval.labels.training.training_pairs import class_numbers, encoder_pairs
+from palimpsest.eval.labels.training.training_pairs import class_numbers, training_pairs
 from palimpsest.eval.labels.training.worlds import ChangeList, ListMaker, embed_texts, load_worlds
 from palimpsest.memories.embed import model_folder
-from palimpsest.relations.changes.change_encoder import CHOOSER_FILE, OUTPUTS, PAIR_CLASSES
-from palimpsest.relations.changes.change_input import ChangeInput, Statement, build_input
-from palimpsest.relations.classify.encoder.word_vectors import load_tokenizer
+from palimpsest.relations.classify.encoder.change_encoder import CHOOSER_FILE, OUTPUTS, PAIR_CLASSES
+from palimpsest.relations.classify.encoder.change_input import ChangeInput, Statement, build_input, load_tokenizer
 from palimpsest.store.home import SHIPPED
 
 _BATCH_TOKENS = 3000
@@ -125,8 +124,8 @@ class Graph(torch.nn.Module):
 
     def forward(
         self, input_ids: torch.Tensor, token_type_ids: torch.Tensor, older: torch.Tensor, newer: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns scores, log probabilities of classes and logits of outdated tokens."""
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Returns scores, log probabilities of classes, logits of outdated tokens, and features."""
         net = self.network
         mask = torch.ones_like(input_ids)
         states = net.states(input_ids, mask, token_type_ids)[0]
@@ -134,7 +133,7 @@ class Graph(torch.nn.Module):
         rest = torch.cat([newer @ states, states[:1]], -1).expand(means.shape[0], -1)
         features = torch.nn.functional.gelu(net.mix(torch.cat([means, rest], -1)))
         out = net.head(features)
-        return out[:, 0], torch.log_softmax(out[:, 1:], -1), net.span(states)[:, 0]
+        return out[:, 0], torch.log_softmax(out[:, 1:], -1), net.span(states)[:, 0], features
 
 
 def collate(inputs: Sequence[ChangeInput]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Pools, list[range]]:
@@ -161,7 +160,7 @@ class Examples:
 
     def __init__(self, maker: ListMaker, tokenizer: Tokenizer, temporal: Path | None, temporal_count: int, seed: int):
         self._maker, self._tokenizer, self.rng = maker, tokenizer, random.Random(seed)  # noqa: S311
-        self._pairs = encoder_pairs()
+        self._pairs = training_pairs()
         self._temporal = _temporal_pairs(temporal) if temporal else []
         self._temporal_count = min(temporal_count, len(self._temporal))
 

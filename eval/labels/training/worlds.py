@@ -9,13 +9,13 @@ import json
 import random
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from palimpsest.memories.embed import model_folder
-from palimpsest.relations.changes.change_input import Statement
+from palimpsest.relations.classify.encoder.change_input import Statement
 from palimpsest.store.home import data_file
 
 HELD_OUT_AUTHORS = frozenset(("crm",))
@@ -23,6 +23,9 @@ HELD_OUT_AUTHORS = frozenset(("crm",))
 _HELD_OUT_SHARE = 12
 _LONG = 25  # notes from which a world is a long chat, in which almost nothing changes
 _DATES = 0.85  # share of lists with dates
+_WITHOUT = 0.15  # share of changes that are asked without what they end
+_RIGHT_JOINED, _OTHER_JOINED, _NEWER_JOINED = 0.3, 0.1, 0.12  # share of notes that say what another says too
+_MAY_FOLLOW_AND = frozenset(("I", "The", "We", "My", "Our", "It", "There", "They", "He", "She", "A", "This"))
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,15 @@ class ChangeList:
     part: tuple[int, int] | None = None
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """An older note, whether the newer one ends it, and (start, end) in its text of what ends; None for all."""
+
+    note: Note
+    is_right: bool
+    part: tuple[int, int] | None = None
+
+
 def load_worlds() -> list[World]:
     """Returns the worlds of data/golden/worlds, by id."""
     folder = data_file("golden/worlds/README.md").parent
@@ -139,29 +151,44 @@ class ListMaker:
 
     def training_list(self, world: World, newer: int, rng: random.Random) -> ChangeList:
         """Returns a list with candidates drawn at random."""
-        change = world.change_of.get(newer)
+        change, ended = world.change_of.get(newer), -1
+        if change and newer > 1 and change.older not in world.change_of and rng.random() < _WITHOUT:
+            ended, change = change.older, None  # what it ends is not among the candidates: then it ends none of them
         must = [change.older] if change else []
         must += [o for o in world.near_of(newer) if o not in must][:2]
         chosen = self.nearest(world, newer, rng.randint(max(1, 2 * self._most // 5), self._most), must)
+        chosen = [o for o in chosen if o != ended]
         if not must and len(chosen) > 3 and rng.random() < 0.3:
             chosen = sorted(rng.sample(chosen, len(chosen) // 2))
-        older: list[tuple[Note, bool]] = [(world.notes[o], bool(change and o == change.older)) for o in chosen]
+        older = [Candidate(world.notes[o], bool(change and o == change.older)) for o in chosen]
+        if change:
+            older = [_with_part(c, change.part) if c.is_right else c for c in older]
+        older = _some_joined(older, rng)
         if rng.random() < 0.5:
             row = self._first[world.world_id] + newer
             for _ in range(min(rng.randint(1, 4), self._most - len(older))):
                 other = self._notes[int(rng.choice(list(self._far[row])))][1]
-                date = world.notes[rng.randrange(newer)].date
-                older.append((Note(other.text, other.speaker, date), False))
-        older.sort(key=lambda pair: pair[0].date)
-        return _change_list(world.notes[newer], older, change, dated=rng.random() < _DATES)
+                older.append(Candidate(replace(other, date=world.notes[rng.randrange(newer)].date), False))
+        older.sort(key=lambda c: c.note.date)
+        return _change_list(self._newer_note(world, newer, chosen, rng), older, dated=rng.random() < _DATES)
+
+    def _newer_note(self, world: World, newer: int, chosen: Sequence[int], rng: random.Random) -> Note:
+        """Returns the newer note, now and then one that says something else too."""
+        note = world.notes[newer]
+        excluded = {c.older for c in world.changes} | world.change_of.keys() | set(chosen) | {newer}
+        others = [n for i, n in enumerate(world.notes) if i not in excluded and n.speaker == note.speaker]
+        if not others or rng.random() >= _NEWER_JOINED:
+            return note
+        return _joined(note, rng.choice(others), rng)[0]
 
     def full_list(self, world: World, newer: int) -> ChangeList:
         """Returns the list as a build would make it: the nearest older notes of the world, oldest first."""
         change = world.change_of.get(newer)
         chosen = self.nearest(world, newer, self._most)
-        return _change_list(
-            world.notes[newer], [(world.notes[o], bool(change and o == change.older)) for o in chosen], change
-        )
+        older = [Candidate(world.notes[o], bool(change and o == change.older)) for o in chosen]
+        if change:
+            older = [_with_part(c, change.part) if c.is_right else c for c in older]
+        return _change_list(world.notes[newer], older)
 
     def nearest(self, world: World, newer: int, count: int, must: Sequence[int] = ()) -> list[int]:
         """Returns the notes before one that are nearest to it, ascending; `must` are among them."""
@@ -187,12 +214,43 @@ def embed_texts(texts: Sequence[str]) -> np.ndarray:
     return np.asarray(model.encode(list(texts), batch_size=64, normalize_embeddings=True), np.float32)
 
 
-def _change_list(
-    newer: Note, older: Sequence[tuple[Note, bool]], change: Change | None, dated: bool = True
-) -> ChangeList:
-    right = next((place for place, (_, is_right) in enumerate(older) if is_right), None)
-    part = None
-    if change and right is not None and change.part:
-        start = older[right][0].text.find(change.part)
-        part = (start, start + len(change.part))
-    return ChangeList(newer.statement(dated=dated), [n.statement(dated=dated) for n, _ in older], right, part)
+def _with_part(candidate: Candidate, part: str | None) -> Candidate:
+    if not part:
+        return candidate
+    start = candidate.note.text.find(part)
+    return replace(candidate, part=(start, start + len(part)))
+
+
+def _some_joined(older: Sequence[Candidate], rng: random.Random) -> list[Candidate]:
+    """Returns the candidates of which some say what another says too, as a turn of two sentences does."""
+    rest = list(older)
+    for candidate in older:
+        others = [c for c in rest if not c.is_right and c is not candidate and c.note.speaker == candidate.note.speaker]
+        if candidate not in rest or not others:
+            continue
+        if rng.random() < (_RIGHT_JOINED if candidate.is_right else _OTHER_JOINED):
+            other = rng.choice(others)
+            note, start = _joined(candidate.note, other.note, rng)
+            part = candidate.part or (0, len(candidate.note.text.rstrip(".")))
+            shifted = (part[0] + start, part[1] + start) if candidate.is_right else None
+            rest = [c for c in rest if c is not other]
+            rest[rest.index(candidate)] = Candidate(note, candidate.is_right, shifted)
+    return rest
+
+
+def _joined(note: Note, other: Note, rng: random.Random) -> tuple[Note, int]:
+    """Returns a note that says both in one text, and where the first begins in it."""
+    first, second = (note.text, other.text) if rng.random() < 0.5 else (other.text, note.text)
+    opening = second.split(" ", 1)[0]
+    if first.endswith(".") and opening in _MAY_FOLLOW_AND and rng.random() < 0.5:
+        start = len(first) - 1 + len(" and ")
+        text = f"{first[:-1]} and {second if opening == 'I' else second[0].lower() + second[1:]}"
+    else:
+        start, text = len(first) + 1, f"{first} {second}"
+    return replace(note, text=text), start if second is note.text else 0
+
+
+def _change_list(newer: Note, older: Sequence[Candidate], dated: bool = True) -> ChangeList:
+    right = next((place for place, c in enumerate(older) if c.is_right), None)
+    part = None if right is None else older[right].part
+    return ChangeList(newer.statement(dated=dated), [c.note.statement(dated=dated) for c in older], right, part)

@@ -21,8 +21,6 @@ from palimpsest.query.answerability.question_form import EVIDENCE, QuestionForm
 from palimpsest.query.context.message import harmless
 from palimpsest.query.request.parse_where import parse_where
 from palimpsest.query.turns.resolve import resolve_text
-from palimpsest.relations.classify.features.parse import parse_texts
-from palimpsest.relations.classify.features.quantities import quantities
 from palimpsest.relations.classify.lm.read_answer import contains_instructions, find_quote
 from palimpsest.relations.classify.rules.number_templates import number_template
 from palimpsest.relations.classify.rules.sentences import read_sentences
@@ -41,6 +39,8 @@ from palimpsest.text.dates import parse_stated_time
 from palimpsest.text.formed_cue import requested_kinds
 from palimpsest.text.listing_cue import listed_nouns
 from palimpsest.text.name_keys import candidate_name_keys
+from palimpsest.text.parse import parse_texts
+from palimpsest.text.quantities import quantities
 from palimpsest.text.question_time import parse_question_time
 from palimpsest.text.referents import opening_referents
 from palimpsest.text.relative_dates import find_relative_dates

@@ -2,7 +2,6 @@
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.core.progress import say
-from palimpsest.memories.text_ends import with_formed_ends
 from palimpsest.relations.decided_memories import decided_memories
 from palimpsest.relations.replaced_documents import refusal_lines, refused_replacements
 from palimpsest.relations.versions import versions
@@ -14,7 +13,6 @@ _READS = ("memories", "relations", "documents", "document_relations")
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     memories, relations, documents, document_relations = (context.table(t) for t in _READS)
     frame = versions(memories, relations, documents, document_relations, context.decisions)
-    frame = with_formed_ends(frame, memories)
     refused = refused_replacements(memories, documents, document_relations)
     for line in refusal_lines(refused.head(_MAX_SHOWN)):
         say(line)

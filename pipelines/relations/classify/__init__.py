@@ -1,1 +1,1 @@
-"""Labels of pairs: rules, a small trained model, a language model."""
+"""Labels of pairs: rules, two trained encoders, a language model."""

@@ -12,11 +12,9 @@ from palimpsest.core.batches.choose_runner import configured_runner
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.relations.changes.change_labeler import change_labeler, shipped_key
 from palimpsest.relations.classify.label_batches import DistributedLabeler
 from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, RelationLabeler
-from palimpsest.relations.classify.model.shipped_model import default_key, default_model
-from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+from palimpsest.relations.classify.offline_labeler import offline_labeler, shipped_key
 from palimpsest.store.home import Home
 
 LABELERS = ("offline", "dspy", "cascade")
@@ -41,30 +39,28 @@ def configured_labeler() -> str:
 
 
 def labeler_key() -> str:
-    """Returns a key that differs between the labelers of two builds, without training or loading any."""
+    """Returns a key that differs between the labelers of two builds, without loading any."""
     name = configured_labeler()
     if name == "offline":
-        return content_id(name, shipped_key())
+        return shipped_key()
     from palimpsest.relations.classify.lm.lm_settings import lm_settings
     from palimpsest.relations.classify.lm.relation_program import program_hash
 
     code = code_hash(("palimpsest.relations.classify.cascade_labeler", "palimpsest.relations.classify.lm.lm_labeler"))
-    return content_id(name, default_key(), program_hash(), *lm_settings().key_parts, code)
+    return content_id(name, shipped_key(), program_hash(), *lm_settings().key_parts, code)
 
 
 def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = CANDIDATE_ODDS) -> RelationLabeler:
     """Returns the labeler that the environment sets; the default odds are those of pairs that a build finds."""
     name = configured_labeler()
-    if name == "offline" and none_odds > 1:
-        labeler = change_labeler(none_odds)
-        return labeler if (runner := configured_runner()) is None else DistributedLabeler(labeler, runner)
-    if name == "offline":
-        return OfflineLabeler(default_model(), none_odds)
-    return lm_labeler(name, lambda: OfflineLabeler(default_model(), none_odds), home, max_cost)
+    if name != "offline":
+        return lm_labeler(name, lambda: offline_labeler(none_odds), home, max_cost)
+    labeler = offline_labeler(none_odds)
+    return labeler if (runner := configured_runner()) is None else DistributedLabeler(labeler, runner)
 
 
 def lm_labeler(
-    name: str, load_offline: Callable[[], OfflineLabeler], home: Home, max_cost: float | None
+    name: str, load_offline: Callable[[], RelationLabeler], home: Home, max_cost: float | None
 ) -> RelationLabeler:
     """Returns the LM's labeler (`dspy`), which loads no other, or the cascade of both."""
     from palimpsest.relations.classify.cascade_labeler import CascadeLabeler

@@ -7,9 +7,8 @@ from itertools import groupby
 from palimpsest.core.batches.batch import BatchRunner, cut
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
-from palimpsest.relations.changes.change_labeler import ChangeLabeler, change_labeler, shipped_key
 from palimpsest.relations.classify.label_types import LabelPair, LabelResult
-from palimpsest.relations.classify.offline_labeler import labeler_code
+from palimpsest.relations.classify.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
 
 _MEMORIES_PER_BATCH = 32  # about a second
 PROBE_PAIRS = [
@@ -34,12 +33,12 @@ class LabelWork:
 
     def load(self) -> Callable[[Sequence[Sequence[LabelPair]]], list[list[LabelResult]]]:
         """See BatchWork."""
-        labeler = change_labeler(self.none_odds)
+        labeler = offline_labeler(self.none_odds)
         return lambda groups: [labeler.label(list(group)) for group in groups]
 
     def probe(self, compute: Callable[[Sequence[Sequence[LabelPair]]], list[list[LabelResult]]]) -> str:
         """See BatchWork: code and weights count as well."""
-        return content_id(labeler_code(), shipped_key(), repr(compute([[pair] for pair in PROBE_PAIRS])))
+        return content_id(shipped_key(), repr(compute([[pair] for pair in PROBE_PAIRS])))
 
 
 class DistributedLabeler:
@@ -47,7 +46,7 @@ class DistributedLabeler:
 
     reads_together = True
 
-    def __init__(self, whole: ChangeLabeler, runner: BatchRunner):
+    def __init__(self, whole: OfflineLabeler, runner: BatchRunner):
         """Makes a labeler whose labels and program are those of `whole`."""
         self.name, self.program_hash = whole.name, whole.program_hash
         self._work, self._runner = LabelWork(whole.none_odds), runner

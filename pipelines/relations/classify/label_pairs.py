@@ -44,7 +44,7 @@ _RESULT = (
 )
 _PAIR = (*SCOPE, "newer_id", "older_id")
 _NEAREST, _MIN_SIMILARITY = 3, 0.4
-_PAIRS_AT_ONCE = 65_536  # about 2 GB with their parses, features and words
+_PAIRS_AT_ONCE = 65_536  # a part of a build that was stopped goes on from the one before
 
 
 def relation_id(newer_id: str, older_id: str) -> str:

@@ -1,201 +1,265 @@
-"""The offline labeler: rules first, then a small trained model; UPDATE only on positive evidence.
+"""The offline labeler: a chooser reads a memory with all its candidates, a judge the few of them that it may end.
 
-No network, no state. Where it is not certain, or the pair is unlike all training pairs, it abstains; an abstention is
-NONE and never retires anything.
+The likeliest candidate alone is superseded or disputed, each time that it was said. Where rules find the evidence of an
+UPDATE in one of the few (two values of one slot, say), that counts as well. No network, no state.
 """
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
 
 import numpy as np
 
 from palimpsest.core.code import code_hash
+from palimpsest.core.files import hash_of_file
 from palimpsest.core.ids import content_id
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import progress
-from palimpsest.relations.classify.encoder.pair_encoder import pair_encoder
-from palimpsest.relations.classify.features.prepare_pair import (
-    PreparedBatch,
-    PreparedPair,
-    compute_features,
-    prepare_pairs,
+from palimpsest.relations.classify.encoder.calibration import (
+    CALIBRATION_FILE,
+    Calibration,
+    Lines,
+    configured_lines,
+    shipped_calibration,
+    softmax_with_none,
 )
-from palimpsest.relations.classify.label_types import LabelPair, LabelResult
-from palimpsest.relations.classify.model.relation_model import CLASSES, EXTEND, NONE, UPDATE, RelationModel
-from palimpsest.relations.classify.model.update_veto import missing_evidence, update_veto
+from palimpsest.relations.classify.encoder.change_encoder import (
+    CHOOSER_FILE,
+    JUDGE_FILE,
+    PAIR_CLASSES,
+    ChangeEncoder,
+    ChangeQuestion,
+    ChangeReading,
+    shipped_encoder,
+)
+from palimpsest.relations.classify.encoder.change_input import Statement
+from palimpsest.relations.classify.encoder.outdated_part import outdated_part
+from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair, LabelResult
+from palimpsest.relations.classify.rules.apply_rules import update_by_rules
+from palimpsest.store.home import SHIPPED
+from palimpsest.text.normalize import fold
 
-MIN_CANDIDATE_UPDATE = 0.8
-"""Probability of an UPDATE that only the model sees, of a pair that a build found; see `missing_evidence`."""
-MIN_SHARED_WORDS = 1 / 3
-"""Of the content words of the shorter text, for the model to see a pair that a build found."""
-MIN_BOTH_VALID = 0.8
-"""From this probability of UPDATE or EXTEND together, a pair that may be UPDATE is EXTEND."""
-MIN_PROBABILITY = 0.4
-"""A label that is not UPDATE is given from this probability on."""
-MIN_REPLACED_SHARE = 0.3
-"""Of the older memory's characters must be replaced for an UPDATE: the rest is retired with it."""
-MIN_STATIC = math.log(0.5)
-"""Of the pair encoder's log probability, for a NONE to be reported as a contradiction."""
-_CODE = (
-    "palimpsest.relations.classify.features.prepare_pair",
-    "palimpsest.relations.classify.offline_labeler",
-    "palimpsest.relations.classify.model.relation_model",
+JUDGED_FROM, JUDGED = 0.05, 3
+"""Probability of the chooser from which the judge reads a candidate, and how many of a memory at most."""
+MIN_RULE_SUPPORT = 0.05
+"""An UPDATE by rule to which chooser and judge give less is not given."""
+MIN_PROBABILITY = 0.85
+"""A label that is neither UPDATE nor NONE is given from this probability on."""
+MIN_STATIC = 0.5
+"""Probability from which a NONE of pairs that people chose is reported as a static conflict."""
+MAX_TOGETHER = 12
+"""Candidates that are read together: more have too little room."""
+_QUESTIONS_AT_ONCE = 256
+_CANNOT_END = -30.0  # log odds
+_CODE = ("palimpsest.relations.classify.offline_labeler",)
+_UPDATE, _EXTEND, _CONDITIONAL, _DERIVE, _STATIC = map(
+    PAIR_CLASSES.index, ("update", "extend", "conditional", "derive", "static")
 )
-_MIN_RULE_SUPPORT = 0.05  # an UPDATE by rule to which the model gives less is not given
+
+
+def shipped_key() -> str:
+    """Returns the key of all that decides about labels, without opening a model."""
+    files = (hash_of_file(SHIPPED / name) for name in (CHOOSER_FILE, JUDGE_FILE, CALIBRATION_FILE))
+    return content_id("offline", labeler_code(), *files, str(configured_lines(shipped_calibration())))
 
 
 def labeler_code() -> str:
-    """Returns the hash of all the code that decides about the labels of the offline labeler."""
+    """Returns the hash of all the code that decides about labels."""
     return code_hash(_CODE)
 
 
+def offline_labeler(none_odds: float = CANDIDATE_ODDS) -> "OfflineLabeler":
+    """Returns the labeler that comes with Palimpsest.
+
+    Args:
+        none_odds: see `OfflineLabeler`; by default those of the pairs that a build finds.
+
+    Raises:
+        ComponentFailed: a file of it is missing.
+        PalimpsestError: the environment sets an unknown level of consequences.
+    """
+    calibration = shipped_calibration()
+    encoders = shipped_encoder(CHOOSER_FILE), shipped_encoder(JUDGE_FILE)
+    return OfflineLabeler(*encoders, calibration, configured_lines(calibration), none_odds)
+
+
+Words: TypeAlias = Sequence[tuple[tuple[int, int], float]]
+"""((start, end) in a text, probability that these characters are outdated)."""
+
+
+@dataclass
+class Candidates:
+    """The pairs of one newer memory and what was read of them.
+
+    Attributes:
+        pairs: one for each older memory.
+        ended: probability that the newer memory ends each, shape (n,).
+        classes: log probabilities of PAIR_CLASSES, shape (n, 6).
+        outdated: as `ChangeReading` has them.
+        judged: the rows that the judge read.
+    """
+
+    pairs: list[LabelPair]
+    ended: np.ndarray
+    classes: np.ndarray
+    outdated: list[Words]
+    judged: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
 class OfflineLabeler:
-    """Rules over sentences and, with a model, a trained classifier over parsed pairs."""
+    """See RelationLabeler; pairs of one newer memory that follow each other are read together.
+
+    Attributes:
+        chooser: reads all of them.
+        judge: reads those that the chooser finds likely.
+        calibration: of both.
+        lines: where consequences begin.
+        none_odds: factor on the odds of NONE against EXTEND and DERIVE.
+    """
+
+    chooser: ChangeEncoder
+    judge: ChangeEncoder
+    calibration: Calibration
+    lines: Lines
+    none_odds: float = 1.0
 
     name = "offline"
-    reads_together = False
+    reads_together = True
 
-    def __init__(self, model: RelationModel | None = None, none_odds: float = 1.0):
-        """Makes a labeler.
-
-        Args:
-            model: the trained part; without it the rules decide alone.
-            none_odds: factor on the odds of NONE, for pairs that are chosen otherwise than the training pairs.
-        """
-        self.model = model
-        self.none_odds = none_odds
-        self.program_hash = content_id("offline", labeler_code(), model.key if model else "rules", str(none_odds))
+    @property
+    def program_hash(self) -> str:
+        """See RelationLabeler."""
+        numbers = (self.calibration.to_json(), str(self.lines), str(self.none_odds))
+        return content_id("offline", labeler_code(), self.chooser.key, self.judge.key, *numbers)
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
-        """Returns one result for each pair, in order; a text is parsed once where its pairs are next to each other."""
+        """Returns one result for each pair, in order."""
+        out: list[LabelResult] = []
+        groups = list(_groups(pairs))
         with progress("label", len(pairs), "pairs") as advance:
-            return self.label_prepared(self.prepare(pairs, advance))
+            for start in range(0, len(groups), _QUESTIONS_AT_ONCE):
+                for candidates in self.read(groups[start : start + _QUESTIONS_AT_ONCE], advance):
+                    out += self._results(candidates)
+        return out
 
-    def prepare(self, pairs: list[LabelPair], advance: Callable[[int], None]) -> PreparedBatch:
-        """Applies the rules, and computes the features of the pairs that the model sees.
+    def read(
+        self, groups: Sequence[list[LabelPair]], advance: Callable[[int], None] = lambda n: None
+    ) -> list[Candidates]:
+        """Returns what chooser and judge read of the pairs of each newer memory."""
+        chosen = self.chooser.read([question_of(pairs) for pairs in groups], advance)
+        odds = [self._chosen(pairs, reading) for pairs, reading in zip(groups, chosen, strict=True)]
+        found = [
+            Candidates(pairs, softmax_with_none(of_pairs), reading.classes, list(reading.outdated))
+            for pairs, of_pairs, reading in zip(groups, odds, chosen, strict=True)
+        ]
+        likely = [(i, rows) for i, of_one in enumerate(found) if len(rows := likely_rows(of_one.ended))]
+        judged = self.judge.read([question_of([groups[i][row] for row in rows]) for i, rows in likely])
+        for (i, rows), reading in zip(likely, judged, strict=True):
+            self._apply(found[i], rows, odds[i][rows], reading)
+        return found
 
-        Args:
-            pairs: to label; those with one newer text are best next to each other.
-            advance: is called with the number of pairs that are done; those that the model sees take far longer.
-        """
-        prepared, rows = list[PreparedPair](), list[int]()
-        for part in prepare_pairs(pairs):
-            of_model = [i for i, pair in enumerate(part, len(prepared)) if self._is_for_model(pair)]
-            prepared += part
-            rows += of_model
-            advance(len(part) - len(of_model))
-        encode = partial(pair_encoder().predict, advance=advance)
-        return PreparedBatch(prepared, rows, compute_features([prepared[i] for i in rows], encode))
+    def _chosen(self, pairs: Sequence[LabelPair], reading: ChangeReading) -> np.ndarray:
+        """Returns the chooser's log odds of each candidate; very low ones of what the newer memory cannot end."""
+        may_end = np.array([p.order != -1 and fold(p.newer) != fold(p.older) for p in pairs])
+        found: np.ndarray = np.where(
+            may_end, self.calibration.chosen(reading.scores, reading.classes[:, _UPDATE]), _CANNOT_END
+        )
+        return found
 
-    def _is_for_model(self, pair: PreparedPair) -> bool:
-        """Returns whether the model sees a pair: parsing and reading it together cost most of a build.
+    def _apply(self, found: Candidates, rows: np.ndarray, odds: np.ndarray, reading: ChangeReading) -> None:
+        """Puts what the judge reads of some candidates in the place of what the chooser read of them."""
+        judged = softmax_with_none(self.calibration.judged(odds, reading.scores, reading.classes[:, _UPDATE]))
+        found.ended[rows] = np.where(odds > _CANNOT_END, judged, 0.0)
+        found.classes[rows] = reading.classes
+        for row, words in zip(rows, reading.outdated, strict=True):
+            found.outdated[row] = words
+        found.judged = frozenset(rows.tolist())
 
-        Where NONE is far likelier, a pair with little in common is not worth it.
-        """
-        min_shared = MIN_SHARED_WORDS if self.none_odds > 1 else 0.0
-        return self.model is not None and not _is_repetition(pair) and pair.shared >= min_shared
+    def _results(self, read: Candidates) -> list[LabelResult]:
+        texts = [fold(pair.older) for pair in read.pairs]
+        for text in {t for t in texts if texts.count(t) > 1}:  # said more than once: one end for all
+            rows = [row for row, t in enumerate(texts) if t == text and read.ended[row] > 0]
+            read.ended[rows] = read.ended[rows].sum()
+        best = texts[int(read.ended.argmax())]
+        by_rules = [self._updated(read, row) for row in range(len(texts))]
+        may_supersede = not any(by_rules)  # what rules prove is surer than which candidate is chosen
+        return [
+            by_rule or (self._ended(read, row, may_supersede) if text == best else None) or self._other(read, row)
+            for row, (text, by_rule) in enumerate(zip(texts, by_rules, strict=True))
+        ]
 
-    def label_prepared(self, batch: PreparedBatch, held_out: np.ndarray | None = None) -> list[LabelResult]:
-        """Returns one result for each pair of `prepare`, in order.
+    def _updated(self, read: Candidates, row: int) -> LabelResult | None:
+        """Returns the UPDATE that rules find, None where there is none or where the models contradict it."""
+        support = max(read.ended[row], np.exp(read.classes[row, _UPDATE]))
+        if row not in read.judged or support < MIN_RULE_SUPPORT:
+            return None
+        if (found := update_by_rules(read.pairs[row])) is None:
+            return None
+        likelihood = max(round(float(read.ended[row]), 3), self.lines.superseded)
+        confidence = max(found.confidence, round(float(read.ended[row]), 3))
+        return LabelResult("UPDATE", confidence, found.evidence, likelihood=likelihood, part=found.part)
 
-        Args:
-            batch: the pairs.
-            held_out: probabilities that take the place of the model's, shape (len(batch.model_rows), 4).
-        """
-        results = [_result_of_rules(p) for p in batch.pairs]
-        if self.model is None or not batch.model_rows:
-            return results
-        table = batch.features
-        predicted = self.model.predict(table.rows, table.words) if held_out is None else held_out
-        probabilities = np.round(predicted, 4)
-        novelty = np.round(self.model.novelty(table.rows), 3)
-        for i, p, n, f in zip(batch.model_rows, probabilities, novelty, table.named_rows(), strict=True):
-            result = self._combine(self.model, batch.pairs[i], p, float(n), f)
-            results[i] = replace(result, conflict=_conflict(result.label, f))
-        return results
+    def _ended(self, read: Candidates, row: int, may_supersede: bool) -> LabelResult | None:
+        """Returns the result of the likeliest candidate where it is superseded or disputed, None where it is not."""
+        pair, p = read.pairs[row], round(float(read.ended[row]), 3)
+        if p < self.lines.disputed:
+            return None
+        part = outdated_part(pair.older, read.outdated[row])
+        spans = part or ((0, len(pair.older)),)
+        found: JsonObject = {"rule": "model", "newer": [0, len(pair.newer)], "older": [spans[0][0], spans[-1][1]]}
+        if p >= self.lines.superseded and may_supersede:
+            return LabelResult("UPDATE", p, found, likelihood=p, part=part)
+        label, confidence, conflict = self._label(read.classes[row])
+        found["instead_of"] = "UPDATE"
+        return LabelResult(label, confidence, found, decided=False, conflict=conflict, likelihood=p, part=part)
 
-    def _combine(
-        self, model: RelationModel, pair: PreparedPair, p: np.ndarray, novelty: float, features: Mapping[str, float]
-    ) -> LabelResult:
-        """Returns the result of rules and model together; `p` are the probabilities of CLASSES."""
-        found: JsonObject = {"p": {c: round(float(v), 3) for c, v in zip(CLASSES, p, strict=True)}, "unlike": novelty}
-        is_novel = novelty > 1.0
-        if pair.verdict.label == "UPDATE":
-            return _confirm_update(pair, float(p[UPDATE]), is_novel, features, found)
-        if is_novel:
-            return _result_of_rules(pair, found)
-        is_dated = pair.pair.order is not None
-        threshold = model.update_threshold if is_dated else model.undated_update_threshold
-        if self.none_odds > 1:
-            threshold = max(threshold, MIN_CANDIDATE_UPDATE)
-        if p[UPDATE] >= threshold:
-            veto = update_veto(pair, features)
-            if veto is None and self.none_odds > 1:
-                veto = missing_evidence(features, float(p[UPDATE]))
-            if veto is None:
-                return _update_of_model(pair, float(p[UPDATE]), found)
-            found["veto"] = veto
-        return self._without_update(pair, p, threshold, found)
+    def _other(self, read: Candidates, row: int) -> LabelResult:
+        """Returns the result of a pair that is no UPDATE."""
+        pair = read.pairs[row]
+        if fold(pair.newer) == fold(pair.older):
+            return LabelResult("NONE", 1.0, {"rule": "same text"})
+        label, confidence, conflict = self._label(read.classes[row])
+        p = round(float(read.ended[row]), 3)
+        confidence = round((1 - p) * confidence, 3)
+        return LabelResult(label, confidence, {"rule": "model"}, conflict=conflict, likelihood=p)
 
-    def _without_update(self, pair: PreparedPair, raw: np.ndarray, threshold: float, found: JsonObject) -> LabelResult:
-        """Returns the result for a pair that is not UPDATE, after the odds of NONE are applied."""
-        rest = raw.copy()
-        rest[NONE] *= self.none_odds
-        rest /= rest.sum()
-        p = np.round(rest, 4)
-        if raw.argmax() == UPDATE and raw[UPDATE] < threshold and float(rest[UPDATE] + rest[EXTEND]) >= MIN_BOTH_VALID:
-            # It replaces the older one or adds to it: until that is known both stay, and a person may review it.
-            return LabelResult("EXTEND", float(p[EXTEND]), pair.evidence(rule="model", instead_of="UPDATE") | found)
-        rest[UPDATE] = -1
-        best = int(rest.argmax())
-        label, probability = CLASSES[best], float(p[best])
-        if probability < MIN_PROBABILITY:
-            return _abstain(pair, CLASSES[int(p.argmax())], 1 - float(p.max()), found)
-        if label != "NONE":
-            return LabelResult(label, probability, pair.evidence(rule="model") | found)
-        if raw.argmax() == UPDATE:
-            return _abstain(pair, "UPDATE", probability, found)
-        return LabelResult("NONE", probability, {"rule": "model"} | found)
-
-
-def _conflict(label: str, features: Mapping[str, float]) -> str:
-    """Returns the conflict that the pair encoder reads, where it agrees with the label."""
-    if label == "EXTEND" and features["meaning_conditional"] > features["meaning_extend"]:
-        return "conditional"
-    if label == "NONE" and features["meaning_static"] >= MIN_STATIC:
-        return "static"
-    return ""
-
-
-def _is_repetition(pair: PreparedPair) -> bool:
-    return pair.verdict.evidence.get("rule") in ("same text", "same value")
-
-
-def _result_of_rules(pair: PreparedPair, found: Mapping[str, JsonValue] | None = None) -> LabelResult:
-    label, confidence, evidence = pair.verdict
-    return LabelResult(label, confidence, {**evidence, **(found or {})}, decided=evidence.get("rule") != "abstain")
+    def _label(self, classes: np.ndarray) -> tuple[str, float, str]:
+        """Returns the label of a pair that is no UPDATE, its probability among the others, and its conflict."""
+        p = np.exp(classes.astype(np.float64))
+        none = float(p[4:].sum()) * self.none_odds
+        extend, derive = float(p[_EXTEND] + p[_CONDITIONAL]), float(p[_DERIVE])
+        total = none + extend + derive
+        label, value = max((("NONE", none), ("EXTEND", extend), ("DERIVE", derive)), key=lambda x: x[1])
+        if label != "NONE" and self.none_odds > 1 and value < MIN_PROBABILITY * total:
+            label, value = "NONE", none
+        conflict = "conditional" if label == "EXTEND" and p[_CONDITIONAL] > p[_EXTEND] else ""
+        if label == "NONE" and self.none_odds == 1 and p[_STATIC] >= MIN_STATIC:
+            conflict = "static"
+        return label, round(value / total, 3), conflict
 
 
-def _confirm_update(
-    pair: PreparedPair, probability: float, is_novel: bool, features: Mapping[str, float], found: JsonObject
-) -> LabelResult:
-    """Returns the UPDATE of the rules unless the model contradicts it."""
-    if features["another_of_its_kind"]:
-        return _abstain(pair, "UPDATE", 1 - probability, found | {"veto": "another of its kind"})
-    if probability < _MIN_RULE_SUPPORT and not is_novel:
-        return _abstain(pair, "UPDATE", 1 - probability, found)
-    return LabelResult("UPDATE", max(pair.verdict.confidence, probability), pair.verdict.evidence | found)
+def likely_rows(ended: np.ndarray) -> np.ndarray:
+    """Returns the rows of the candidates that the judge reads, ascending."""
+    best = np.argsort(-ended, kind="stable")[:JUDGED]
+    found: np.ndarray = np.sort(best[ended[best] >= JUDGED_FROM])
+    return found
 
 
-def _update_of_model(pair: PreparedPair, probability: float, found: JsonObject) -> LabelResult:
-    """Returns UPDATE, or EXTEND where the older memory states more than what is replaced."""
-    if pair.share_of_older < MIN_REPLACED_SHARE or pair.loses_statements:
-        return LabelResult("EXTEND", probability, pair.evidence(rule="model", partial_update=True) | found)
-    return LabelResult("UPDATE", probability, pair.evidence(rule="model") | found)
+def _groups(pairs: Sequence[LabelPair]) -> Iterator[list[LabelPair]]:
+    """Yields the pairs of one newer memory that follow each other, as many as are read together."""
+    for _, members in groupby(pairs, key=lambda pair: pair.newer_id):
+        group = list(members)
+        for start in range(0, len(group), MAX_TOGETHER):
+            yield group[start : start + MAX_TOGETHER]
 
 
-def _abstain(pair: PreparedPair, instead_of: str, confidence: float, found: JsonObject) -> LabelResult:
-    evidence = pair.evidence(rule="abstain", instead_of=instead_of) | found
-    return LabelResult("NONE", round(confidence, 3), evidence, decided=False)
+def question_of(pairs: Sequence[LabelPair]) -> ChangeQuestion:
+    """Returns the pairs of one newer memory as the encoders read them: without titles and headings.
+
+    The encoders learnt from what people say. Of documents, a title before both statements makes them look like one
+    thing: half of what was superseded by that in the demo's documents was still true.
+    """
+    newer = Statement(pairs[0].newer, pairs[0].newer_speaker or "", pairs[0].newer_at)
+    return ChangeQuestion(newer, [Statement(p.older, p.older_speaker or "", p.older_at) for p in pairs])

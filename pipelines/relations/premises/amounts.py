@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from palimpsest.relations.classify.features.quantities import quantities
+from palimpsest.text.quantities import quantities
 
 _KINDS = frozenset({"number", "money", "duration", "length", "weight", "volume", "data", "power", "date"})
 _ORDINALS = frozenset({"count st", "count nd", "count rd", "count th"})

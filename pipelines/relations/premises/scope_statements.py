@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from palimpsest.relations.classify.features.quantities import quantities
 from palimpsest.relations.premises.amounts import Amount, amounts
 from palimpsest.text.calendar_spans import MONTH_NAMES
 from palimpsest.text.normalize import fold
+from palimpsest.text.quantities import quantities
 from palimpsest.text.words import content_words, stem_words
 
 NEAR = 6

@@ -1,1 +1,1 @@
-"""The pair encoder: what two statements mean to each other, read together by a small fine-tuned transformer."""
+"""Chooser and judge: transformers that read a statement together with older ones, and their calibration."""

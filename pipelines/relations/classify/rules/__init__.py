@@ -1,1 +1,1 @@
-"""What two memories say of each other as far as careful rules can read it: the first half of the offline labeler."""
+"""What the sentences of memories state, and which UPDATEs their words prove."""

@@ -1,4 +1,4 @@
-"""What an update would lose: an older memory is retired whole, with all that it states besides the replaced value."""
+"""What an update would lose: what an older memory states besides the replaced value."""
 
 import re
 
@@ -11,24 +11,19 @@ _REQUEST = re.compile(r"\b(?:can|could|will|would) you\b|\bplease\b", re.IGNOREC
 _MIN_REPEATED_SHARE = 0.5  # of a sentence's content words in the newer text: it is part of what changed
 
 
-def loses_statements(newer: Reading, older: Reading, replaced: Span | None = None) -> bool:
+def loses_statements(newer: Reading, older: Reading, replaced: Span) -> bool:
     """Returns whether the older memory states something besides what the newer one replaces.
 
     Args:
         newer: the newer memory.
         older: the older memory.
-        replaced: the char span of the older text that is replaced; by default the most related sentence.
+        replaced: the char span of the older text that is replaced.
     """
     if len(older.sentences) < 2:
         return False
-    start, end = replaced or most_related_sentence(newer, older).span
+    start, end = replaced
     rest = [s for s in older.sentences[:MAX_SENTENCES] if s.end <= start or s.start >= end]
     return len(older.sentences) > MAX_SENTENCES or any(_is_lost(s, newer) for s in rest)
-
-
-def most_related_sentence(newer: Reading, older: Reading) -> Sentence:
-    """Returns the sentence of the older memory with most in common with the newer one, the first of several."""
-    return max(older.sentences[:MAX_SENTENCES], key=lambda s: (_repeated_share(s, newer), -s.start))
 
 
 def _repeated_share(s: Sentence, newer: Reading) -> float:

@@ -1,8 +1,8 @@
-"""A memory as the rules read it, and the verdict of a rule."""
+"""A memory as the rules read it, and what a rule finds."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.relations.classify.rules.number_templates import number_template
@@ -24,12 +24,19 @@ PRESENT_VERBS = frozenset(_PRESENT_VERB_LIST.split())
 SUBJECT_PRONOUNS = frozenset({"he", "she", "it", "they", "this", "that", "there", "i", "we", "you"})
 
 
-class Verdict(NamedTuple):
-    """What a rule concludes about a pair."""
+@dataclass(frozen=True)
+class RuleUpdate:
+    """An UPDATE that a rule finds.
 
-    label: str
+    Attributes:
+        confidence: in [0, 1].
+        evidence: the rule, the sentences and the values.
+        part: spans of the older text that end; none where that is all of it.
+    """
+
     confidence: float
     evidence: JsonObject
+    part: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True)

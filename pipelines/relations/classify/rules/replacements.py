@@ -7,7 +7,7 @@ from palimpsest.relations.classify.rules.reading import (
     PRESENT_VERBS,
     SUBJECT_PRONOUNS,
     Reading,
-    Verdict,
+    RuleUpdate,
     make_evidence,
 )
 from palimpsest.relations.classify.rules.sentences import Sentence
@@ -51,9 +51,9 @@ _MAX_ADDED_WORDS = 2  # before the cue, that the older sentence does not have, n
 _MIN_REPEATED_SHARE = 0.6  # of what the older sentence states besides the value that ended
 
 
-def replacement_verdicts(newer: Reading, older: Reading) -> list[Verdict]:
+def replacement_updates(newer: Reading, older: Reading) -> list[RuleUpdate]:
     """`no longer …`, `instead of X`, `replaced X`, `switched from X`."""
-    verdicts: list[Verdict] = []
+    found: list[RuleUpdate] = []
     for n in newer.sentences[:MAX_SENTENCES]:
         if n.uncertain or n.scoped:
             continue
@@ -65,12 +65,12 @@ def replacement_verdicts(newer: Reading, older: Reading) -> list[Verdict]:
                 continue
             announces = _NO_LONGER.search(o.text) or _REPLACES.search(o.text)
             if ended and not announces and _states_end(n, o):
-                verdicts.append(Verdict("UPDATE", 0.85, make_evidence("no longer", n, o)))
+                found.append(RuleUpdate(0.85, make_evidence("no longer", n, o)))
             if replaced and (old := _replaced_object(replaced, n, o)):
-                verdicts.append(Verdict("UPDATE", 0.85, make_evidence("replaced", n, o, **{"from": old})))
+                found.append(RuleUpdate(0.85, make_evidence("replaced", n, o, **{"from": old})))
             elif value and (old := _ended_value(value, n, o)):
-                verdicts.append(Verdict("UPDATE", 0.85, make_evidence("named", n, o, **{"from": old})))
-    return verdicts
+                found.append(RuleUpdate(0.85, make_evidence("named", n, o, **{"from": old})))
+    return found
 
 
 def _ended_value(m: re.Match[str], n: Sentence, o: Sentence) -> str | None:

@@ -58,15 +58,12 @@ as not also
 newly more most very this that its their our my your
 """
 _NOT_A_SUBJECT = frozenset(_NOT_A_SUBJECT_WORDS.split())
-_NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][\w\-]*(?:\s+(?:[A-ZÀ-ÖØ-Þ][\w\-]*|\d[\w.]*))*")
-_BEFORE_VERB = re.compile(r"['\u2019]s\b|\s+(?:is|was|are|has|had|will|can|\w{2,}(?:ed|[^s\W]s))\b")
 _CHANGE_CUE = re.compile(
     r"\b(?:now|as of|no longer|from now on|instead|effective|has changed|have changed|correction|henceforth)\b",
     re.IGNORECASE,
 )
 _NO_NAMES = FUNCTION_WORDS | PRONOUNS | CALENDAR_WORDS | STOPWORDS | {"i"}
 _MAX_FACT_CHARACTERS = 400
-_LEAD_WORDS = 6
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,6 @@ class Sentence:
         multivalued: its verb takes several objects at a time, such as `likes`.
         fact: the fact that it states, None where no rule reads one.
         names: its capitalised words.
-        lead: the names among its first words, each with all its words.
     """
 
     start: int
@@ -100,12 +96,6 @@ class Sentence:
     multivalued: bool
     fact: Fact | None
     names: frozenset[str]
-    lead: frozenset[str]
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Its (start, end) in the memory's text."""
-        return self.start, self.end
 
 
 def read_sentences(text: str, speaker: str | None) -> tuple[Sentence, ...]:
@@ -134,7 +124,6 @@ def _read_sentence(text: str, start: int, end: int, speaker: str | None) -> Sent
         multivalued=bool(_MULTIVALUED_VERB.search(body, first_word_end)),
         fact=fact,
         names=_names(body),
-        lead=_lead_names(" ".join(clause.split()[:_LEAD_WORDS])),
     )
 
 
@@ -152,16 +141,3 @@ def _is_past(body: str, outside_value: str, fact: Fact | None) -> bool:
 def _names(text: str) -> frozenset[str]:
     found = re.findall(r"[^\W_][\w\-]*(?:\s+\d[\w.]*)?", text)
     return frozenset(fold(n) for n in found if n[0].isupper() and fold(n) not in _NO_NAMES)
-
-
-def _lead_names(text: str) -> frozenset[str]:
-    """Names that start in the first three words; the first word alone is one only before a verb or a possessive."""
-    found = set()
-    for m in _NAME.finditer(text):
-        name = fold(m.group())
-        if len(text[: m.start()].split()) > 2:
-            break
-        if name in _NO_NAMES or (m.start() == 0 and " " not in name and not _BEFORE_VERB.match(text, m.end())):
-            continue
-        found.add(name)
-    return frozenset(found)

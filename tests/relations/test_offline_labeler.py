@@ -1,4 +1,4 @@
-"""The labeler of builds: which candidate a memory ends, in part or as a whole, and what follows for both."""
+"""The offline labeler: which candidate a memory ends, in part or as a whole, and what follows for both."""
 
 import itertools
 import json
@@ -7,20 +7,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.changes.calibration import (
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.relations.classify.cascade_labeler import CascadeLabeler
+from palimpsest.relations.classify.encoder.calibration import (
     Calibration,
     Lines,
     configured_lines,
     shipped_calibration,
     softmax_with_none,
 )
-from palimpsest.relations.changes.change_encoder import PAIR_CLASSES, ChangeReading
-from palimpsest.relations.changes.change_input import Statement, build_input, focus, gap_words
-from palimpsest.relations.changes.change_labeler import ChangeLabeler, change_labeler, shipped_key
-from palimpsest.relations.changes.outdated_part import outdated_part
-from palimpsest.relations.classify.encoder.word_vectors import load_tokenizer
-from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair, LabelResult
+from palimpsest.relations.classify.encoder.change_encoder import (
+    CHOOSER_FILE,
+    JUDGE_FILE,
+    PAIR_CLASSES,
+    ChangeEncoder,
+    ChangeQuestion,
+    ChangeReading,
+    read_encoder,
+    shipped_encoder,
+)
+from palimpsest.relations.classify.encoder.change_input import Statement, build_input, focus, gap_words, load_tokenizer
+from palimpsest.relations.classify.encoder.outdated_part import outdated_part
+from palimpsest.relations.classify.label_types import LabelPair, LabelResult
+from palimpsest.relations.classify.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
 from tests.memories.frames import day
 
 LINES = Lines(superseded=0.8, disputed=0.4)
@@ -47,23 +56,12 @@ class Scores:
             [((at, at + len(w)), float(w in self.outdated)) for w in text.split() for at in [text.find(w)]]
             for text in texts
         ]
-        return ChangeReading(np.array([self.scores.get(t, -9.0) for t in texts]), logs, words)
+        scores = np.array([self.scores.get(t, -9.0) for t in texts])
+        return ChangeReading(scores, logs, words, np.zeros((len(texts), 4)))
 
 
-class Rules:
-    """Rules of the test's own: one answer for every pair."""
-
-    program_hash = "rules"
-
-    def __init__(self, update=None):
-        self.update = update
-
-    def updates(self, pairs):
-        return [self.update for _ in pairs]
-
-
-def labels(chooser, pairs, judge=None, odds=1.0, calibration=CALIBRATION, update=None):
-    return ChangeLabeler(chooser, judge or chooser, Rules(update), calibration, LINES, odds).label(pairs)
+def labels(chooser, pairs, judge=None, odds=1.0, calibration=CALIBRATION):
+    return OfflineLabeler(chooser, judge or chooser, calibration, LINES, odds).label(pairs)
 
 
 def candidates(*olders, newer="new", **more):
@@ -78,10 +76,13 @@ def test_of_several_candidates_only_the_likeliest_is_superseded():
 
 
 def test_what_rules_find_in_a_likely_candidate_counts_too():
-    by_rule = LabelResult("UPDATE", 0.7, {"rule": "slot:price"}, part=((4, 9),))
-    got = labels(Scores({"a": 2.0, "b": 0.0, "c": -6.0}), candidates("a", "b", "c"), update=by_rule)
-    assert [(r.label, r.part) for r in got] == [("UPDATE", ((4, 9),)), ("UPDATE", ((4, 9),)), ("NONE", ())]
-    assert got[1].likelihood == LINES.superseded
+    olders = ("The limit is 30 days.", "The price is 9 euros.", "The price is 8 euros. Drinks are free on Mondays.")
+    pairs = candidates(*olders, newer="The price is now 12 euros.")
+    got = labels(Scores(dict(zip(olders, (2.0, 0.0, 0.0), strict=True))), pairs)
+    assert [r.label for r in got] == ["NONE", "UPDATE", "UPDATE"]
+    assert [r.part for r in got[1:]] == [(), ((0, 21),)] and got[1].likelihood == LINES.superseded
+    unlikely = labels(Scores({olders[1]: -6.0}), pairs)
+    assert [r.label for r in unlikely] == ["NONE", "NONE", "NONE"]
 
 
 def test_what_was_said_twice_ends_twice():
@@ -124,9 +125,11 @@ def test_the_rest_of_the_classes_gives_the_other_labels():
     classes = {"a": "extend", "b": "derive", "c": "conditional", "d": "static"}
     got = labels(Scores(dict.fromkeys("abcd", -9.0), classes), candidates(*"abcd"))
     assert [r.label for r in got] == ["EXTEND", "DERIVE", "EXTEND", "NONE"]
-    assert [r.conflict for r in got] == ["", "", "conditional", ""]
+    assert [r.conflict for r in got] == ["", "", "conditional", "static"]
     rare = labels(Scores({"a": -9.0}, {"a": "extend"}), candidates("a"), odds=1000.0)
     assert [r.label for r in rare] == ["NONE"]
+    found_by_a_build = labels(Scores({"d": -9.0}, classes), candidates("d"), odds=10.0)
+    assert [(r.conflict, r.consequence) for r in found_by_a_build] == [("", None)]
 
 
 def test_only_the_clauses_that_are_outdated_are_the_part():
@@ -151,7 +154,7 @@ def test_probabilities_of_candidates_and_of_none_add_up_to_one():
 
 
 def test_the_program_changes_with_odds_lines_and_weights():
-    one = ChangeLabeler(Scores({}), Scores({}), Rules(), CALIBRATION, LINES)
+    one = OfflineLabeler(Scores({}), Scores({}), CALIBRATION, LINES)
     assert one.program_hash == replace(one, chooser=Scores({})).program_hash
     others = [
         replace(one, none_odds=2.0),
@@ -159,6 +162,50 @@ def test_the_program_changes_with_odds_lines_and_weights():
         replace(one, calibration=replace(CALIBRATION, chooser=(1.0, 0.0, 0.1))),
     ]
     assert len({one.program_hash, *(other.program_hash for other in others)}) == 4
+
+
+@pytest.mark.parametrize("file", [CHOOSER_FILE, JUDGE_FILE])
+def test_what_is_read_of_one_input_does_not_depend_on_others(file):
+    encoder = shipped_encoder(file)
+    olders = ("I live in Lisbon.", "We have two cats and a dog.", "The rent is 900 euros a month.")
+    asked = [
+        ChangeQuestion(Statement(newer), [Statement(o) for o in olders[: 1 + n]])
+        for n, newer in enumerate(("I moved to Porto.", "The dog died in May.", "Rent went up to 950."))
+    ]
+    alone = [encoder.read([question])[0] for question in asked]
+    for one, other in zip(encoder.read(asked * 5), alone * 5, strict=True):
+        assert np.array_equal(one.scores, other.scores) and np.array_equal(one.features, other.features)
+        assert one.outdated == other.outdated
+    assert np.exp(alone[2].classes).sum(1) == pytest.approx([1.0] * 3, abs=1e-4)
+    assert alone[2].features.shape[0] == 3 and encoder.read([]) == []
+
+
+def test_a_damaged_graph_is_named(tmp_path):
+    with pytest.raises(ComponentFailed, match="not an ONNX model"):
+        ChangeEncoder(b"no graph").read([ChangeQuestion(Statement("a"), [Statement("b")])])
+    (tmp_path / "x.onnx.gz").write_bytes(b"no gzip")
+    with pytest.raises(OSError, match="Not a gzipped file"):
+        read_encoder(tmp_path / "x.onnx.gz")
+
+
+def test_a_pair_that_may_well_be_an_update_is_not_certainly_something_else():
+    (got,) = labels(Scores({"a": -0.5}), candidates("a"))
+    assert got.label == "NONE" and got.likelihood == pytest.approx(0.378) and got.confidence < 0.65
+
+
+def test_the_model_of_a_cascade_decides_the_likeliest_uncertain_pairs():
+    class Model:
+        name, program_hash, reads_together = "dspy", "m", False
+
+        def label(self, pairs):
+            self.read = [p.older for p in pairs]
+            return [LabelResult("EXTEND", 1.0) for _ in pairs]
+
+    model, scores = Model(), {"a": -1.2, "b": -1.5, "c": -1.4, "d": -1.3, "e": -9.0}
+    offline = OfflineLabeler(Scores(scores), Scores(scores), CALIBRATION, LINES)
+    got = CascadeLabeler(offline, model).label(candidates(*"abcde"))
+    assert model.read == ["a", "c", "d"]
+    assert [r.labeler for r in got] == ["", "offline", "", "", "offline"]
 
 
 def test_the_level_of_consequences_is_a_setting(monkeypatch):
@@ -211,7 +258,7 @@ def test_ages_are_said_in_words(days, words):
 @pytest.mark.parametrize("text", ["", " ", "?", "\n\n", "{laugh}", "# " * 50, "é" * 500, "word " * 4000])
 def test_odd_texts_break_nothing(text):
     pairs = [LabelPair("n", "o", "The deadline is 9 May.", text), LabelPair("m", "o", text, "The deadline is 9 May.")]
-    assert [r.label for r in change_labeler(CANDIDATE_ODDS).label(pairs)] == ["NONE", "NONE"]
+    assert [r.label for r in offline_labeler().label(pairs)] == ["NONE", "NONE"]
 
 
 def test_the_shipped_labeler_finds_a_plain_change_among_other_notes():
@@ -220,5 +267,5 @@ def test_the_shipped_labeler_finds_a_plain_change_among_other_notes():
         LabelPair("n", f"o{i}", "I moved to Porto last month.", older, day(60), day(1))
         for i, older in enumerate(olders)
     ]
-    got = change_labeler(CANDIDATE_ODDS).label(pairs)
+    got = offline_labeler().label(pairs)
     assert int(np.argmax([r.likelihood for r in got])) == 0

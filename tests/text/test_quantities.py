@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.relations.classify.features.quantities import compare_quantities, quantities
+from palimpsest.text.quantities import compare_quantities, quantities
 
 TEXTS = [
     ("The timeout is 90 seconds.", {("duration", 90.0)}),

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.relations.changes.change_input import ChangeInput, Statement, build_input
-from palimpsest.relations.classify.encoder.word_vectors import load_tokenizer
+from palimpsest.relations.classify.encoder.change_input import ChangeInput, Statement, build_input, load_tokenizer
 from palimpsest.store.home import SHIPPED
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 PAIR_CLASSES = ("update", "extend", "conditional", "derive", "none", "static")
 """In the order of the graph's output. `conditional` is an EXTEND, `static` a NONE that contradicts the older."""
 CHOOSER_FILE, JUDGE_FILE = "models/change_chooser.onnx", "models/change_judge.onnx.gz"
-OUTPUTS = ("scores", "classes", "outdated")
+OUTPUTS = ("scores", "classes", "outdated", "features")
 _THREADS = 2
 
 
@@ -51,11 +50,13 @@ class ChangeReading:
         scores: log odds that the newer statement ends this one, against ending none, shape (n,).
         classes: log probabilities of PAIR_CLASSES, shape (n, 6).
         outdated: of each older statement ((start, end) in its text, probability that these characters are outdated).
+        features: what scores and classes are computed of, shape (n, hidden) float32.
     """
 
     scores: np.ndarray
     classes: np.ndarray
     outdated: Sequence[Sequence[tuple[tuple[int, int], float]]]
+    features: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class ChangeEncoder:
             advance: is called with the number of older statements read.
         """
         inputs = [build_input(self._tokenizer, *question) for question in questions]
+        if inputs:
+            self._session  # noqa: B018  # opened once, before threads ask for it
         out: list[ChangeReading] = []
         with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as threads:
             for reading in threads.map(self._run, inputs):
@@ -99,13 +102,15 @@ class ChangeEncoder:
             "newer": newer,
         }
         wanted = {given.name for given in self._session.get_inputs()}  # not every base has token types
-        scores, classes, spans = self._session.run(list(OUTPUTS), {n: v for n, v in fed.items() if n in wanted})
+        scores, classes, spans, features = self._session.run(
+            list(OUTPUTS), {n: v for n, v in fed.items() if n in wanted}
+        )
         probability = 1.0 / (1.0 + np.exp(-np.asarray(spans, np.float64)))
         outdated = [
             [(chars, float(p)) for chars, p in zip(s.chars, probability[s.start : s.end], strict=True) if chars[0] >= 0]
             for s in given.slots
         ]
-        return ChangeReading(np.asarray(scores), np.asarray(classes), outdated)
+        return ChangeReading(np.asarray(scores), np.asarray(classes), outdated, np.asarray(features))
 
     @cached_property
     def _session(self) -> "InferenceSession":

@@ -1,1 +1,0 @@
-"""What a memory states, clause by clause: subject, slot, value, time, condition, polarity and modality."""

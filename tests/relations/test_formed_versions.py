@@ -1,0 +1,24 @@
+"""Versions of formed memories: those of the memories they rest on, with an end of their own."""
+
+import polars as pl
+
+from palimpsest.relations.formed_versions import formed_versions
+from palimpsest.store.tables import conform
+from tests.memories.frames import day
+
+END, EVENT_END = day(20), day(5)
+
+
+def test_a_formed_memory_that_is_latest_ends_by_itself_and_not_with_its_first_evidence():
+    formed = [
+        {"memory_id": name, "unit": "reflection", "valid_until": end, "chunk_ids": [chunk]}
+        for name, end, chunk in (("f", END, "1"), ("g", None, "1"), ("h", day(2), "1"), ("r", None, "2"))
+    ]
+    stated = [{"memory_id": f"t{n}", "unit": "turn", "chunk_ids": [n]} for n in ("1", "2")]
+    memories = conform("memories", pl.DataFrame([*formed, *stated], infer_schema_length=None))
+    times = {"valid_from": day(3), "valid_until": EVENT_END}
+    rows = [{"memory_id": "t1", "is_latest": True} | times, {"memory_id": "t2", "is_latest": False} | times]
+    found = formed_versions(memories, conform("versions", pl.DataFrame(rows))).sort("memory_id")
+    assert found["memory_id"].to_list() == ["f", "g", "h", "r"]
+    assert found["is_latest"].to_list() == [True, True, True, False]
+    assert found["valid_until"].to_list() == [END, None, day(3), EVENT_END]
