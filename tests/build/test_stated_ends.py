@@ -15,7 +15,7 @@ from tests.small_corpus import write_chats
 
 RACE, DONE, AWAY, LAKE = (
     ("s1", "ivan", "Ivan", "I am training for the half marathon in Ghent on 28 June.", "2026-05-02T09:00:00Z"),
-    ("s2", "ivan", "Ivan", "The half marathon is done and my knee hurts a bit.", "2026-06-29T09:00:00Z"),
+    ("s2", "ivan", "Ivan", "My knee hurts a bit after the long run.", "2026-06-29T09:00:00Z"),
     ("s2", "ivan", "Ivan", "I am away until 8 July. My aunt is called Ruth.", "2026-06-29T09:01:00Z"),
     ("s3", "ivan", "Ivan", "I am at the lake until 8 July.", "2026-06-29T10:00:00Z"),
 )

@@ -21,7 +21,7 @@ from tests.small_corpus import copy_built, write_notes
 pytestmark = pytest.mark.lm
 NOTES = {
     "a.md": "---\ndate: 2026-01-02\n---\nThe bakery on Mill Street sells rye bread on weekdays.\n",
-    "b.md": "---\ndate: 2026-02-02\n---\nThe bakery on Mill Street closed for good.\n",
+    "b.md": "---\ndate: 2026-01-02\n---\nThe bakery on Mill Street closed for good.\n",
     "c.md": "---\ndate: 2026-02-03\n---\nOur rye bread comes from the market since the bakery changed.\n",
     "d.md": "---\ndate: 2026-02-04\n---\nThe bakery owner zqamalia paints boats and bread.\n",
 }
@@ -93,7 +93,7 @@ def test_what_the_memories_state_is_proposed_and_the_rest_is_dropped(home, capfd
     assert found["note", "model"] == "Rye bread is bought at the market now."
     assert set(found) <= {("connection", "model"), ("note", "model"), ("contradiction", "dynamic")}
     known = [p for p in read_proposals(home.path).values() if p.kind == "contradiction"]
-    assert any("closed for good" in p.description and p.keep and p.drop for p in known)
+    assert any("closed for good" in p.description for p in known)
     assert all(p.confidence <= 0.75 for p in known if p.found_by == "lm")
     said = capfd.readouterr().err
     for reason in (

@@ -53,7 +53,7 @@ def proposals_of(home: Home, kind: str):
 
 def test_two_undated_files_with_two_values_are_one_contradiction(made):
     found = last_json(run("consolidate", "--home", made.path, "--json"))["proposals"]
-    conflicts = [p for p in found if p["kind"] == "contradiction"]
+    conflicts = [p for p in found if p["kind"] == "contradiction" and p["collection"] == "notes"]
     assert len(conflicts) == 1 and conflicts[0]["why"] == "undated"
     assert texts_of(made, conflicts[0]["memory_ids"]) == [
         "The bridge is 40 metres long.",
