@@ -30,8 +30,9 @@ from palimpsest.text.words import content_words, stem_words
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-MAX_WRONG = 0.005
-"""Of the training pairs that are no UPDATE, how many may get one while they are held out."""
+MAX_WRONG, MAX_WRONG_UNDATED = 0.005, 0.02
+"""Of the training pairs that are no UPDATE, how many may get one while they are held out. An UPDATE without dates
+retires nothing."""
 DEFAULT_LEAST_UPDATE = 0.9
 """Probability from which a pair is an UPDATE, where none can be held out."""
 _MIN_PAIRS = 40
@@ -101,12 +102,15 @@ def train_labeler(rows: Sequence[PairRow]) -> TrainedLabeler:
     if len(rows) < _MIN_PAIRS or len(set(labels)) < 2:
         raise PalimpsestError(f"--train: needs at least {_MIN_PAIRS} pairs of two labels, found {len(rows)}; add more")
     judge = shipped_encoder(JUDGE_FILE)
-    numbers = pair_numbers(judge, [pair_from_row(row) for row in rows])
+    pairs = [pair_from_row(row) for row in rows]
+    numbers = pair_numbers(judge, pairs)
+    max_wrong = MAX_WRONG if any(pair.order is not None for pair in pairs) else MAX_WRONG_UNDATED
     versions = (f"{name} {version(name)}" for name in ("scikit-learn", "numpy", "onnxruntime"))
     program = content_id("trained", code_hash(_CODE), judge.key, *versions, *map(_training_fields, rows))
     with threadpool_limits(1):  # the last bits of a fit depend on the number of threads
         classifier = _classifier().fit(numbers, labels)
-        return TrainedLabeler(judge, classifier, least_update(numbers, labels, text_groups(rows)), program)
+        line = least_update(numbers, labels, text_groups(rows), max_wrong)
+    return TrainedLabeler(judge, classifier, line, program)
 
 
 def _training_fields(row: PairRow) -> str:
@@ -140,8 +144,8 @@ def text_groups(rows: Sequence[PairRow]) -> np.ndarray:
     return found
 
 
-def least_update(numbers: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> float:
-    """Returns the least probability that gives so few wrong UPDATEs as MAX_WRONG says, to pairs held out."""
+def least_update(numbers: np.ndarray, labels: np.ndarray, groups: np.ndarray, max_wrong: float = MAX_WRONG) -> float:
+    """Returns the least probability that gives no more than a share of the other pairs an UPDATE while held out."""
     from sklearn.model_selection import GroupKFold
 
     folds = min(_FOLDS, len(set(groups.tolist())))
@@ -154,7 +158,7 @@ def least_update(numbers: np.ndarray, labels: np.ndarray, groups: np.ndarray) ->
         wrong += update[labels[test] != "UPDATE"].tolist()
     if not wrong:
         return DEFAULT_LEAST_UPDATE
-    line = sorted(wrong, reverse=True)[int(MAX_WRONG * len(wrong))] + 1e-3
+    line = sorted(wrong, reverse=True)[int(max_wrong * len(wrong))] + 1e-3
     return min(0.999, max(0.5, line))
 
 
