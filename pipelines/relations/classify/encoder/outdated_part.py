@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from palimpsest.text.clauses import clause_spans, covers, merge_spans
 from palimpsest.text.parse import parse_texts
 
-MIN_OUTDATED = 0.7
+MIN_OUTDATED = 0.6
 """Mean probability of a clause's words from which it is outdated."""
 
 _FINITE = frozenset({"VBD", "VBP", "VBZ", "MD"})
