@@ -117,7 +117,7 @@ def test_what_was_edited_out_ends_with_the_version_that_left_it_out_whatever_cam
 
 
 SKUA = "# 1. Use Skua\n\nDate: 2021-08-10\n\n## Status\n\n{status}\n\n## Decision\n\nOrders go through Skua.\n"
-TERN = "# 3. Use Tern\n\nDate: 2023-02-01\n\n## Status\n\n{status}\n\n## Decision\n\nOrders go through Tern.\n"
+TERN = "# 3. Use Tern\n\nDate: 2023-02-01\n\n## Status\n\n{status}\n\n## Decision\n\nInvoices are printed by Tern.\n"
 
 
 def retired_uris(build: Build) -> set[str]:
@@ -139,7 +139,8 @@ def retired_uris(build: Build) -> set[str]:
         ("Deprecated", "Accepted", set()),
     ],
 )
-def test_a_status_retires_what_was_replaced(tmp_path, skua, tern, retired):
+def test_a_status_retires_what_was_replaced(tmp_path, monkeypatch, skua, tern, retired):
+    monkeypatch.setenv("PALIMPSEST_CHANGES", "careful")  # what the texts alone say is not asked here
     notes = {"0001-skua.md": SKUA.format(status=skua), "0003-tern.md": TERN.format(status=tern)}
     assert retired_uris(built(tmp_path, notes)) == retired
 
