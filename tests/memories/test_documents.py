@@ -140,7 +140,7 @@ def retired_uris(build: Build) -> set[str]:
     ],
 )
 def test_a_status_retires_what_was_replaced(tmp_path, monkeypatch, skua, tern, retired):
-    monkeypatch.setenv("PALIMPSEST_CHANGES", "careful")  # what the texts alone say is not asked here
+    monkeypatch.setenv("PALIMPSEST_CHANGES", "careful")  # the texts alone are not to supersede here
     notes = {"0001-skua.md": SKUA.format(status=skua), "0003-tern.md": TERN.format(status=tern)}
     assert retired_uris(built(tmp_path, notes)) == retired
 

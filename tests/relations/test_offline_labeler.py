@@ -106,11 +106,11 @@ def test_between_the_lines_both_stay_and_the_newer_disputes_the_older(score, con
 
 
 def test_what_the_judge_reads_counts_by_its_weights():
-    heard = replace(CALIBRATION, judge=(0.5, 1.0, 0.0, 0.0))
+    weighed = replace(CALIBRATION, judge=(0.5, 1.0, 0.0, 0.0))
     chooser, pairs = Scores({"a": 1.0, "b": 0.5}), candidates("a", "b")
-    of_second = labels(chooser, pairs, Scores({"a": -3.0, "b": 3.0}), calibration=heard)
+    of_second = labels(chooser, pairs, Scores({"a": -3.0, "b": 3.0}), calibration=weighed)
     assert [r.consequence for r in of_second] == [None, "superseded"]
-    doubtful = labels(chooser, pairs, Scores({"a": -3.0, "b": -3.0}, {"b": "extend"}), calibration=heard)
+    doubtful = labels(chooser, pairs, Scores({"a": -3.0, "b": -3.0}, {"b": "extend"}), calibration=weighed)
     assert [(r.consequence, r.label) for r in doubtful] == [(None, "NONE"), (None, "EXTEND")]
 
 
@@ -168,12 +168,12 @@ def test_the_program_changes_with_odds_lines_and_weights():
 def test_what_is_read_of_one_input_does_not_depend_on_others(file):
     encoder = shipped_encoder(file)
     olders = ("I live in Lisbon.", "We have two cats and a dog.", "The rent is 900 euros a month.")
-    asked = [
+    questions = [
         ChangeQuestion(Statement(newer), [Statement(o) for o in olders[: 1 + n]])
         for n, newer in enumerate(("I moved to Porto.", "The dog died in May.", "Rent went up to 950."))
     ]
-    alone = [encoder.read([question])[0] for question in asked]
-    for one, other in zip(encoder.read(asked * 5), alone * 5, strict=True):
+    alone = [encoder.read([question])[0] for question in questions]
+    for one, other in zip(encoder.read(questions * 5), alone * 5, strict=True):
         assert np.array_equal(one.scores, other.scores) and np.array_equal(one.features, other.features)
         assert one.outdated == other.outdated
     assert np.exp(alone[2].classes).sum(1) == pytest.approx([1.0] * 3, abs=1e-4)

@@ -23,7 +23,7 @@ HELD_OUT_AUTHORS = frozenset(("crm",))
 _HELD_OUT_SHARE = 12
 _LONG = 25  # notes from which a world is a long chat, in which almost nothing changes
 _DATES = 0.85  # share of lists with dates
-_WITHOUT = 0.15  # share of changes that are asked without what they end
+_WITHOUT = 0.15  # share of changes given without what they end
 _RIGHT_JOINED, _OTHER_JOINED, _NEWER_JOINED = 0.3, 0.1, 0.12  # share of notes that say what another says too
 _MAY_FOLLOW_AND = frozenset(("I", "The", "We", "My", "Our", "It", "There", "They", "He", "She", "A", "This"))
 

@@ -7,7 +7,6 @@ UPDATE in one of the few (two values of one slot, say), that counts as well. No 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeAlias
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from palimpsest.relations.classify.encoder.change_encoder import (
     shipped_encoder,
 )
 from palimpsest.relations.classify.encoder.change_input import Statement
-from palimpsest.relations.classify.encoder.outdated_part import outdated_part
+from palimpsest.relations.classify.encoder.outdated_part import Words, outdated_part
 from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair, LabelResult
 from palimpsest.relations.classify.rules.apply_rules import update_by_rules
 from palimpsest.store.home import SHIPPED
@@ -82,10 +81,6 @@ def offline_labeler(none_odds: float = CANDIDATE_ODDS) -> "OfflineLabeler":
     calibration = shipped_calibration()
     encoders = shipped_encoder(CHOOSER_FILE), shipped_encoder(JUDGE_FILE)
     return OfflineLabeler(*encoders, calibration, configured_lines(calibration), none_odds)
-
-
-Words: TypeAlias = Sequence[tuple[tuple[int, int], float]]
-"""((start, end) in a text, probability that these characters are outdated)."""
 
 
 @dataclass

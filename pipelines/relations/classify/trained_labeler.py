@@ -132,10 +132,10 @@ def text_groups(rows: Sequence[PairRow]) -> np.ndarray:
     from scipy.sparse.csgraph import connected_components
 
     by_domain = len({row.get("domain") for row in rows}) > 1
-    keys = [[f"group {row.get('group')}"] if row.get("group") else [] for row in rows]
+    keys = [[f"text {row['older']}", f"text {row['newer']}"] for row in rows]
     for of_row, row in zip(keys, rows, strict=True):
-        of_row += [f"text {row['older']}", f"text {row['newer']}"]
-        of_row += [f"domain {row.get('domain')}"] if by_domain and row.get("domain") else []
+        of_row += [f"group {group}"] if (group := row.get("group")) else []
+        of_row += [f"domain {domain}"] if by_domain and (domain := row.get("domain")) else []
     number = {key: len(rows) + n for n, key in enumerate(dict.fromkeys(key for of_row in keys for key in of_row))}
     ends = [(i, number[key]) for i, of_row in enumerate(keys) for key in of_row]
     size = len(rows) + len(number)

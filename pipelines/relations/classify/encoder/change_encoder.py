@@ -22,6 +22,7 @@ import numpy as np
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.relations.classify.encoder.change_input import ChangeInput, Statement, build_input, load_tokenizer
+from palimpsest.relations.classify.encoder.outdated_part import Words
 from palimpsest.store.home import SHIPPED
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ class ChangeReading:
     Attributes:
         scores: log odds that the newer statement ends this one, against ending none, shape (n,).
         classes: log probabilities of PAIR_CLASSES, shape (n, 6).
-        outdated: of each older statement ((start, end) in its text, probability that these characters are outdated).
+        outdated: the words of each older statement.
         features: what scores and classes are computed of, shape (n, hidden) float32.
     """
 
     scores: np.ndarray
     classes: np.ndarray
-    outdated: Sequence[Sequence[tuple[tuple[int, int], float]]]
+    outdated: Sequence[Words]
     features: np.ndarray
 
 

@@ -1,6 +1,7 @@
 """Which part of an older statement a newer one ends: whole clauses, by the words that the encoder reads as outdated."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from palimpsest.text.clauses import clause_spans, covers, merge_spans
 from palimpsest.text.parse import parse_texts
@@ -10,10 +11,12 @@ MIN_OUTDATED = 0.6
 
 _FINITE = frozenset({"VBD", "VBP", "VBZ", "MD"})
 
-Span = tuple[int, int]
+Span: TypeAlias = tuple[int, int]
+Words: TypeAlias = Sequence[tuple[Span, float]]
+"""(start, end) of the words of a text, and the probability that each is outdated."""
 
 
-def outdated_part(text: str, words: Sequence[tuple[Span, float]]) -> tuple[Span, ...]:
+def outdated_part(text: str, words: Words) -> tuple[Span, ...]:
     """Returns the spans of the clauses that are outdated; none where that is all of the text.
 
     The likeliest clause is outdated where none is likely enough: that something ends is decided already. All of the
@@ -21,7 +24,7 @@ def outdated_part(text: str, words: Sequence[tuple[Span, float]]) -> tuple[Span,
 
     Args:
         text: of the older statement.
-        words: (start, end) of its words with the probability that they are outdated, as `ChangeReading` has them.
+        words: of it, as `ChangeReading` has them.
     """
     clauses = clause_spans(text)
     means = [_mean(clause, words) for clause in clauses]
@@ -45,6 +48,6 @@ def _has_all_verbs(text: str, part: Sequence[Span]) -> bool:
     return not _FINITE.isdisjoint(of_part.tags) and _FINITE.isdisjoint(of_rest.tags)
 
 
-def _mean(clause: Span, words: Sequence[tuple[Span, float]]) -> float | None:
+def _mean(clause: Span, words: Words) -> float | None:
     inside = [p for (start, end), p in words if start < clause[1] and end > clause[0]]
     return sum(inside) / len(inside) if inside else None
