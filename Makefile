@@ -47,8 +47,9 @@ docs: .venv/.installed         ## write the generated parts of docs/reference
 	$(BIN)/python -m palimpsest.export.export_schema > docs/reference/export.schema.json
 	$(BIN)/python -m cogapp -r docs/reference/*.md docs/architecture/modules.md docs/sources.md
 
-labeler: .venv/.installed      ## train chooser and judge, a day on two cores: BASE=all-mpnet-base-v2's folder TEMPORAL=folder of Temporal NLI
+labeler: .venv/.installed      ## fit the candidates' maps, train chooser and judge, a day on two cores: BASE=all-mpnet-base-v2's folder TEMPORAL=folder of Temporal NLI
 	test -d "$(BASE)" && test -d "$(TEMPORAL)"
+	$(BIN)/python -m palimpsest.eval.labels.training.train_change_vectors
 	$(BIN)/python -m palimpsest.eval.labels.training.train_change_encoder --temporal "$(TEMPORAL)" --weights build/chooser.pt
 	$(BIN)/python -m palimpsest.eval.labels.training.train_change_encoder --base "$(BASE)" --frozen 6 --most 3 --bits 6 \
 	  --rate .67 --temporal "$(TEMPORAL)" --weights build/judge.pt --out data/models/change_judge.onnx.gz

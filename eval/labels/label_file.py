@@ -139,7 +139,14 @@ def _write_labelled(path: Path, rows: Sequence[PairRow], results: Sequence[Label
             "predicted": result.label,
             "confidence": round(result.confidence, 4),
             "labeler": result.labeler or labeler,
+            "rule": result.rule or "",
         }
+        if result.consequence:
+            predicted["consequence"] = result.consequence
+        if result.likelihood is not None:
+            predicted["likelihood"] = result.likelihood
+        if result.part:
+            predicted["part"] = [list(span) for span in result.part]
         if result.conflict:
             predicted["predicted_conflict"] = result.conflict
         if not result.decided:

@@ -107,7 +107,9 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for r in rows:
         instead = f" instead of {r['instead_of']}" if r["instead_of"] else ""
-        lines.append(f"{r['relation_id']}  {r['label']}{instead}, {r['why']}, {r['confidence']:.2f} by {r['labeler']}")
+        is_disputed = r["why"] == "disputed"
+        sure = f"{r['likelihood'] or 0:.2f} that it ended" if is_disputed else f"{r['confidence']:.2f}"
+        lines.append(f"{r['relation_id']}  {r['label']}{instead}, {r['why']}, {sure} by {r['labeler']}")
         lines += [f"    {side}: {' '.join((r[side] or '').split())[:_MAX_TEXT_CHARS]}" for side in ("older", "newer")]
     return lines
 

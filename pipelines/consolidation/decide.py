@@ -11,6 +11,8 @@ from palimpsest.consolidation.similar_topics import merge_decision
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.memories.recency import is_newer, recency_columns
 from palimpsest.relations.classify.label_pairs import relation_id
+from palimpsest.relations.classify.label_types import DISPUTED
+from palimpsest.relations.versions import UPDATE
 from palimpsest.store.builds import Build
 from palimpsest.store.decisions import (
     RelationOverride,
@@ -26,6 +28,7 @@ from palimpsest.store.decisions import (
 from palimpsest.store.home import Home
 from palimpsest.store.memory_decisions import MemoryDecision
 from palimpsest.store.proposals import Proposal, State, read_proposals, write_proposals
+from palimpsest.store.tables import completed
 
 PERSON, SETTING = "person", "setting"
 _LIST = "palimpsest consolidate review lists proposals"
@@ -49,17 +52,17 @@ def confirm(home: Home, ids: Iterable[str], keep: str = "", by: str = PERSON) ->
     """
     with home.lock():
         build = published_build(home)
-        pairs = _order(build)
+        newer = _order(build)
         known = settled(read_proposals(home.path), build)
         chosen = [_with_sides(p, keep) for p in _named(known, ids, ("open",))]
         _check_memories(build, chosen)
         for proposal in chosen:
-            _apply(home, proposal, pairs)
+            _apply(home, proposal, build, newer)
         return _write(home, known, chosen, "confirmed", build, by)
 
 
 def reject(home: Home, ids: Iterable[str]) -> list[Proposal]:
-    """Closes proposals for good: the same memories are not proposed for it again.
+    """Closes proposals for good: the same memories are not proposed for it again, nor disputed by a build.
 
     Raises:
         PalimpsestError: there is no such proposal, or it is not open.
@@ -67,7 +70,11 @@ def reject(home: Home, ids: Iterable[str]) -> list[Proposal]:
     with home.lock():
         build = published_build(home)
         known = settled(read_proposals(home.path), build)
-        return _write(home, known, _named(known, ids, ("open",)), "rejected", build, PERSON)
+        chosen = _named(known, ids, ("open",))
+        for relation in (r for p in chosen if p.kind == "contradiction" for r in _disputes(build, p)):
+            ids_of = (relation["relation_id"], relation["newer_id"], relation["older_id"])
+            append_overrides(home.decisions, "undo", RelationOverride(*ids_of, relation["label"]))
+        return _write(home, known, chosen, "rejected", build, PERSON)
 
 
 def undo(home: Home, ids: Iterable[str]) -> list[Proposal]:
@@ -83,7 +90,7 @@ def undo(home: Home, ids: Iterable[str]) -> list[Proposal]:
         known = settled(read_proposals(home.path), build)
         chosen = _named(known, ids, ("confirmed", "applied", "rejected"))
         for proposal in chosen:
-            if proposal.state != "rejected":
+            if proposal.state != "rejected" or proposal.kind == "contradiction":
                 _take_back(home, proposal)
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         return _write(home, known, [replace(p, refused_at=now) for p in chosen], "open", None, "")
@@ -158,16 +165,30 @@ def _order(build: Build) -> _IsNewer:
     return newer
 
 
-def _apply(home: Home, proposal: Proposal, newer: _IsNewer) -> None:
+def _apply(home: Home, proposal: Proposal, build: Build, newer: _IsNewer) -> None:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     if override := _override(proposal, newer):
-        append_overrides(home.decisions, "confirm", override)
+        part = (_relation(build, override.relation_id) or {}).get("part") if override.label == UPDATE else None
+        append_overrides(home.decisions, "confirm", replace(override, part=part or ""))
     elif decision := _memory_decision(proposal, now):
         append_memory_decisions(home.decisions, decision)
     elif merge := merge_decision(proposal):
         append_graph_decisions(home.decisions, merge)
     elif proposal.names:
         append_decisions(home.decisions, "same", [names_target(*proposal.names)])
+
+
+def _relation(build: Build, wanted: str) -> dict[str, str] | None:
+    """Returns the relation of a build by its id, None where there is none."""
+    relations = completed("relations", build.tables(["relations"])["relations"])
+    return next(relations.filter(pl.col("relation_id") == wanted).iter_rows(named=True), None)
+
+
+def _disputes(build: Build, proposal: Proposal) -> list[dict[str, str]]:
+    """Returns the relations of a build in which one memory of a proposal disputes the other."""
+    orders = (proposal.memory_ids, proposal.memory_ids[::-1])
+    found = [_relation(build, relation_id(newer, older)) for newer, older in orders]
+    return [r for r in found if r and r["consequence"] == DISPUTED]
 
 
 def _override(proposal: Proposal, newer: _IsNewer) -> RelationOverride | None:
@@ -177,7 +198,7 @@ def _override(proposal: Proposal, newer: _IsNewer) -> RelationOverride | None:
     first, second = proposal.memory_ids
     if proposal.drop:
         is_update = newer(proposal.keep, proposal.drop)
-        first, second, label = (proposal.drop, proposal.keep, "UPDATE") if is_update else ("", "", "")
+        first, second, label = (proposal.drop, proposal.keep, UPDATE) if is_update else ("", "", "")
     else:
         label = "EXTEND" if newer(second, first) else ""
     return RelationOverride(relation_id(second, first), second, first, label) if label else None

@@ -55,23 +55,44 @@ def join_extractors(by_rules: pl.DataFrame, by_lm: pl.DataFrame) -> pl.DataFrame
     )
 
 
-def facts(clauses: pl.DataFrame, versions: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
+def facts(
+    clauses: pl.DataFrame, versions: pl.DataFrame, memories: pl.DataFrame, ended_parts: pl.DataFrame
+) -> pl.DataFrame:
     """Returns `facts`: one row for what several memories of a scope state, sorted by id.
 
-    It is valid from the first of them on, and until the last one that is retired, unless one is still latest.
+    It is valid from the first of them on, and until the last one that is retired, unless one is still latest. What a
+    part of a memory states that a newer one ended ends with that part.
 
     Args:
         clauses: clause_facts.
         versions: the versions table.
         memories: the memories table, for the day of those without a version's time.
+        ended_parts: as `relations.versions.ended_parts` returns them.
     """
     times = memories.select("memory_id", "observed_at").join(
         versions.select("memory_id", "is_latest", "valid_from", "valid_until"), on="memory_id", how="left"
     )
     values = clauses["value"].to_list()
-    stated = clauses.with_columns(
-        folded_value=pl.Series("folded_value", [None if v is None else fold(v) for v in values], pl.String)
-    ).join(times, on="memory_id", how="left")
+    middle = (pl.col("char_start") + pl.col("char_end")) / 2
+    ended = (
+        clauses.with_row_index("row")
+        .join(ended_parts, on="memory_id")
+        .filter(middle.is_between("start", "end"))
+        .group_by("row")
+        .agg(pl.col("ended_at").min(), is_ended=pl.lit(True))
+    )
+    stated = (
+        clauses.with_row_index("row")
+        .with_columns(
+            folded_value=pl.Series("folded_value", [None if v is None else fold(v) for v in values], pl.String)
+        )
+        .join(times, on="memory_id", how="left")
+        .join(ended, on="row", how="left")
+        .with_columns(
+            is_latest=pl.col("is_latest").fill_null(True) & pl.col("is_ended").is_null(),
+            valid_until=pl.min_horizontal("ended_at", "valid_until"),
+        )
+    )
     grouped = (
         stated.sort("memory_id", "char_start")
         .group_by(_FACT, maintain_order=True)
@@ -82,7 +103,7 @@ def facts(clauses: pl.DataFrame, versions: pl.DataFrame, memories: pl.DataFrame)
             valid_until=pl.when(pl.col("valid_until").is_null().any())
             .then(None)
             .otherwise(pl.col("valid_until").max()),
-            is_latest=pl.col("is_latest").fill_null(True).any(),
+            is_latest=pl.col("is_latest").any(),
             memory_ids=pl.col("memory_id").unique().sort(),
             confidence=pl.col("confidence").max(),
         )

@@ -23,8 +23,10 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
         text = shorten_text(memory.text, _LINE_CHARS)
         lines.append(f"{rank}. {memory.score:+.2f}  {text}  ({_state(memory, several)})")
         if memory.disputed_by:
-            lines.append(f"     disputed by: {_newer_line(memory.disputed_by)}")
-        lines += [f"     said later: {_newer_line(newer)}" for newer in memory.later if explain or memory.is_cut]
+            lines.append(f"     disputed by: {_newer_line(memory.disputed_by, explain)}")
+        lines += [
+            f"     said later: {_newer_line(newer, explain)}" for newer in memory.later if explain or memory.is_cut
+        ]
         if explain:
             lines.append(f"     {memory.why}")
             lines += [f"     {line}" for line in _premise_lines(memory.premises)]
@@ -143,8 +145,18 @@ def _premise_lines(premises: Sequence[PremiseText]) -> list[str]:
     ]
 
 
-def _newer_line(newer: NewerText) -> str:
-    return f"{shorten_text(newer.text, _LINE_CHARS)}  ({_day(newer.observed_at) or 'undated'}, {newer.memory_id})"
+def _newer_lines(memory: RankedMemory, explain: bool) -> list[str]:
+    """Returns what disputes a result, and what else was said later where that is wanted or a part of it ended."""
+    disputed = [f"     disputed by: {_newer_line(memory.disputed_by, explain)}"] if memory.disputed_by else []
+    later = memory.later if explain or memory.is_cut else ()
+    return disputed + [f"     said later: {_newer_line(newer, explain)}" for newer in later]
+
+
+def _newer_line(newer: NewerText, explain: bool) -> str:
+    known = [_day(newer.observed_at) or "undated", newer.memory_id]
+    if explain:
+        known += [newer.why, *([] if newer.likelihood is None else [f"{newer.likelihood:.2f} that it ended"])]
+    return f"{shorten_text(newer.text, _LINE_CHARS)}  ({', '.join(known)})"
 
 
 def _day(time: dt.datetime | None) -> str:

@@ -141,9 +141,9 @@ class SearchResult:
         question took something from the turns before it, the `text` that was searched and its `changes`. With history,
         each memory has `history`: the versions of its fact, newest first, with `why` and `kept`. `is_cut` says that
         `text` is without a part that a newer memory ended. `disputed_by` is null or the newest memory that may have
-        ended it: `{"memory_id", "text", "observed_at", "relation_id", "why"}`; `later` has other newer ones about the
-        same. With explain, `path` has the links that led to it,
-        and `premises` the memories it follows from; a version of a history has them too. With a reranker, `reranker`
+        ended it: `{"memory_id", "text", "observed_at", "relation_id", "why", "likelihood"}`; `later` has other newer
+        ones about the same. With explain, `path` has the links that led to it, and `premises` the memories it follows
+        from; a version of a history has them too. With a reranker, `reranker`
         has its name, how many candidates it read, and why it gave no scores, and each memory that it read
         `rerank_score`. `compression` is null or, where a language model was to pick sentences, its name, how many it
         read and picked, and why it picked none. `subgraph` is null or, where it was requested, `nodes`, `edges`,

@@ -9,7 +9,7 @@ from functools import partial
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.answerability.judge import count_terms, judge_results
-from palimpsest.query.context.changes import mark_changes
+from palimpsest.query.context.changes import mark_changes, without_ended_parts
 from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
@@ -223,6 +223,8 @@ def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeR
     served = query.served
     neighbors = neighbor_ids(served, ids)
     memories = served.memories([*ids, *distinct_ids(neighbors), *served.related_ids(ids)])
+    beside = without_ended_parts(served, {i: m for i, m in memories.items() if i not in set(ids)})
+    memories = {**memories, **beside}
     replaced = served.history(ids)
     if not history:
         replaced = {newer: [m for m in chain if m.superseded_by == newer][:1] for newer, chain in replaced.items()}

@@ -33,6 +33,7 @@ _COLUMNS = (
     *SCOPE,
     "label",
     "conflict",
+    "consequence",
     "likelihood",
     "part",
     "why",
@@ -102,6 +103,7 @@ class FoundRelation:
     instead_of: str | None = None
     conflict: str | None = None
     consequence: str | None = None
+    part: str | None = None
 
 
 def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> FoundRelation:
@@ -134,7 +136,7 @@ def _found(rows: pl.DataFrame) -> FoundRelation:
     row = rows.row(0, named=True)
     ids = (row["relation_id"], row["newer_id"], row["older_id"])
     instead = json.loads(row["evidence"]).get("instead_of")
-    return FoundRelation(*ids, row["label"], instead, row["conflict"], row.get("consequence"))
+    return FoundRelation(*ids, row["label"], instead, row["conflict"], row.get("consequence"), row.get("part"))
 
 
 def _newer_first(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> tuple[str, str]:
@@ -154,7 +156,8 @@ class RelationDecision:
     """A person's decision about a relation: `was` is the label that it had, `label` the right one.
 
     `stays_retired` is why the older memory of an UPDATE that was taken back is not latest in the next build either;
-    None where it is latest again, and for every other decision.
+    None where it is latest again, and for every other decision. `part` has the spans of the older text that an UPDATE
+    ends, as in the relations table; empty for all of it.
     """
 
     relation_id: str
@@ -163,6 +166,7 @@ class RelationDecision:
     was: str
     label: str
     stays_retired: str | None = None
+    part: str = ""
 
 
 def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str | None) -> list[RelationDecision]:
@@ -170,7 +174,8 @@ def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str |
 
     Args:
         home: the home.
-        kind: undo (the label is wrong: NONE unless `label` gives the right one) or confirm (right, or `label` is).
+        kind: undo (the label is wrong: NONE unless `label` gives the right one) or confirm (right, or `label` is). A
+            confirmed UPDATE ends the part that the build found; one that `label` names ends all of the older memory.
         named: for each relation its id, or two memory ids; one that is named twice is written once.
         label: the right label of all of them.
 
@@ -181,7 +186,7 @@ def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str |
         tables = current_build(home).tables(TABLES)
         found = {relation.relation_id: relation for relation in (find_relation(tables, names) for names in named)}
         decisions = [_decide_one(relation, kind, label) for relation in found.values()]
-        overrides = (RelationOverride(d.relation_id, d.newer_id, d.older_id, d.label) for d in decisions)
+        overrides = (RelationOverride(d.relation_id, d.newer_id, d.older_id, d.label, part=d.part) for d in decisions)
         append_overrides(home.decisions, kind, *overrides)
         reasons = reasons_to_stay_retired(tables, decisions, read_decisions(home.decisions))
     return [replace(d, stays_retired=reasons.get(d.relation_id)) for d in decisions]
@@ -223,7 +228,8 @@ def _decide_one(found: FoundRelation, kind: str, label: str | None) -> RelationD
         raise PalimpsestError(
             f"{found.relation_id}: its label is already NONE; confirm it, or name another label with --as"
         )
-    return RelationDecision(found.relation_id, found.newer_id, found.older_id, found.label, right)
+    part = (found.part or "") if right == UPDATE and label is None else ""
+    return RelationDecision(found.relation_id, found.newer_id, found.older_id, found.label, right, part=part)
 
 
 def decided_pairs(home: Home) -> list[PairRow]:

@@ -139,8 +139,20 @@ def _updating_memories(state: pl.DataFrame, memories: pl.DataFrame, relations: p
 
     A memory of which newer ones end only parts is updated where these parts together are all of it.
     """
+    pairs = _updates(state, memories, relations)
+    pairs = pairs.filter(pl.col("part").is_null() | pl.col("memory_id_older").is_in(_ended_in_parts(pairs, memories)))
+    closest = ["memory_id_older", "at_newer", "seq_newer", "ordinal_newer", "memory_id_newer"]
+    return (
+        pairs.sort(closest)
+        .unique("memory_id_older", keep="first", maintain_order=True)
+        .select(memory_id="memory_id_older", updated_by="memory_id_newer", updated_at="observed_at_newer")
+    )
+
+
+def _updates(state: pl.DataFrame, memories: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
+    """Returns the UPDATE pairs of one scope of which the newer memory is live: (state_newer, state_older, part)."""
     recency = state.join(memories.select("memory_id", "observed_at"), on="memory_id", how="left")
-    pairs = (
+    return (
         completed("relations", relations)
         .filter(pl.col("label") == UPDATE)
         .select(memory_id_newer="newer_id", memory_id_older="older_id", part="part")
@@ -151,12 +163,26 @@ def _updating_memories(state: pl.DataFrame, memories: pl.DataFrame, relations: p
         .filter(pl.all_horizontal(pl.col(c + "_newer") == pl.col(c + "_older") for c in SCOPE))
         .filter(is_newer("_newer", "_older"))
     )
-    pairs = pairs.filter(pl.col("part").is_null() | pl.col("memory_id_older").is_in(_ended_in_parts(pairs, memories)))
-    closest = ["memory_id_older", "at_newer", "seq_newer", "ordinal_newer", "memory_id_newer"]
-    return (
-        pairs.sort(closest)
-        .unique("memory_id_older", keep="first", maintain_order=True)
-        .select(memory_id="memory_id_older", updated_by="memory_id_newer", updated_at="observed_at_newer")
+
+
+def ended_parts(memories: pl.DataFrame, relations: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
+    """Returns (memory_id, start, end, ended_at): the parts of memories that live newer ones ended, in characters.
+
+    Args:
+        memories: the memories table.
+        relations: the relations table.
+        documents: the documents table.
+    """
+    pairs = _updates(recency_columns(memories, documents), memories, relations).filter(pl.col("part").is_not_null())
+    rows = [
+        (memory_id, start, end, at)
+        for memory_id, part, at in pairs.select("memory_id_older", "part", "observed_at_newer").iter_rows()
+        for start, end in json.loads(part)
+    ]
+    return pl.DataFrame(
+        rows,
+        schema={"memory_id": pl.String, "start": pl.Int64, "end": pl.Int64, "ended_at": pl.Datetime("us", "UTC")},
+        orient="row",
     )
 
 

@@ -7,6 +7,7 @@ with text.
 """
 
 import datetime as dt
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -46,7 +47,8 @@ ABOUT_MEMORIES = (*RELATION_KINDS, *MEMORY_KINDS, EDITED)
 class RelationOverride:
     """The label that a person gave to a pair of memories; it overrides the labeler in every build.
 
-    `at` is the time of the decision as the file has it, ISO 8601, so that every build records the same.
+    `at` is the time of the decision as the file has it, ISO 8601, so that every build records the same. `part` has the
+    spans of the older text that an UPDATE ends, as in the relations table; empty for all of it.
     """
 
     relation_id: str
@@ -54,6 +56,7 @@ class RelationOverride:
     older_id: str
     label: str
     at: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class Decisions:
     @property
     def relations_key(self) -> str:
         """Returns a hash of the decisions about relations."""
-        overrides = (f"{d.relation_id} {d.label} {d.at}" for d in self.relations)
+        overrides = (f"{d.relation_id} {d.label} {d.at}{d.part}" for d in self.relations)
         return content_id(*sorted(self.undone), "|", *sorted(self.confirmed), "|", *overrides)
 
     def hides_source(self, collection: str, uri: str, content_hash: str) -> bool:
@@ -179,6 +182,7 @@ def read_decisions(path: Path) -> Decisions:
             if kind in MEMORY_KINDS:
                 memories.read(row)
             override = {k: str(row[k]) for k in ("newer_id", "older_id", "label")} if row.get("newer_id") else {}
+            part = _part_of(row) if override else ""
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DamagedFile(path, f"line {number} is not a decision; {_FIX}") from None
         if kind in ("erased", EDITED) or kind in GRAPH_KINDS + MEMORY_KINDS:
@@ -189,7 +193,7 @@ def read_decisions(path: Path) -> Decisions:
             relations[target] = kind
             overrides.pop(target, None)
             if override:
-                overrides[target] = RelationOverride(target, **override, at=str(row.get("at") or ""))
+                overrides[target] = RelationOverride(target, **override, at=str(row.get("at") or ""), part=part)
         elif kind == "withdraw":
             relations.pop(target, None)
             overrides.pop(target, None)
@@ -231,9 +235,24 @@ def append_decisions(path: Path, kind: str, targets: Iterable[str]) -> None:
     _append(path, [{"kind": kind, "target": target} for target in targets])
 
 
+def _part_of(row: Mapping[str, Any]) -> str:
+    """Returns the spans of an override, empty for none.
+
+    Raises:
+        ValueError: they are not pairs of whole numbers.
+    """
+    part = str(row.get("part") or "")
+    if part and not all(isinstance(n, int) and n >= 0 for start, end in json.loads(part) for n in (start, end)):
+        raise ValueError("part")
+    return part
+
+
 def append_overrides(path: Path, kind: str, *overrides: RelationOverride) -> None:
     """Appends a person's overrides of relations, a line for each: `undo` or `confirm`, with the right label."""
-    rows = [{name: value for name, value in asdict(d).items() if name != "at"} for d in overrides]
+    rows = [
+        {name: value for name, value in asdict(d).items() if name != "at" and (name != "part" or value)}
+        for d in overrides
+    ]
     _append(path, [{"kind": kind, "target": row["relation_id"], **row} for row in rows])
 
 

@@ -9,7 +9,7 @@ from palimpsest.text.sentences import memory_sentence_spans
 MIN_CLAUSE_CHARS = 8
 """A shorter piece belongs to the clause before it."""
 _BOUNDARY = re.compile(
-    r"[;:](?=\s)\s*|,\s+(?=\S)|\s[\u2013\u2014-]\s|\s+(?=(?:and|but|so|while|because|though|although|plus)\s)",
+    r";(?=\s)\s*|,\s+(?=\S)|\s[\u2013\u2014-]\s|\s+(?=(?:and|but|so|while|because|though|although|plus)\s)",
     re.IGNORECASE,
 )
 
@@ -17,7 +17,8 @@ _BOUNDARY = re.compile(
 def clause_spans(text: str) -> list[tuple[int, int]]:
     """Returns (start, end) of the clauses of a text, in order; together they cover its sentences.
 
-    A clause ends where a sentence, a part between commas, semicolons, colons or dashes ends, and before a conjunction.
+    A clause ends where a sentence, a part between commas, semicolons or dashes ends, and before a conjunction. A label
+    before a colon, as in `Owner: Maria`, belongs to what it labels.
     """
     spans: list[tuple[int, int]] = []
     for start, end in memory_sentence_spans(text):

@@ -9,6 +9,7 @@ from palimpsest.build.delete import delete
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
+from palimpsest.consolidation.decide import reject, undo
 from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.query import open_home
 from palimpsest.query.request.types import Scope
@@ -134,3 +135,24 @@ def test_a_build_after_nothing_was_decided_does_no_work(made):
 def test_an_unknown_proposal_is_one_line(made):
     done = run("consolidate", "confirm", "0000000000000000", "--home", made[0].path)
     assert done.returncode == 2 and "no such proposal" in done.stderr
+
+
+def test_what_a_person_rejected_is_disputed_no_more_until_undone(tmp_path):
+    older, newer = "Our queue runs on Redis.", "We moved the queue over to Kafka on Friday, no regrets so far."
+    dated = {"a.md": f"---\ndate: 2026-01-05\n---\n{older}\n", "b.md": f"---\ndate: 2026-03-10\n---\n{newer}\n"}
+    corpus, home = write_notes(tmp_path / "corpus", dated, user_id="u0"), Home(tmp_path / "home")
+    run_without_dagster(home, make_plan(home, [corpus]))
+
+    def disputed() -> bool:
+        found = published(home).tables(["relations"])["relations"]
+        return bool((found["consequence"] == "disputed").any())
+
+    assert disputed()
+    consolidate(home)
+    p = proposal(home, "contradiction")
+    reject(home, [p.proposal_id])
+    build_again(home, corpus)
+    assert not disputed()
+    undo(home, [p.proposal_id])
+    build_again(home, corpus)
+    assert disputed()

@@ -48,8 +48,24 @@ def versions() -> pl.DataFrame:
     return conform("versions", pl.DataFrame(rows))
 
 
+def parts(*rows: tuple[str, int, int, dt.datetime]) -> pl.DataFrame:
+    schema = {"memory_id": pl.String, "start": pl.Int64, "end": pl.Int64, "ended_at": pl.Datetime("us", "UTC")}
+    return pl.DataFrame(list(rows), schema=schema, orient="row")
+
+
+def test_what_an_ended_part_states_ends_with_it_and_the_rest_holds():
+    text = "I live in Ghent and I work at Basin."
+    both = inputs({"m4": text})
+    state = conform("versions", pl.DataFrame([{"memory_id": "m4", **SCOPE, "is_latest": True, "valid_from": day(1)}]))
+    ended = parts(("m4", text.index("and"), len(text), day(5)))
+    found = facts(clause_facts(both), state, both.memories, ended)
+    rows = {r["predicate"]: r for r in found.iter_rows(named=True)}
+    assert rows["lives_in"]["is_latest"] and rows["lives_in"]["valid_until"] is None
+    assert not rows["works_for"]["is_latest"] and rows["works_for"]["valid_until"] == day(5)
+
+
 def test_a_fact_of_several_memories_has_one_row_and_the_time_of_all():
-    found = facts(clause_facts(inputs()), versions(), inputs().memories)
+    found = facts(clause_facts(inputs()), versions(), inputs().memories, parts())
     rows = {(r["subject_id"], r["predicate"], r["object_id"]): r for r in found.iter_rows(named=True)}
     basin, corvid = rows["Ana", "works_for", "Basin"], rows["Ana", "works_for", "Corvid"]
     assert basin["memory_ids"] == ["m1", "m2"] and not basin["is_latest"]

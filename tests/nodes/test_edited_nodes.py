@@ -9,6 +9,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.entities.entity_tables import entity_tables
 from palimpsest.facts.fact_tables import FactInputs, clause_facts, facts, speakers
 from palimpsest.nodes.node_tables import READS, build_nodes
+from palimpsest.relations.versions import ended_parts
 from palimpsest.store.tables import empty
 from tests.query.made import at, rows
 
@@ -63,7 +64,9 @@ def derived(sources: dict[str, pl.DataFrame], before: dict[str, pl.DataFrame] | 
         **sources,
         **names,
         "clause_facts": clauses,
-        "facts": facts(clauses, sources["versions"], memories),
+        "facts": facts(
+            clauses, sources["versions"], memories, ended_parts(memories, empty("relations"), sources["documents"])
+        ),
         "speakers": speakers(clauses, names["entities"], memories),
     }
 

@@ -17,7 +17,7 @@ EDGES = {
     "offline_labeler": set(),
     "relations": {"documents", "memories", "candidate_pairs", "offline_labeler"},
     "versions": {"documents", "memories", "relations"},
-    "facts": {"memories", "entities", "versions"},
+    "facts": {"memories", "entities", "relations", "documents", "versions"},
     "nodes": {"documents", "memories", "entities", "topics", "versions", "facts"},
     "layout": {"nodes", "facts"},
     "index": {"layout"},

@@ -76,7 +76,9 @@ def test_json_text_and_context_say_so(index):
         "observed_at": "2024-06-01T00:00:00+00:00",
         "relation_id": "m2?m1",
         "why": "uncertain",
+        "likelihood": 0.5,
     }
+    assert "(2024-06-01, m2, uncertain, 0.50 that it ended)" in results_text(found, explain=True)
     assert as_json["m2"]["disputed_by"] is None and not as_json["m1"]["is_cut"]
     assert f"     disputed by: {NEW}  (2024-06-01, m2)" in results_text(found)
     assert f"- (2024-01-01, disputed by [memory:m2]) {OLD} [memory:m1]" in found.context
@@ -168,3 +170,13 @@ def test_what_is_outside_of_the_parts_is_kept():
     assert kept_spans("One. Two. Three.", [(5, 9)]) == ((0, 4), (10, 16))
     assert kept_spans("One. Two.", [(0, 3), (3, 5)]) == ((5, 9),)
     assert kept_spans("One. Two.", [(0, 99)]) == ()
+
+
+def test_a_text_beside_a_result_is_without_its_ended_part_too(tmp_path):
+    part = json.dumps([[TWO.index("We rent"), TWO.index("and my")]])
+    ended = relation("m7", "m6", "UPDATE", consequence="superseded", part=part, likelihood=0.9)
+    mill = memory("m8", "I sit at the mill by the river.", observed_at=at("2023-05-01"))
+    index = indexed(tmp_path / "i.duckdb", ended, relation("m6", "m8", likelihood=0.2), more=[mill])
+    found = search(index, "Who sits at the mill by the river?", k=1)
+    assert [m.memory_id for m in found.memories] == ["m8"]
+    assert "later: (2024-01-02) […] and my desk is at Acme." in found.context and "Kothrud" not in found.context

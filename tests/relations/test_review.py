@@ -71,6 +71,17 @@ def test_an_undone_update_retires_nothing_and_a_later_word_wins(tmp_path):
     assert latest(all_tables(inputs, relations, decisions)) == {a, c}
 
 
+def test_a_confirmed_update_of_a_part_ends_that_part_alone(tmp_path):
+    inputs, pairs, (a, _, c) = made()
+    path = tmp_path / "decisions.jsonl"
+    override = RelationOverride(relation_id(c, a), c, a, "UPDATE", part="[[0, 10]]")
+    append_overrides(path, "confirm", override)
+    decisions = read_decisions(path)
+    relations, _ = label_pairs(pairs, inputs.memories, FixedLabeler("NONE"), None, decisions)
+    (row,) = relations.filter(pl.col("label") == "UPDATE").rows(named=True)
+    assert row["part"] == "[[0, 10]]" and a in latest(all_tables(inputs, relations, decisions))
+
+
 def test_what_was_decided_is_the_same_from_scratch_and_by_difference(tmp_path):
     inputs, pairs, (a, b, _) = made()
     before, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"))

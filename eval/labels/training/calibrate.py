@@ -35,8 +35,8 @@ from palimpsest.store.home import SHIPPED
 
 RATES: Mapping[str, tuple[float, float]] = {
     "careful": (0.002, 0.012),
-    "balanced": (0.005, 0.03),
-    "eager": (0.01, 0.06),
+    "balanced": (0.005, 0.06),
+    "eager": (0.01, 0.1),
 }
 """Of newer statements that end nothing, how many may supersede or dispute an older one, by level."""
 _UPDATE = PAIR_CLASSES.index("update")

@@ -1,8 +1,11 @@
 """Stage `facts`: what memories state of the entities they name, with the time in which it is valid."""
 
+import polars as pl
+
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.facts.fact_tables import LM, RULES, FactInputs, clause_facts, facts, join_extractors, speakers
 from palimpsest.memories.formed import stated_memories
+from palimpsest.relations.versions import ended_parts
 from palimpsest.store.manifest import Work
 from palimpsest.store.tables import empty
 
@@ -29,12 +32,16 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
         {
             "clause_facts": clauses,
             "stated_entities": entities,
-            "facts": facts(clauses, context.table("versions"), memories),
+            "facts": facts(clauses, context.table("versions"), memories, _ended_parts(context)),
             "speakers": speakers(clauses, now.entities, memories),
         },
         Work(lm_calls=int(numbers.get("lm_calls", 0))),
         numbers,
     )
+
+
+def _ended_parts(context: StageContext) -> pl.DataFrame:
+    return ended_parts(*(context.table(t) for t in ("memories", "relations", "documents")))
 
 
 def _settings(context: StageContext) -> object:
@@ -55,7 +62,7 @@ STAGE = Stage(
     description="What memories state of the people, places and things they name, with its time and its evidence.",
     group="graph",
     kinds=("parquet", "python"),
-    reads=("memories", "entities", "mentions", "versions"),
+    reads=("memories", "entities", "mentions", "relations", "documents", "versions"),
     writes=(
         Table("clause_facts", references=(_OF_MEMORY, *_ENTITIES), is_indexed=False),
         Table(

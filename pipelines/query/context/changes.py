@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from palimpsest.query.context.quotes import quote_spans
-from palimpsest.query.request.types import Memory, NewerText, RankedMemory
+from palimpsest.query.request.types import Memory, NewerText, RankedMemory, ShownMemory
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 from palimpsest.text.clauses import merge_spans
 
@@ -33,6 +33,24 @@ def mark_changes(served: ServedScope, ranked: Sequence[RankedMemory]) -> list[Ra
     return [_marked(m, found[m.memory_id], known, is_cut) if m.memory_id in found else m for m in ranked]
 
 
+def without_ended_parts(served: ServedScope, memories: Mapping[str, Memory]) -> dict[str, Memory]:
+    """Returns memories of a scope, by id, without the parts of their texts that newer ones ended.
+
+    Nothing is cut where all versions are wanted, nor by what the filters leave out.
+    """
+    if served.filters.history:
+        return dict(memories)
+    reasons = served.reasons([i for i, m in memories.items() if m.is_latest])
+    parts = {i: found for i, rows in reasons.items() if (found := [r for r in rows if r["kind"] == PART])}
+    known = served.memories(sorted({r["by"] for found in parts.values() for r in found})) if parts else {}
+    out = dict(memories)
+    for i, found in parts.items():
+        if kept := kept_spans(out[i].text, _spans(r for r in found if r["by"] in known)):
+            shown = {"text": quote_spans(out[i].text, kept), "token_count": 0, "kept": kept}
+            out[i] = ShownMemory(**vars(out[i]) | shown)
+    return out
+
+
 def kept_spans(text: str, parts: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Returns the spans of a text outside of its outdated parts, without white space at their ends."""
     kept: list[tuple[int, int]] = []
@@ -51,7 +69,7 @@ def _marked(
 ) -> RankedMemory:
     reasons = [r for r in reasons if r["by"] in known]
     parts = [r for r in reasons if r["kind"] == PART]
-    spans = [(int(start), int(end)) for r in parts for start, end in r["part"]]
+    spans = _spans(parts)
     disputed = _newest_first([r for r in reasons if r["kind"] == DISPUTED], known)
     later = _newest_first([r for r in reasons if r["kind"] != DISPUTED], known)
     kept = kept_spans(memory.text, spans) if spans and is_cut else ()
@@ -64,9 +82,20 @@ def _marked(
     )
 
 
+def _spans(parts: Iterable[ReasonRecord]) -> list[tuple[int, int]]:
+    return [(int(start), int(end)) for reason in parts for start, end in reason["part"]]
+
+
 def _newest_first(reasons: Iterable[ReasonRecord], known: Mapping[str, Memory]) -> list[NewerText]:
     found = [
-        NewerText(m.memory_id, m.text, m.observed_at, r.get("relation_id", ""), str(r.get("why") or r["kind"]))
+        NewerText(
+            m.memory_id,
+            m.text,
+            m.observed_at,
+            r.get("relation_id", ""),
+            str(r.get("why") or r["kind"]),
+            r.get("likelihood", r.get("confidence")),
+        )
         for r in reasons
         for m in [known[r["by"]]]
     ]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
 from palimpsest.query.context.version_groups import Fingerprints, group_versions, is_repetition
 from palimpsest.query.request.one_line import one_line
-from palimpsest.query.request.types import Memory, RankedMemory
+from palimpsest.query.request.types import Memory, RankedMemory, ShownMemory
 from palimpsest.text.document_status import status_in_heading
 
 _SOURCES = "Sources:"
@@ -284,7 +284,7 @@ def _entry(memory: Memory, mark: str, count: CountTokens, several: bool) -> _Ent
 def _kept_place(memory: Memory) -> str:
     """Returns the spans in the document of what is shown of a memory of which a part ended; empty where all is."""
     start = memory.char_start
-    if not isinstance(memory, RankedMemory) or not memory.kept or start is None:
+    if not isinstance(memory, ShownMemory) or not memory.kept or start is None:
         return ""
     return ", ".join(f"{start + a}-{start + b}" for a, b in memory.kept)
 

@@ -138,6 +138,7 @@ class NewerText:
         relation_id: of the pair; a person may confirm or undo it. Empty where nothing is to be decided.
         why: `uncertain` (it may end the other), `contradiction`, `low trust` (it would replace the other, but its
             source is trusted less), `part` (it ends a part of the other), `later` (it was said later about the same).
+        likelihood: probability that it ends the other or a part of it; None where nothing estimated it.
     """
 
     memory_id: str
@@ -145,6 +146,7 @@ class NewerText:
     observed_at: dt.datetime | None
     relation_id: str
     why: str
+    likelihood: float | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,23 @@ class PremiseText:
 
 
 @dataclass(frozen=True)
-class RankedMemory(Memory):
+class ShownMemory(Memory):
+    """A memory as it is shown.
+
+    Attributes:
+        kept: where a newer memory ended a part, the spans of the stored text of which `text` is made; else none.
+    """
+
+    kept: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether `text` is without a part that a newer memory ended."""
+        return bool(self.kept)
+
+
+@dataclass(frozen=True)
+class RankedMemory(ShownMemory):
     """A memory with its rank and scores in an answer.
 
     Attributes:
@@ -181,7 +199,6 @@ class RankedMemory(Memory):
         path: the links that led to it, from the nearest seed on, with `explain`.
         time_score: with `explain`, how well its times fit the period of the question, 0 to 1; None without one.
         premises: with `explain`, the memories it follows from that the filters do not leave out, oldest first.
-        kept: where a newer memory ended a part, the spans of the stored text of which `text` is made; else none.
         disputed_by: the newest memory of the same scope and filters that may have ended it or contradicts it, or None;
             it ranks above.
         later: other newer memories about the same: what ended a part, and what may have changed it, newest first.
@@ -197,15 +214,9 @@ class RankedMemory(Memory):
     path: tuple["Link", ...] = ()
     time_score: float | None = None
     premises: tuple[PremiseText, ...] = ()
-    kept: tuple[tuple[int, int], ...] = ()
     disputed_by: NewerText | None = None
     later: tuple[NewerText, ...] = ()
     rerank_score: float | None = None
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether `text` is without a part that a newer memory ended."""
-        return bool(self.kept)
 
 
 class ScoreStats(NamedTuple):

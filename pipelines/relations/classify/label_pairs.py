@@ -190,12 +190,13 @@ def pair_keys(pairs: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
 def _decided_pairs(decisions: Decisions, memories: pl.DataFrame) -> pl.DataFrame:
     """Returns what people decided of pairs whose memories are both in this build, and in one scope."""
     frame = pl.DataFrame(
-        [(d.newer_id, d.older_id, d.label, _parse_utc(d.at)) for d in decisions.relations],
+        [(d.newer_id, d.older_id, d.label, _parse_utc(d.at), d.part or None) for d in decisions.relations],
         schema={
             "newer_id": pl.String,
             "older_id": pl.String,
             "label": pl.String,
             "decided_at": pl.Datetime("us", "UTC"),
+            "part": pl.String,
         },
         orient="row",
     )
@@ -206,7 +207,7 @@ def _decided_pairs(decisions: Decisions, memories: pl.DataFrame) -> pl.DataFrame
 
 
 def _relations_by_person(wanted: pl.DataFrame, decided: pl.DataFrame) -> pl.DataFrame:
-    labels = decided.select("newer_id", "older_id", "label", "decided_at")
+    labels = decided.select("newer_id", "older_id", "label", "decided_at", "part")
     rows = wanted.join(labels, on=["newer_id", "older_id"]).with_columns(
         conflict=pl.col("label").map_elements(conflict_kind, return_dtype=pl.String),
         consequence=pl.when(pl.col("label") == "UPDATE").then(pl.lit(SUPERSEDED)),

@@ -47,8 +47,8 @@ MIN_PROBABILITY = 0.85
 """A label that is neither UPDATE nor NONE is given from this probability on."""
 MIN_STATIC = 0.5
 """Probability from which a NONE of pairs that people chose is reported as a static conflict."""
-MAX_TOGETHER = 12
-"""Candidates that are read together: more have too little room."""
+MAX_TOGETHER = 14
+"""Candidates that are read together: those of `candidate_pairs`, with the turns before one that refers back."""
 _QUESTIONS_AT_ONCE = 256
 _CANNOT_END = -30.0  # log odds
 _CODE = ("palimpsest.relations.classify.offline_labeler",)

@@ -5,11 +5,15 @@ from typing import TypeAlias
 
 from palimpsest.text.clauses import clause_spans, covers, merge_spans
 from palimpsest.text.parse import parse_texts
+from palimpsest.text.sentences import memory_sentence_spans
 
 MIN_OUTDATED = 0.6
 """Mean probability of a clause's words from which it is outdated."""
+MIN_DEPENDENT = 0.4
+"""The same for a clause that states nothing alone, where another one of its sentence is outdated."""
 
 _FINITE = frozenset({"VBD", "VBP", "VBZ", "MD"})
+_SUBJECTS = frozenset({"nsubj", "nsubjpass", "expl", "csubj"})
 
 Span: TypeAlias = tuple[int, int]
 Words: TypeAlias = Sequence[tuple[Span, float]]
@@ -26,17 +30,27 @@ def outdated_part(text: str, words: Words) -> tuple[Span, ...]:
         text: of the older statement.
         words: of it, as `ChangeReading` has them.
     """
-    clauses = clause_spans(text)
-    means = [_mean(clause, words) for clause in clauses]
-    known = [m for m in means if m is not None]
-    if len(clauses) < 2 or not known:
+    clauses = [(clause, mean) for clause in clause_spans(text) if (mean := _mean(clause, words)) is not None]
+    if len(clauses) < 2:
         return ()
-    least = min(MIN_OUTDATED, max(known))
-    ended = [clause for clause, mean in zip(clauses, means, strict=True) if mean is not None and mean >= least]
-    part = merge_spans(ended)
+    least = min(MIN_OUTDATED, max(mean for _, mean in clauses))
+    ended = [clause for clause, mean in clauses if mean >= least]
+    sentences = [s for s in memory_sentence_spans(text) if any(_overlap(s, clause) for clause in ended)]
+    beside = [c for c, mean in clauses if mean >= MIN_DEPENDENT and any(_overlap(s, c) for s in sentences)]
+    part = merge_spans([*ended, *_without_statement(text, beside)])
     if covers(text, part) or _has_all_verbs(text, part):
         return ()
     return tuple(part)
+
+
+def _without_statement(text: str, clauses: Sequence[Span]) -> list[Span]:
+    """Returns the clauses that have no finite verb with a subject."""
+    parses = parse_texts([text[start:end] for start, end in clauses])
+    return [
+        clause
+        for clause, parse in zip(clauses, parses, strict=True)
+        if _FINITE.isdisjoint(parse.tags) or _SUBJECTS.isdisjoint(parse.deps)
+    ]
 
 
 def _has_all_verbs(text: str, part: Sequence[Span]) -> bool:
@@ -48,6 +62,10 @@ def _has_all_verbs(text: str, part: Sequence[Span]) -> bool:
     return not _FINITE.isdisjoint(of_part.tags) and _FINITE.isdisjoint(of_rest.tags)
 
 
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
 def _mean(clause: Span, words: Words) -> float | None:
-    inside = [p for (start, end), p in words if start < clause[1] and end > clause[0]]
+    inside = [p for span, p in words if _overlap(span, clause)]
     return sum(inside) / len(inside) if inside else None
