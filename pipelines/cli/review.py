@@ -159,7 +159,10 @@ def confirm(
     pairs: tuple[tuple[str, str], ...],
     label: str | None,
 ) -> None:
-    """Mark relations as right, or give the right label. RELATION is an id; - reads ids from stdin."""
+    """Mark relations as right, or give the right label. RELATION is an id; - reads ids from stdin.
+
+    An UPDATE ends only the part of the older memory that the build found; with --as UPDATE all of its text ends.
+    """
     _decide(home_path, as_json, "confirm", relation, pairs, label)
 
 

@@ -47,8 +47,8 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     `kept` (a person decided that `by` does not replace it, with the relation's fields), `part` (`by` ends the spans
     `part` of its text, with the relation's fields), `disputed` (`by` may end it, and both are latest: `relation_id`,
     `likelihood`, `why` is `uncertain`, `low trust` or `contradiction`), `later` (`by` says something newer about the
-    same: `likelihood`; two at most), or `derived` (it follows from `by`, with the relation's fields). The index has the
-    same column.
+    same: `likelihood`; three at most), or `derived` (it follows from `by`, with the relation's fields). The index has
+    the same column.
 
     Args:
         tables: documents, memories, versions and relations as in `store.tables`.

@@ -22,11 +22,7 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
     for rank, memory in enumerate(result.memories, 1):
         text = shorten_text(memory.text, _LINE_CHARS)
         lines.append(f"{rank}. {memory.score:+.2f}  {text}  ({_state(memory, several)})")
-        if memory.disputed_by:
-            lines.append(f"     disputed by: {_newer_line(memory.disputed_by, explain)}")
-        lines += [
-            f"     said later: {_newer_line(newer, explain)}" for newer in memory.later if explain or memory.is_cut
-        ]
+        lines += _newer_lines(memory, explain)
         if explain:
             lines.append(f"     {memory.why}")
             lines += [f"     {line}" for line in _premise_lines(memory.premises)]

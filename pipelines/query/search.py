@@ -246,7 +246,7 @@ def _quotable_sentences(
 def _ranked_memories(
     best: Sequence[Ranked], queries: Sequence[ScopeQuery], reads: Mapping[Scope, _ScopeRead]
 ) -> list[RankedMemory]:
-    """Returns the results in their order, marked where newer text of their scope may contradict them."""
+    """Returns the results in their order, with what newer memories of their scope end, dispute or say later."""
     marked: dict[str, RankedMemory] = {}
     for query in queries:
         texts = reads[query.scope].memories

@@ -200,7 +200,7 @@ class RankedMemory(ShownMemory):
         time_score: with `explain`, how well its times fit the period of the question, 0 to 1; None without one.
         premises: with `explain`, the memories it follows from that the filters do not leave out, oldest first.
         disputed_by: the newest memory of the same scope and filters that may have ended it or contradicts it, or None;
-            it ranks above.
+            where `why` is `uncertain`, it ranks above.
         later: other newer memories about the same: what ended a part, and what may have changed it, newest first.
         rerank_score: of the reranker, on a scale of its own; None where none read it.
     """
