@@ -56,8 +56,9 @@ def confirm(home: Home, ids: Iterable[str], keep: str = "", by: str = PERSON) ->
         known = settled(read_proposals(home.path), build)
         chosen = [_with_sides(p, keep) for p in _named(known, ids, ("open",))]
         _check_memories(build, chosen)
+        relations = _relations(build, chosen)
         for proposal in chosen:
-            _apply(home, proposal, build, newer)
+            _apply(home, proposal, relations, newer)
         return _write(home, known, chosen, "confirmed", build, by)
 
 
@@ -71,9 +72,10 @@ def reject(home: Home, ids: Iterable[str]) -> list[Proposal]:
         build = published_build(home)
         known = settled(read_proposals(home.path), build)
         chosen = _named(known, ids, ("open",))
-        for relation in (r for p in chosen if p.kind == "contradiction" for r in _disputes(build, p)):
-            ids_of = (relation["relation_id"], relation["newer_id"], relation["older_id"])
-            append_overrides(home.decisions, "undo", RelationOverride(*ids_of, relation["label"]))
+        disputes = [r for r in _relations(build, chosen).values() if r["consequence"] == DISPUTED]
+        overrides = (RelationOverride(r["relation_id"], r["newer_id"], r["older_id"], r["label"]) for r in disputes)
+        if disputes:
+            append_overrides(home.decisions, "undo", *overrides)
         return _write(home, known, chosen, "rejected", build, PERSON)
 
 
@@ -147,6 +149,7 @@ def _check_memories(build: Build, proposals: Iterable[Proposal]) -> None:
             raise PalimpsestError(f"{proposal.proposal_id}: a memory of it is gone; run palimpsest consolidate again")
 
 
+_Relation = Mapping[str, str]
 _IsNewer = Callable[[str, str], bool]
 
 
@@ -165,30 +168,27 @@ def _order(build: Build) -> _IsNewer:
     return newer
 
 
-def _apply(home: Home, proposal: Proposal, build: Build, newer: _IsNewer) -> None:
+def _relations(build: Build, proposals: Iterable[Proposal]) -> dict[str, _Relation]:
+    """Returns the relations of a build between the memories of contradictions, in both orders, by id."""
+    pairs = [p.memory_ids for p in proposals if p.kind == "contradiction"]
+    if not pairs:
+        return {}
+    wanted = [relation_id(*ids) for one, other in pairs for ids in ((one, other), (other, one))]
+    relations = completed("relations", build.tables(["relations"])["relations"])
+    return {r["relation_id"]: r for r in relations.filter(pl.col("relation_id").is_in(wanted)).to_dicts()}
+
+
+def _apply(home: Home, proposal: Proposal, relations: Mapping[str, _Relation], newer: _IsNewer) -> None:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     if override := _override(proposal, newer):
-        part = (_relation(build, override.relation_id) or {}).get("part") if override.label == UPDATE else None
-        append_overrides(home.decisions, "confirm", replace(override, part=part or ""))
+        found = relations.get(override.relation_id) if override.label == UPDATE else None
+        append_overrides(home.decisions, "confirm", replace(override, part=(found and found["part"]) or ""))
     elif decision := _memory_decision(proposal, now):
         append_memory_decisions(home.decisions, decision)
     elif merge := merge_decision(proposal):
         append_graph_decisions(home.decisions, merge)
     elif proposal.names:
         append_decisions(home.decisions, "same", [names_target(*proposal.names)])
-
-
-def _relation(build: Build, wanted: str) -> dict[str, str] | None:
-    """Returns the relation of a build by its id, None where there is none."""
-    relations = completed("relations", build.tables(["relations"])["relations"])
-    return next(relations.filter(pl.col("relation_id") == wanted).iter_rows(named=True), None)
-
-
-def _disputes(build: Build, proposal: Proposal) -> list[dict[str, str]]:
-    """Returns the relations of a build in which one memory of a proposal disputes the other."""
-    orders = (proposal.memory_ids, proposal.memory_ids[::-1])
-    found = [_relation(build, relation_id(newer, older)) for newer, older in orders]
-    return [r for r in found if r and r["consequence"] == DISPUTED]
 
 
 def _override(proposal: Proposal, newer: _IsNewer) -> RelationOverride | None:

@@ -9,7 +9,7 @@ from functools import partial
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.answerability.judge import count_terms, judge_results
-from palimpsest.query.context.changes import mark_changes, without_ended_parts
+from palimpsest.query.context.changes import mark_changes, reasons_of_latest, without_ended_parts
 from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
@@ -36,7 +36,7 @@ from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.check_fields import check_fields
 from palimpsest.query.scope.resolve_scopes import project_scopes
 from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
-from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.store.usage_log import DAYS_VARIABLE, UsageLog
 from palimpsest.text.terms import query_terms
@@ -216,6 +216,7 @@ class _ScopeRead:
     neighbors: Mapping[str, Sequence[NeighborContext]]
     replaced: Mapping[str, list[Memory]]
     versions: Mapping[str, tuple[Version, ...]]
+    reasons: Mapping[str, Sequence[ReasonRecord]]
 
 
 def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeRead:
@@ -223,13 +224,14 @@ def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeR
     served = query.served
     neighbors = neighbor_ids(served, ids)
     memories = served.memories([*ids, *distinct_ids(neighbors), *served.related_ids(ids)])
-    beside = without_ended_parts(served, {i: m for i, m in memories.items() if i not in set(ids)})
-    memories = {**memories, **beside}
+    reasons = reasons_of_latest(served, memories.values())
+    if not served.filters.history:
+        memories |= without_ended_parts({i: memories[i] for i in memories.keys() - set(ids)}, reasons)
     replaced = served.history(ids)
     if not history:
         replaced = {newer: [m for m in chain if m.superseded_by == newer][:1] for newer, chain in replaced.items()}
     versions = histories(served, ids) if history else {}
-    return _ScopeRead(memories, neighbor_contexts(neighbors, memories), replaced, versions)
+    return _ScopeRead(memories, neighbor_contexts(neighbors, memories), replaced, versions, reasons)
 
 
 def _quotable_sentences(
@@ -249,9 +251,9 @@ def _ranked_memories(
     """Returns the results in their order, with what newer memories of their scope end, dispute or say later."""
     marked: dict[str, RankedMemory] = {}
     for query in queries:
-        texts = reads[query.scope].memories
-        ranked = [_with_scores(texts[c.memory_id], c) for at, c in best if at is query]
-        marked |= {m.memory_id: m for m in mark_changes(query.served, ranked)}
+        read = reads[query.scope]
+        ranked = [_with_scores(read.memories[c.memory_id], c) for at, c in best if at is query]
+        marked |= {m.memory_id: m for m in mark_changes(query.served, ranked, read.reasons)}
     return [marked[c.memory_id] for _, c in best]
 
 

@@ -1,7 +1,5 @@
 """Stage `facts`: what memories state of the entities they name, with the time in which it is valid."""
 
-import polars as pl
-
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.facts.fact_tables import LM, RULES, FactInputs, clause_facts, facts, join_extractors, speakers
 from palimpsest.memories.formed import stated_memories
@@ -28,20 +26,17 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
 
         by_lm, entities, numbers = lm_clause_facts(now, context.home, context.max_cost)
         clauses = join_extractors(clauses, by_lm)
+    ended = ended_parts(memories, context.table("relations"), context.table("documents"))
     return StageResult(
         {
             "clause_facts": clauses,
             "stated_entities": entities,
-            "facts": facts(clauses, context.table("versions"), memories, _ended_parts(context)),
+            "facts": facts(clauses, context.table("versions"), memories, ended),
             "speakers": speakers(clauses, now.entities, memories),
         },
         Work(lm_calls=int(numbers.get("lm_calls", 0))),
         numbers,
     )
-
-
-def _ended_parts(context: StageContext) -> pl.DataFrame:
-    return ended_parts(*(context.table(t) for t in ("memories", "relations", "documents")))
 
 
 def _settings(context: StageContext) -> object:

@@ -12,7 +12,14 @@ PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")
 """Kinds of reasons that `palimpsest.memories.version_reasons` writes for a memory that is still latest: no history."""
 
 
-def mark_changes(served: ServedScope, ranked: Sequence[RankedMemory]) -> list[RankedMemory]:
+def reasons_of_latest(served: ServedScope, memories: Iterable[Memory]) -> dict[str, list[ReasonRecord]]:
+    """Returns what newer memories end of, dispute or add to those that are latest, by id; nothing that is left out."""
+    return served.reasons([m.memory_id for m in memories if m.is_latest])
+
+
+def mark_changes(
+    served: ServedScope, ranked: Sequence[RankedMemory], reasons: Mapping[str, Sequence[ReasonRecord]]
+) -> list[RankedMemory]:
     """Returns results of a scope as they are shown.
 
     A part that a newer memory ended is cut out of the text, unless all versions are wanted. `disputed_by` is the newest
@@ -22,9 +29,9 @@ def mark_changes(served: ServedScope, ranked: Sequence[RankedMemory]) -> list[Ra
     Args:
         served: the scope.
         ranked: results of the scope.
+        reasons: of them, as `reasons_of_latest` returns them.
     """
-    reasons = served.reasons([m.memory_id for m in ranked if m.is_latest])
-    found = {i: [r for r in of_memory if r["kind"] in OPEN_KINDS] for i, of_memory in reasons.items()}
+    found = {m.memory_id: [r for r in reasons.get(m.memory_id, ()) if r["kind"] in OPEN_KINDS] for m in ranked}
     found = {i: of_memory for i, of_memory in found.items() if of_memory}
     if not found:
         return list(ranked)
@@ -33,19 +40,19 @@ def mark_changes(served: ServedScope, ranked: Sequence[RankedMemory]) -> list[Ra
     return [_marked(m, found[m.memory_id], known, is_cut) if m.memory_id in found else m for m in ranked]
 
 
-def without_ended_parts(served: ServedScope, memories: Mapping[str, Memory]) -> dict[str, Memory]:
-    """Returns memories of a scope, by id, without the parts of their texts that newer ones ended.
+def without_ended_parts(
+    memories: Mapping[str, Memory], reasons: Mapping[str, Sequence[ReasonRecord]]
+) -> dict[str, Memory]:
+    """Returns memories, by id, without the parts of their texts that newer ones ended.
 
-    Nothing is cut where all versions are wanted, nor by what the filters leave out.
+    Args:
+        memories: of one scope.
+        reasons: of them, as `reasons_of_latest` returns them.
     """
-    if served.filters.history:
-        return dict(memories)
-    reasons = served.reasons([i for i, m in memories.items() if m.is_latest])
-    parts = {i: found for i, rows in reasons.items() if (found := [r for r in rows if r["kind"] == PART])}
-    known = served.memories(sorted({r["by"] for found in parts.values() for r in found})) if parts else {}
     out = dict(memories)
-    for i, found in parts.items():
-        if kept := kept_spans(out[i].text, _spans(r for r in found if r["by"] in known)):
+    for i in memories.keys() & reasons.keys():
+        spans = _spans(r for r in reasons[i] if r["kind"] == PART)
+        if spans and (kept := kept_spans(out[i].text, spans)):
             shown = {"text": quote_spans(out[i].text, kept), "token_count": 0, "kept": kept}
             out[i] = ShownMemory(**vars(out[i]) | shown)
     return out

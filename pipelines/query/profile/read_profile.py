@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from palimpsest.core.memory_units import REFLECTION
-from palimpsest.query.context.changes import without_ended_parts
+from palimpsest.query.context.changes import reasons_of_latest, without_ended_parts
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.profile.profile import Profile, ProfileLine, Section
 from palimpsest.query.request.graph_types import Fact, Node
@@ -74,7 +74,9 @@ def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
     names = _speaker_names(latest.values())
     facts = _facts_of_user(graph, names, user, day) if graph else []
     stating = _first(newest, {i for f in facts for i in f.memory_ids})
-    found = without_ended_parts(served, served.memories([*formed_ids, *stating]))
+    found = served.memories([*formed_ids, *stating])
+    if not served.filters.history:
+        found = without_ended_parts(found, reasons_of_latest(served, found.values()))
     memories = {i: m for i, m in found.items() if _is_valid(m.valid_until, day)}
     recent_since = newest_time - RECENT if newest_time else None
     own = _own_names(names, user)
