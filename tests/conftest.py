@@ -14,6 +14,7 @@ import pytest
 
 from palimpsest.store.home import Home
 from tests.kept_readers import KeptWorkerProcess, end_kept
+from tests.kept_readings import read_once
 
 # Many tests start processes: without compiled modules each would compile all of the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -81,6 +82,14 @@ def _kept_readers() -> Iterator[None]:
         patch.setattr("palimpsest.sources.crawl.page_reader.WorkerProcess", KeptWorkerProcess)
         yield
     end_kept()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_readings() -> Iterator[None]:
+    """Builds of this process read no list of candidates twice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("palimpsest.relations.classify.encoder.change_encoder.ChangeEncoder._run", read_once)
+        yield
 
 
 @pytest.fixture(scope="session")
