@@ -1,1 +1,1 @@
-"""Health of a home over time: growth, ages, confidence, contradictions, orphans, use, cost and time, size per user."""
+"""Health of a home over time: growth, ages, confidence, disputes, orphans, use, cost and time, size per user."""

@@ -14,7 +14,9 @@ from palimpsest.eval.golden.build_tables import Tables, collection_tables
 from palimpsest.eval.health.distributions import Ages, Confidence, ages, confidence
 from palimpsest.eval.health.history import BuildNumbers
 from palimpsest.eval.health.proposals import ProposalCounts
-from palimpsest.relations.relation_review import REASONS, review_table
+from palimpsest.relations.classify.label_types import DISPUTED
+from palimpsest.relations.relation_review import review_table
+from palimpsest.relations.review_reasons import LOW_TRUST, REVIEW_REASONS
 from palimpsest.store.tables import empty
 
 TABLES = tuple(dict.fromkeys((*HEALTH_TABLES, "document_relations", "facts", "nodes", "edges")))
@@ -53,7 +55,7 @@ class HomeHealth:
         growth: latest and retired memories by month of their date, (month, count), without undated ones.
         ages: of the latest memories.
         confidence: of memories, relations (NONE left out) and facts.
-        review: relations that wait for a person, by reason; `contradiction` are those of which one side is mistaken.
+        review: relations that wait for a person, by reason.
         orphans: latest memories without a topic, entity or relation, and nodes without an edge.
         builds: this build and those before it, oldest first.
         sizes: the largest users; `users` is how many there are, `text_bytes` the size of all.
@@ -83,7 +85,7 @@ class HomeHealth:
             **(self.builds[-1].numbers if self.builds else {}),
             "undated": self.total["undated"],
             "duplicates": self.total["duplicates"],
-            "contradictions_open": self.review["contradiction"],
+            "disputes_open": self.review[DISPUTED] + self.review[LOW_TRUST],
             "to_review": sum(self.review.values()),
             **{f"orphans_{name}": count for name, count in self.orphans.items()},
             "median_age_days": self.ages.median_days,
@@ -141,7 +143,7 @@ def home_health(
             "relations": confidence(t["relations"].filter(pl.col("label") != "NONE")["confidence"]),
             "facts": confidence(t["facts"].filter("is_latest")["confidence"]),
         },
-        review={reason: waiting.get(reason, 0) for reason in REASONS},
+        review={reason: waiting.get(reason, 0) for reason in REVIEW_REASONS},
         orphans=_orphans(t, latest),
         proposals=proposals,
         use=_use(latest, reads, now),

@@ -14,12 +14,7 @@ CARDS = (
     ("latest_share", "Latest share", "of all memories, the share that is latest", "share"),
     ("median_age_days", "Median age", "days since a latest memory was observed", "days"),
     ("confidence_memories", "Confidence", "mean of the latest memories", "share"),
-    (
-        "contradictions_open",
-        "Contradictions",
-        "labels with a mistaken side, in palimpsest review",
-        "count",
-    ),
+    ("disputes_open", "Disputes", "both memories are latest, in palimpsest review", "count"),
     ("duplicates", "Duplicates", "latest that repeat another word for word", "count"),
     ("orphans_without_relation", "Without relation", "latest that nothing updates, extends or derives", "count"),
     ("used_share", "In use", "latest that were a result in 30 days", "share"),

@@ -8,7 +8,7 @@ from palimpsest.cli.shared import FOLDER, Output, common
 from palimpsest.store.home import Home
 
 
-@click.command(short_help="Growth, ages, contradictions, use, cost and size of the home.")
+@click.command(short_help="Growth, ages, disputes, use, cost and size of the home.")
 @common
 @click.option("--report", "report_file", type=FOLDER, help="Write the report, one HTML page, here.")
 def health(home_path: Path, as_json: bool, backend: str, report_file: Path | None) -> None:

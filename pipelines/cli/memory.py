@@ -26,7 +26,7 @@ def show(memory_id: str, **options: Any) -> None:
 
     given = ScopeOptions(**options)
     with given.open() as (reader, scopes):
-        found = reader.memory(scopes, memory_id)
+        found = reader.memory_with_changes(scopes, memory_id)
         if found is None:
             raise PalimpsestError(_unknown(memory_id))
         versions = next(filter(None, (reader.history_of(s, memory_id) for s in scopes)), ())

@@ -11,6 +11,8 @@ import click
 
 from palimpsest.cli.shared import FOLDER, Output, common
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.relations.classify.label_types import DISPUTED
+from palimpsest.relations.review_reasons import REVIEW_REASONS
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 LABEL = click.Choice(["UPDATE", "EXTEND", "DERIVE", "NONE"])
-REASONS = ("premise retired", "contradiction", "low trust", "low confidence", "disputed", "abstained")
 _MAX_TEXT_CHARS = 160
 
 
@@ -38,7 +39,7 @@ def _check_names(build: "Build", memories: "pl.DataFrame", collection: str | Non
 @common
 @click.option("--collection", help="Only of this collection.")
 @click.option("--user", help="Only of this user.")
-@click.option("--why", type=click.Choice(REASONS), help="Only what is listed for this reason.")
+@click.option("--why", type=click.Choice(REVIEW_REASONS), help="Only what is listed for this reason.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.option("--ids", is_flag=True, help="Print every relation's id, one a line, for `palimpsest confirm -`.")
 @click.option("--export", "export_file", type=FOLDER, help="Write what people decided as labelled pairs, to train on.")
@@ -55,8 +56,8 @@ def review(
 ) -> None:
     """List relations that a person should look at, the most serious first.
 
-    A contradiction retires nothing: confirm keeps both memories, confirm --as UPDATE retires the older one. An update
-    refused for low trust is a proposal: confirm retires the older memory, undo keeps both.
+    Of what is disputed or was refused for low trust both memories are latest: confirm retires the older one, undo
+    keeps both. Where the newer may be mistaken (a static conflict), only confirm --as UPDATE retires the older one.
     """
     import polars as pl
 
@@ -107,8 +108,8 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for r in rows:
         instead = f" instead of {r['instead_of']}" if r["instead_of"] else ""
-        is_disputed = r["why"] == "disputed"
-        sure = f"{r['likelihood'] or 0:.2f} that it ended" if is_disputed else f"{r['confidence']:.2f}"
+        is_estimated = r["why"] == DISPUTED and r["likelihood"] is not None
+        sure = f"{r['likelihood']:.2f} that it ended" if is_estimated else f"{r['confidence']:.2f}"
         lines.append(f"{r['relation_id']}  {r['label']}{instead}, {r['why']}, {sure} by {r['labeler']}")
         lines += [f"    {side}: {' '.join((r[side] or '').split())[:_MAX_TEXT_CHARS]}" for side in ("older", "newer")]
     return lines

@@ -13,7 +13,7 @@ from palimpsest.query.context.explain import shorten_text
 from palimpsest.store.proposals import FoundBy, Proposal
 
 MAX_BY_MODEL = 40
-"""Contradictions of a scope that only the judge reads, the surest first."""
+"""Contradictions of a scope that only the labeler finds, the surest first; conditional ones last."""
 _BY_RULE = 0.9
 _MAX_QUOTE = 160
 _WHY: Mapping[str, str] = {
@@ -29,7 +29,7 @@ def contradictions(scope: ScopeMemories, read: Sequence[Reading]) -> list[Propos
 
     Args:
         scope: the scope.
-        read: what the judge reads in pairs of this scope.
+        read: the conflicts that the labeler found in pairs of this scope.
     """
     settled = _decided_pairs(scope)
     found: dict[frozenset[str], Proposal] = {}
@@ -37,7 +37,10 @@ def contradictions(scope: ScopeMemories, read: Sequence[Reading]) -> list[Propos
         pair = frozenset((conflict.first.memory_id, conflict.second.memory_id))
         if pair not in settled and pair not in found:
             found[pair] = _of_rule(scope, conflict)
-    by_model = sorted(read, key=lambda r: (-r.probability, r.pair.first.memory_id, r.pair.second.memory_id))
+    by_model = sorted(
+        read,
+        key=lambda r: (r.why == "conditional", -r.probability, r.pair.first.memory_id, r.pair.second.memory_id),
+    )
     added = 0
     for reading in by_model:
         pair = frozenset((reading.pair.first.memory_id, reading.pair.second.memory_id))

@@ -13,7 +13,7 @@ from palimpsest.consolidation.connections import shared_names, similar_names
 from palimpsest.consolidation.contradictions import contradictions
 from palimpsest.consolidation.duplicates import duplicates
 from palimpsest.consolidation.lm.lm_findings import Group, LmFindings, ReadGroups, groups_of
-from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pairs, read_conflicts, similar_pairs
+from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pairs, pairs_without_order, read_conflicts
 from palimpsest.consolidation.patterns import notes
 from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
 from palimpsest.consolidation.scope_memories import ScopeMemories, Window, scopes_of
@@ -23,7 +23,7 @@ from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.proposals import Proposal
 
 MAX_PAIRS_READ = 400
-"""Pairs that the judge reads in one run, the likeliest first: some 10 s on two cores."""
+"""Pairs without an order that are read in one run, the most similar first."""
 
 Vectors = Callable[[Sequence[str]], np.ndarray]
 """From ids of memories: their unit vectors, one a row."""
@@ -114,20 +114,21 @@ def _of_scope(work: Consolidation, scope: ScopeMemories, read: Sequence[Reading]
 
 
 def _likely_pairs(work: Consolidation) -> list[tuple[ScopeKey, Pair]]:
-    """Returns the pairs of all scopes that are worth reading, the likeliest first."""
+    """Returns the pairs of all scopes that are worth reading: those that a build read first, then the most similar."""
     pairs: list[tuple[ScopeKey, Pair]] = []
     for scope in work.scopes:
-        pairs += [(scope.scope, p) for p in labelled_pairs(scope)]
-        ids = [m.memory_id for m in scope.latest]
-        for pair in similar_pairs(scope, work.vectors(ids), ids) if ids else ():
-            if frozenset((pair.first.memory_id, pair.second.memory_id)) not in scope.labelled:
-                pairs.append((scope.scope, pair))
-    return sorted(pairs, key=lambda x: (-x[1].score, x[1].first.memory_id, x[1].second.memory_id))
+        pairs += [(scope.scope, pair) for pair in labelled_pairs(scope)]
+        if scope.latest and scope.looked_at:
+            vectors = work.vectors([m.memory_id for m in scope.latest])
+            found = pairs_without_order(scope, work.tables["documents"], work.tables["embed_inputs"], vectors)
+            pairs += [(scope.scope, pair) for pair in found]
+    return sorted(pairs, key=lambda x: (not x[1].conflict, -x[1].score, x[1].first.memory_id, x[1].second.memory_id))
 
 
 def _read_pairs(pairs: Sequence[tuple[ScopeKey, Pair]]) -> Mapping[ScopeKey, Sequence[Reading]]:
-    """Returns what the judge reads in the likeliest pairs of all scopes, by scope."""
-    chosen = pairs[:MAX_PAIRS_READ]
+    """Returns the conflicts of all scopes, by scope: those that the build found, and those of the pairs read now."""
+    unread = [p for p in pairs if not p[1].conflict][:MAX_PAIRS_READ]
+    chosen = [*(p for p in pairs if p[1].conflict), *unread]
     scope_of = {(p.first.memory_id, p.second.memory_id): key for key, p in chosen}
     found: dict[ScopeKey, list[Reading]] = {}
     for reading in read_conflicts([p for _, p in chosen]):

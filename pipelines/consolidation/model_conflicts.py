@@ -1,51 +1,48 @@
-"""Pairs of memories that the judge of builds reads as a conflict, which no rule can read.
+"""Pairs of latest memories that the offline labeler reads as a conflict, which no rule can read.
 
-Pairs in order of time are those that the build labelled; of pairs without an order, which a build never compares, the
-most similar ones are read in both directions. Pairs in order of time that are among the most similar are read too.
+Of pairs in order of time, what the build found counts. Pairs without an order, which a build never labels, are found by
+the same search and read by the same labeler, in both directions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
-from palimpsest.relations.candidates.scope_search import quantize
-from palimpsest.relations.classify.encoder.change_encoder import (
-    JUDGE_FILE,
-    PAIR_CLASSES,
-    ChangeQuestion,
-    shipped_encoder,
-)
-from palimpsest.relations.classify.encoder.change_input import Statement
-from palimpsest.relations.classify.label_types import DISPUTED
+from palimpsest.relations.candidates.candidate_inputs import CandidateInputs
+from palimpsest.relations.candidates.change_vectors import change_vectors
+from palimpsest.relations.candidates.find_candidates import unordered_pairs
+from palimpsest.relations.classify.label_types import DISPUTED, LabelPair, LabelResult
+from palimpsest.relations.classify.offline_labeler import offline_labeler
 from palimpsest.store.tables import completed
-from palimpsest.text.words import content_words, stem_words
 
-MIN_CONFLICT = 0.2
-"""Probability of `update`, `conditional` and `static` together, from which a pair is proposed."""
-MIN_LIKELIHOOD = 0.02
-"""Of an UPDATE, as a build estimated it, for a pair that got none to be read."""
-PER_MEMORY = 3
-"""The most similar memories that each one is compared with."""
-MIN_SIMILARITY = 0.3
+MIN_PROPOSED = 0.1
+"""Probability that one memory ends the other, from which a pair is proposed."""
+MIN_GROUPED = 0.02
+"""The same, from which a pair is among those that a language model reads."""
 MAX_CHARACTERS = 600
 """Of a text: a longer one states too much to compare."""
-_BLOCK_ROWS = 256
-_CONFLICTS = {"update": "dynamic", "conditional": "conditional", "static": "static"}
 
 
 class Pair(NamedTuple):
-    """Two memories to read, the older first where one is, and their similarity."""
+    """Two memories, the older first where one is.
+
+    Attributes:
+        first, second: the memories.
+        score: how likely they are a conflict; of pairs that nobody read, their similarity.
+        conflict: its kind, where it is read already; `dynamic` where the second may end the first.
+    """
 
     first: Memory
     second: Memory
     score: float
+    conflict: str = ""
 
 
 class Reading(NamedTuple):
-    """What the judge reads in a pair: the likeliest conflict, and the probability of any."""
+    """A pair that is read as a conflict: which kind, and the probability."""
 
     pair: Pair
     why: str
@@ -53,102 +50,87 @@ class Reading(NamedTuple):
 
 
 def labelled_pairs(scope: ScopeMemories) -> Iterator[Pair]:
-    """Yields the pairs that the build labelled without an UPDATE and that are both latest, likeliest first.
+    """Yields the pairs that the build labelled without an UPDATE and that are both latest.
 
-    Which are likely is what the build found: pairs of which the newer memory disputes the older one, or may end it. A
-    pair that a person decided is settled.
+    A pair that a person decided is settled.
     """
     latest = {m.memory_id: m for m in scope.latest}
     undecided = ~pl.col("labeler").is_in(["person", "formation", "premises"]) & (pl.col("label") != "UPDATE")
     is_disputed = (pl.col("consequence") == DISPUTED).fill_null(False)
+    is_likely = pl.col("likelihood") >= MIN_GROUPED
     rows = completed("relations", scope.tables["relations"]).filter(
-        undecided, is_disputed | (pl.col("likelihood") >= MIN_LIKELIHOOD) | pl.col("conflict").is_not_null()
+        undecided, is_disputed | is_likely | pl.col("conflict").is_not_null()
     )
-    likely = rows.select(pl.when(is_disputed).then(1.0).otherwise(pl.col("likelihood").fill_null(0.0))).to_series()
-    rows = rows.select("newer_id", "older_id")
-    for (newer, older), score in zip(rows.iter_rows(), likely.to_list(), strict=True):
+    columns = ("newer_id", "older_id", "likelihood", "confidence", "conflict")
+    for newer, older, likelihood, confidence, conflict in rows.select(columns).iter_rows():
         if newer in latest and older in latest and scope.is_looked_at(newer, older):
-            yield Pair(latest[older], latest[newer], score)
+            if conflict == "static" or (conflict and (likelihood or 0.0) < MIN_PROPOSED):
+                yield Pair(latest[older], latest[newer], confidence, conflict)
+            else:
+                score = confidence if likelihood is None else likelihood
+                yield Pair(latest[older], latest[newer], score, "dynamic")
 
 
-def similar_pairs(scope: ScopeMemories, vectors: np.ndarray, ids: Sequence[str]) -> Iterator[Pair]:
-    """Yields for each looked-at latest memory the most similar ones, each pair once.
+def pairs_without_order(
+    scope: ScopeMemories, documents: pl.DataFrame, embed_inputs: pl.DataFrame, vectors: np.ndarray
+) -> Iterator[Pair]:
+    """Yields the nearest pairs of latest memories of which none is known to be newer and that no build labelled.
 
     Args:
-        scope: the scope.
-        vectors: unit vectors aligned to `ids`, shape (n, d).
-        ids: of memories of the scope.
+        scope: of the memories.
+        documents: of a build.
+        embed_inputs: of the build; those of other memories are left out.
+        vectors: unit vectors of `scope.latest` by the embedder, shape (n, d).
     """
-    row_of = {i: n for n, i in enumerate(ids)}
-    members = [m for m in scope.latest if m.memory_id in row_of]
-    packed = quantize(vectors[[row_of[m.memory_id] for m in members]]) if members else vectors
-    seen: set[tuple[str, str]] = set()
-    terms: dict[str, frozenset[str]] = {}
-    looked_at = [n for n, m in enumerate(members) if scope.is_looked_at(m.memory_id)]
-    for n, scores in _similarities(packed, looked_at):
-        m, found = members[n], 0
-        for k in _best(scores):
-            other = members[k]
-            if scores[k] < MIN_SIMILARITY or found == PER_MEMORY:
-                break
-            if k == n or not _shares_word(m, other, terms):
-                continue
-            found += 1
-            first, second = sorted((m, other), key=lambda x: x.memory_id)
-            if first.is_newer_than(second):
-                first, second = second, first
-            if (first.memory_id, second.memory_id) not in seen:
-                seen.add((first.memory_id, second.memory_id))
-                yield Pair(first, second, float(scores[k]))
-
-
-def _similarities(packed: np.ndarray, rows: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields the similarities of each row to all rows, rounded to 3 decimals."""
-    norm = float((packed[:1] * packed[:1]).sum()) or 1.0
-    for start in range(0, len(rows), _BLOCK_ROWS):
-        block = list(rows[start : start + _BLOCK_ROWS])
-        products = np.round(packed[block] @ packed.T / norm, 3)
-        yield from zip(block, products, strict=True)
-
-
-def _best(scores: np.ndarray) -> list[int]:
-    """Returns the places of the highest scores, ties by place: enough of them that some may be left out."""
-    many = 16 * PER_MEMORY
-    places = np.arange(len(scores))
-    if len(scores) > many:
-        places = np.flatnonzero(scores >= np.partition(scores, -many)[-many])
-    best: list[int] = places[np.lexsort((places, -scores[places]))].tolist()
-    return best
+    short = {m.memory_id: m for m in scope.latest if len(m.text) <= MAX_CHARACTERS}
+    is_short = np.array([m.memory_id in short for m in scope.latest], bool)
+    memories, inputs = (
+        t.filter(pl.col("memory_id").is_in(list(short))).sort("memory_id")
+        for t in (scope.tables["memories"], embed_inputs)
+    )
+    given = CandidateInputs(memories, inputs, scope.tables["mentions"], documents)
+    for first, second, score in unordered_pairs(given, *change_vectors(vectors[is_short]), scope.looked_at):
+        if frozenset((first, second)) not in scope.labelled:
+            yield Pair(short[first], short[second], score)
 
 
 def read_conflicts(pairs: Sequence[Pair]) -> Iterator[Reading]:
-    """Yields the pairs that the judge reads as a conflict; pairs without an order are read in both directions."""
-    read = [p for p in pairs if max(len(p.first.text), len(p.second.text)) <= MAX_CHARACTERS]
-    if not read:
-        return
-    ordered = [p.second.is_newer_than(p.first) for p in read]
-    directions = [
-        [(p.second, p.first)] if is_ordered else [(p.second, p.first), (p.first, p.second)]
-        for p, is_ordered in zip(read, ordered, strict=True)
-    ]
-    questions = [ChangeQuestion(_statement(n), [_statement(o)]) for of_pair in directions for n, o in of_pair]
-    found = iter(shipped_encoder(JUDGE_FILE).read(questions))
-    of_conflict = [PAIR_CLASSES.index(name) for name in _CONFLICTS]
-    for pair, of_pair, is_ordered in zip(read, directions, ordered, strict=True):
-        predicted = [np.exp(next(found).classes[0].astype(np.float64)) for _ in of_pair]
-        best = max(predicted, key=lambda p: float(p[of_conflict].sum()))
-        probability = round(float(best[of_conflict].sum()), 3)
-        if probability >= MIN_CONFLICT:
-            why = _CONFLICTS[PAIR_CLASSES[max(of_conflict, key=lambda i: float(best[i]))]]
-            yield Reading(pair, "undated" if why == "dynamic" and not is_ordered else why, probability)
+    """Yields the pairs that are a conflict, in order; those that no build labelled are read."""
+    results = _label([p for p in pairs if not p.conflict])
+    for pair in pairs:
+        if pair.conflict:
+            if pair.conflict != "dynamic" or pair.score >= MIN_PROPOSED:
+                yield Reading(pair, pair.conflict, round(pair.score, 3))
+        elif found := results.get((pair.first.memory_id, pair.second.memory_id)):
+            if (likelihood := found.likelihood or 0.0) >= MIN_PROPOSED:
+                yield Reading(pair, "undated", likelihood)
+            elif found.conflict:
+                yield Reading(pair, found.conflict, found.confidence)
 
 
-def _statement(memory: Memory) -> Statement:
-    return Statement(memory.text, memory.speaker or "", memory.observed_at)
+def _label(pairs: Sequence[Pair]) -> Mapping[tuple[str, str], LabelResult]:
+    """Returns the result of each pair by its ids: that of the likelier direction, each read by itself."""
+    if not pairs:
+        return {}
+    both = [(p.second, p.first) for p in pairs] + [(p.first, p.second) for p in pairs]
+    results = offline_labeler().label([_label_pair(str(n), *of_pair) for n, of_pair in enumerate(both)])
+    found: dict[tuple[str, str], LabelResult] = {}
+    for pair, one, other in zip(pairs, results[: len(pairs)], results[len(pairs) :], strict=True):
+        ids = (pair.first.memory_id, pair.second.memory_id)
+        found[ids] = max(one, other, key=lambda r: (r.likelihood or 0.0, r.conflict))
+    return found
 
 
-def _shares_word(a: Memory, b: Memory, terms: dict[str, frozenset[str]]) -> bool:
-    for m in (a, b):
-        if m.memory_id not in terms:
-            terms[m.memory_id] = stem_words(content_words(m.text))
-    return not terms[a.memory_id].isdisjoint(terms[b.memory_id])
+def _label_pair(question: str, newer: Memory, older: Memory) -> LabelPair:
+    """Returns a pair; those of one `question` would be read together."""
+    return LabelPair(
+        question,
+        older.memory_id,
+        newer.text,
+        older.text,
+        newer_context=newer.context,
+        older_context=older.context,
+        newer_speaker=newer.speaker,
+        older_speaker=older.speaker,
+        by_position=True,
+    )

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
+from palimpsest.index.index_format import DISPUTE
 from palimpsest.relations.classify.label_types import DISPUTED
 from palimpsest.relations.classify.low_trust import is_low_trust
 from palimpsest.store.tables import completed
 
 _LINKING = ("UPDATE", "EXTEND", "DERIVE")
-_DISPUTE = "UPDATE_DISPUTED"  # `query.scope.scope_graph.DISPUTE`, which this package cannot import
 
 
 def graph_tables(
@@ -31,13 +31,13 @@ def graph_tables(
 def linking_relations(relations: pl.DataFrame) -> pl.DataFrame:
     """Returns the relations that are links: those with a label, and what is disputed under a label of its own.
 
-    What disputes another ranks above it, but not where it may be the one that is mistaken, or is trusted less.
+    What disputes another ranks above it, but not where the newer may be wrong: a static conflict, or trusted less.
     """
     relations = completed("relations", relations)
     may_be_wrong = (pl.col("conflict") == "static").fill_null(False) | is_low_trust()
     is_disputed = (pl.col("consequence") == DISPUTED) & ~may_be_wrong
     disputed = relations.filter(is_disputed).with_columns(
-        label=pl.lit(_DISPUTE), confidence=pl.col("likelihood").fill_null(1.0)
+        label=pl.lit(DISPUTE), confidence=pl.col("likelihood").fill_null(1.0)
     )
     return pl.concat([relations.filter(pl.col("label").is_in(_LINKING)), disputed])
 

@@ -1,10 +1,12 @@
-"""The format of an index, whichever version of Palimpsest wrote it."""
+"""The format of an index, whichever version of Palimpsest wrote it, and the label of its links of disputes."""
 
 import json
 from pathlib import Path
 
 import duckdb
 
+DISPUTE = "UPDATE_DISPUTED"
+"""The label of a link from a newer memory to an older one that it may end, while both are latest."""
 _FORMAT = "SELECT value FROM meta WHERE key = 'format'"
 
 

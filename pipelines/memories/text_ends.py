@@ -8,19 +8,20 @@ from palimpsest.memories.memory_times import own_clock
 from palimpsest.text.stated_ends import ENDS_PATTERN, stated_end
 
 _TIME = pl.Datetime("us", "UTC")
-_SAME = ("memory_id", "observed_at", "valid_from")
+_SAME = ("memory_id", "observed_at", "utc_offset", "valid_from")
 
 
 def text_ends(rows: pl.DataFrame, previous: pl.DataFrame | None = None) -> pl.Series:
-    """Returns `valid_until` of some memories: the stated one, else the day after the last that the text states.
+    """Returns `valid_until` of some memories: the stated one, else the end of the last day that the text states.
 
-    A text states no end of a memory without a day, and none that is not after `valid_from`.
+    Days are those of the speaker's clock, UTC where that is unknown. A text states no end of a memory without a day,
+    and none that is not after `valid_from`.
 
     Args:
         rows: memory_id, text, observed_at, utc_offset, and the stated valid_from and valid_until.
         previous: memories of an earlier build made by the same code: what had no end then has none in its text.
     """
-    asked = rows.select(*_SAME, "text", "valid_until", "utc_offset").filter(
+    asked = rows.select(*_SAME, "text", "valid_until").filter(
         pl.col("valid_until").is_null()
         & pl.col("observed_at").is_not_null()
         & pl.col("text").str.contains(ENDS_PATTERN)
@@ -28,8 +29,9 @@ def text_ends(rows: pl.DataFrame, previous: pl.DataFrame | None = None) -> pl.Se
     if previous is not None:
         endless = previous.filter(pl.col("valid_until").is_null())
         asked = asked.join(endless, on=_SAME, how="anti", nulls_equal=True)
-    days = [stated_end(text, at.date()) for text, at in asked.select("text", own_clock()).iter_rows()]
-    ends = asked.select("memory_id", text_end=pl.Series([_end_of(day) for day in days], dtype=_TIME))
+    said = asked.select("text", own_clock(), pl.col("utc_offset").fill_null(0)).iter_rows()
+    found_ends = [_end_of(stated_end(text, at.date()), offset) for text, at, offset in said]
+    ends = asked.select("memory_id", text_end=pl.Series(found_ends, dtype=_TIME))
     found = rows.select("memory_id", "valid_from", "valid_until").join(
         ends, on="memory_id", how="left", maintain_order="left"
     )
@@ -37,6 +39,7 @@ def text_ends(rows: pl.DataFrame, previous: pl.DataFrame | None = None) -> pl.Se
     return found.select(pl.coalesce("valid_until", pl.when(is_after).then("text_end")))["valid_until"]
 
 
-def _end_of(day: dt.date | None) -> dt.datetime | None:
-    """Returns the first instant after a day."""
-    return dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC) + dt.timedelta(days=1) if day else None
+def _end_of(day: dt.date | None, utc_offset: int) -> dt.datetime | None:
+    """Returns the first instant after a day of a clock so many minutes east of UTC."""
+    after = dt.timedelta(days=1, minutes=-utc_offset)
+    return dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC) + after if day else None

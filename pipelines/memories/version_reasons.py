@@ -32,6 +32,7 @@ MIN_LATER = 0.005
 """Least likelihood that a newer memory ends an older one for it to be named beside the older one."""
 MAX_LATER = 3
 """Newer memories named beside an older one because they may end it."""
+_IS_DISPUTED = (pl.col("consequence") == DISPUTED).fill_null(False)
 _EVIDENCE_FIELDS = ("rule", "from", "to", "newer", "older")
 _RELATION_FIELDS = ("relation_id", "label", "confidence", "labeler", "decided_at")
 _RELATION_COLUMNS = ("newer_id", "older_id", "consequence", "part", "likelihood", "evidence", *_RELATION_FIELDS)
@@ -46,9 +47,8 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     document that states to replace its own: `by`, `uri`, `title`, `at`), `vanished` (its source no longer exists),
     `kept` (a person decided that `by` does not replace it, with the relation's fields), `part` (`by` ends the spans
     `part` of its text, with the relation's fields), `disputed` (`by` may end it, and both are latest: `relation_id`,
-    `likelihood`, `why` is `uncertain`, `low trust` or `contradiction`), `later` (`by` says something newer about the
-    same: `likelihood`; three at most), or `derived` (it follows from `by`, with the relation's fields). The index has
-    the same column.
+    `likelihood`, `why` is `uncertain` or `low trust`), `later` (`by` says something newer about the same: `likelihood`;
+    three at most), or `derived` (it follows from `by`, with the relation's fields). The index has the same column.
 
     Args:
         tables: documents, memories, versions and relations as in `store.tables`.
@@ -116,29 +116,36 @@ def _parts(
 
 def _of_latest(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, JsonObject]]:
     """Returns (memory, reason) for what newer latest memories dispute, or say later about the same."""
-    latest = tables["versions"].filter("is_latest").select("memory_id")
-    open_pairs = (
-        completed("relations", tables["relations"])
-        .filter(pl.col("label") != "UPDATE", pl.col("labeler") != "person")
-        .filter((pl.col("consequence") == DISPUTED).fill_null(False) | (pl.col("likelihood") >= MIN_LATER))
-        .join(latest, left_on="newer_id", right_on="memory_id", how="semi")
-        .join(latest, left_on="older_id", right_on="memory_id", how="semi")
-    )
-    is_disputed = (pl.col("consequence") == DISPUTED).fill_null(False)
-    fields = ("older_id", "newer_id", "relation_id", "likelihood", "conflict", "evidence")
+    fields = ("older_id", "newer_id", "relation_id", "likelihood", "evidence")
     found: list[tuple[str, JsonObject]] = []
-    for older, newer, relation, likelihood, conflict, evidence in open_pairs.filter(is_disputed).select(fields).rows():
+    for older, newer, relation, likelihood, evidence in disputing_relations(tables).select(fields).rows():
         rule = json.loads(evidence or "{}").get("rule")
-        why = rule if rule == "low trust" else "contradiction" if conflict == "static" else "uncertain"
+        why = rule if rule == "low trust" else "uncertain"
         reason = {"kind": DISPUTED, "by": newer, "relation_id": relation, "likelihood": likelihood, "why": why}
         found.append((older, _without_nulls(reason)))
     later = (
-        open_pairs.filter(~is_disputed)
+        _between_latest(tables, ~_IS_DISPUTED & (pl.col("likelihood") >= MIN_LATER))
         .sort("older_id", "likelihood", "newer_id", descending=[False, True, False])
         .filter(pl.int_range(pl.len()).over("older_id") < MAX_LATER)
         .select("older_id", "newer_id", "likelihood")
     )
     return found + [(o, {"kind": LATER, "by": n, "likelihood": round(p, 3)}) for o, n, p in later.iter_rows()]
+
+
+def disputing_relations(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Returns the relations by which a newer memory disputes an older one: both are latest, and no person decided."""
+    return _between_latest(tables, _IS_DISPUTED)
+
+
+def _between_latest(tables: Mapping[str, pl.DataFrame], which: pl.Expr) -> pl.DataFrame:
+    """Returns those relations between latest memories that are no UPDATE and that no person decided."""
+    latest = tables["versions"].filter("is_latest").select("memory_id")
+    return (
+        completed("relations", tables["relations"])
+        .filter(pl.col("label") != "UPDATE", pl.col("labeler") != "person", which)
+        .join(latest, left_on="newer_id", right_on="memory_id", how="semi")
+        .join(latest, left_on="older_id", right_on="memory_id", how="semi")
+    )
 
 
 def _retired(row: Mapping[str, JsonValue], relations: Mapping[tuple[str, str], Mapping[str, JsonValue]]) -> JsonObject:

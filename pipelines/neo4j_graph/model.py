@@ -133,6 +133,7 @@ EDGES = {
         Edge("UPDATES", "Memory", "Memory"),
         Edge("EXTENDS", "Memory", "Memory"),
         Edge("DERIVES", "Memory", "Memory"),
+        Edge("DISPUTES", "Memory", "Memory"),
         Edge("SUPERSEDES", "Memory", "Memory"),
         *(Edge(t, "Node", "Node") for t in NODE_EDGES),
         Edge("FACT", "Node", "Node"),
@@ -140,6 +141,9 @@ EDGES = {
     )
 }
 """SUPERSEDES names the memory that replaced another, for any reason; UPDATES, EXTENDS, DERIVES are relations.
+
+DISPUTES leads to an older memory that a newer one may end, or contradicts, while both are latest; the relation may be
+an EXTENDS as well.
 
 STATES is a fact, from each memory that states it to its subject. FACT is one between two nodes, and PREDICATE the same
 with its predicate as type, where that is of `FACT_TYPES`.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Unpack
 
+from palimpsest.query.context.changes import name_changes
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import neighbor_ids
 from palimpsest.query.graph.fact_table import FactTable
@@ -19,7 +20,7 @@ from palimpsest.query.profile.read_profile import read_profile
 from palimpsest.query.profile.standing import StandingAnswer, read_standing
 from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
 from palimpsest.query.request.search_options import SearchOptions
-from palimpsest.query.request.types import Filters, Memory, Scope
+from palimpsest.query.request.types import Filters, Memory, Scope, ShownMemory
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.served_graph import ServedGraph
@@ -122,12 +123,13 @@ class BuildViews(ABC):
             include_hidden: one marked `user_visible: false` too.
             include_pii: one marked `pii: true` too.
         """
-        filters = self._filters(include_hidden, include_pii, history=True)
-        for each in parse_scopes(scope):
-            served = ServedScope(self._backend, each, filters)
-            if memory_id in served.passing([memory_id]):
-                return self._backend.memories(each, [memory_id]).get(memory_id)
-        return None
+        served = self._serving(scope, memory_id, include_hidden, include_pii)
+        return None if served is None else self._backend.memories(served.scope, [memory_id]).get(memory_id)
+
+    def memory_with_changes(self, scope: ScopeArgument, memory_id: str) -> ShownMemory | None:
+        """Returns what `memory` returns, with what disputes it and what was said later; its text stays whole."""
+        served = self._serving(scope, memory_id)
+        return None if served is None else name_changes(served, served.memories([memory_id])).get(memory_id)
 
     def memory_count(self, scope: ScopeArgument) -> int:
         """Returns how many memories of one scope or several may be shown, superseded ones included."""
@@ -145,15 +147,13 @@ class BuildViews(ABC):
             memory_id: the memory, as a context cites it.
             reach: how many on each side.
         """
-        filters = self._filters(include_hidden=False, include_pii=False, history=True)
-        for each in parse_scopes(scope):
-            served = ServedScope(self._backend, each, filters)
-            if memory_id in served.passing([memory_id]):
-                around = neighbor_ids(served, [memory_id], reach).get(memory_id, [])
-                ids = [i for _, i in sorted([*around, (0, memory_id)])]
-                found = self._backend.memories(each, ids)
-                return [found[i] for i in ids if i in found]
-        return []
+        served = self._serving(scope, memory_id)
+        if served is None:
+            return []
+        around = neighbor_ids(served, [memory_id], reach).get(memory_id, [])
+        ids = [i for _, i in sorted([*around, (0, memory_id)])]
+        found = self._backend.memories(served.scope, ids)
+        return [found[i] for i in ids if i in found]
 
     def facts(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> FactTable:
         """Returns the fact table of one scope or several: `facts()` and `get("ana.works_for")`.
@@ -243,6 +243,14 @@ class BuildViews(ABC):
             ArgumentError: `sentences` is not 1 to 50.
         """
         return summarize_scope(self._latest(scope), sentences)
+
+    def _serving(
+        self, scope: ScopeArgument, memory_id: str, include_hidden: bool = False, include_pii: bool = False
+    ) -> ServedScope | None:
+        """Returns the scope, with every version, that has a memory and may show it; None where none does."""
+        filters = self._filters(include_hidden, include_pii, history=True)
+        found = (ServedScope(self._backend, each, filters) for each in parse_scopes(scope))
+        return next((served for served in found if memory_id in served.passing([memory_id])), None)
 
     def _filters(self, include_hidden: bool, include_pii: bool, history: bool = False) -> Filters:
         return Filters(history=history, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)

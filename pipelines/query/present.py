@@ -3,10 +3,11 @@
 import datetime as dt
 from collections.abc import Sequence
 
+from palimpsest.query.context.changes import PART
 from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.context.history import Version, describe_reason
 from palimpsest.query.graph.subgraph import Subgraph
-from palimpsest.query.request.types import Memory, NewerText, PremiseText, RankedMemory, Scope
+from palimpsest.query.request.types import NewerText, PremiseText, RankedMemory, Scope, ShownMemory
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
 
@@ -22,7 +23,8 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
     for rank, memory in enumerate(result.memories, 1):
         text = shorten_text(memory.text, _LINE_CHARS)
         lines.append(f"{rank}. {memory.score:+.2f}  {text}  ({_state(memory, several)})")
-        lines += _newer_lines(memory, explain)
+        later = memory.later if explain or memory.is_cut else ()
+        lines += [f"     {line}" for line in _newer_lines(memory.disputed_by, later, explain)]
         if explain:
             lines.append(f"     {memory.why}")
             lines += [f"     {line}" for line in _premise_lines(memory.premises)]
@@ -71,11 +73,11 @@ def time_lines(temporal: TemporalInterpretation) -> list[str]:
     return lines
 
 
-def memory_text(memory: Memory, versions: Sequence[Version]) -> str:
-    """Returns one memory whole, where it is from and what is known of it, and the versions of its fact."""
+def memory_text(memory: ShownMemory, versions: Sequence[Version]) -> str:
+    """Returns one memory whole, where it is from, what is known of it and newer, and the versions of its fact."""
     fields = {
         "id": memory.memory_id,
-        "state": "latest" if memory.is_latest else f"superseded by {memory.superseded_by}",
+        "state": _state_words(memory),
         "source": f"{memory.collection}: {memory.uri}{f', page {memory.page}' if memory.page else ''}",
         "title": memory.document_title,
         "speaker": memory.speaker,
@@ -85,6 +87,7 @@ def memory_text(memory: Memory, versions: Sequence[Version]) -> str:
         "observed": _day(memory.observed_at) or "undated",
     }
     lines = [memory.text, *(f"  {name + ':':<9} {value}" for name, value in fields.items() if value)]
+    lines += [f"  {line}" for line in _newer_lines(memory.disputed_by, memory.later, explain=True)]
     return "\n".join([*lines, *_history(versions, None)])
 
 
@@ -129,6 +132,7 @@ def _version_lines(version: Version) -> list[str]:
         lines.append(f"    {describe_reason(version.why)}")
     elif memory.is_latest and until:
         lines.append("    its end is stated")
+    lines += [f"    {line}" for line in _newer_lines(version.disputed_by, (), explain=False)]
     lines += [f"    {describe_reason(kept)}" for kept in version.kept]
     return lines + [f"    {line}" for line in _premise_lines(version.premises)]
 
@@ -141,11 +145,11 @@ def _premise_lines(premises: Sequence[PremiseText]) -> list[str]:
     ]
 
 
-def _newer_lines(memory: RankedMemory, explain: bool) -> list[str]:
-    """Returns what disputes a result, and what else was said later where that is wanted or a part of it ended."""
-    disputed = [f"     disputed by: {_newer_line(memory.disputed_by, explain)}"] if memory.disputed_by else []
-    later = memory.later if explain or memory.is_cut else ()
-    return disputed + [f"     said later: {_newer_line(newer, explain)}" for newer in later]
+def _newer_lines(disputed_by: NewerText | None, later: Sequence[NewerText], explain: bool) -> list[str]:
+    """Returns what disputes a memory, what ended a part of it, and what else was said later."""
+    disputed = [f"disputed by: {_newer_line(disputed_by, explain)}"] if disputed_by else []
+    verbs = {PART: "superseded in part by"}
+    return disputed + [f"{verbs.get(newer.why, 'said later')}: {_newer_line(newer, explain)}" for newer in later]
 
 
 def _newer_line(newer: NewerText, explain: bool) -> str:
@@ -157,6 +161,14 @@ def _newer_line(newer: NewerText, explain: bool) -> str:
 
 def _day(time: dt.datetime | None) -> str:
     return time.date().isoformat() if time else ""
+
+
+def _state_words(memory: ShownMemory) -> str:
+    """Returns whether a memory is latest, and what a newer one means for it."""
+    if not memory.is_latest:
+        return f"superseded by {memory.superseded_by}"
+    is_cut = any(newer.why == PART for newer in memory.later)
+    return "latest" + (", disputed" if memory.disputed_by else "") + (", superseded in part" if is_cut else "")
 
 
 def _state(memory: RankedMemory, with_collection: bool) -> str:

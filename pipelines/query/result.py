@@ -14,7 +14,7 @@ from palimpsest.query.context.quotes import Quote
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.graph.subgraph import Subgraph
 from palimpsest.query.pending.search_pending import PendingMemory
-from palimpsest.query.request.types import Link, Memory, NewerText, PremiseText, RankedMemory, Scope
+from palimpsest.query.request.types import Link, Memory, NewerText, PremiseText, RankedMemory, Scope, ShownMemory
 from palimpsest.query.rerank.rerank_candidates import Reranking
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
 from palimpsest.query.turns.resolve import ResolvedText
@@ -232,18 +232,19 @@ def time_json(temporal: TemporalInterpretation) -> JsonObject | None:
 
 
 def history_json(versions: Sequence[Version]) -> list[JsonObject]:
-    """Returns the versions of one fact, newest first; `why` is null for what is latest."""
+    """Returns the versions of one fact, newest first; `why` is null where latest, `disputed_by` where not disputed."""
     return [
         {name: _plain(getattr(v.memory, name)) for name in _VERSION_FIELDS}
         | {"why": _reason_json(v.why) if v.why else None, "kept": [_reason_json(k) for k in v.kept]}
-        | {"premises": _premises_json(v.premises)}
+        | {"premises": _premises_json(v.premises), "disputed_by": _newer_json(v.disputed_by)}
         for v in versions
     ]
 
 
 def memory_json(memory: Memory) -> JsonObject:
-    """Returns the fields of a memory that do not depend on a search."""
-    return {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS if hasattr(memory, name)}
+    """Returns the fields of a memory that do not depend on a search; of a `ShownMemory` what is newer, too."""
+    fields = {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS if hasattr(memory, name)}
+    return fields | (_changes_json(memory) if isinstance(memory, ShownMemory) else {})
 
 
 def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
@@ -251,9 +252,7 @@ def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
     fields = {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS}
     if versions:
         fields["history"] = history_json(versions)
-    fields["is_cut"] = memory.is_cut
-    fields["disputed_by"] = _newer_json(memory.disputed_by) if memory.disputed_by else None
-    fields["later"] = [_newer_json(newer) for newer in memory.later]
+    fields |= _changes_json(memory)
     if memory.rerank_score is not None:
         fields["rerank_score"] = _plain(memory.rerank_score)
     if memory.why:
@@ -263,8 +262,13 @@ def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
     return fields
 
 
-def _newer_json(newer: NewerText) -> JsonObject:
-    return {name: _plain(value) for name, value in asdict(newer).items()}
+def _changes_json(memory: ShownMemory) -> JsonObject:
+    later: list[JsonValue] = [_newer_json(newer) for newer in memory.later]
+    return {"is_cut": memory.is_cut, "disputed_by": _newer_json(memory.disputed_by), "later": later}
+
+
+def _newer_json(newer: NewerText | None) -> JsonObject | None:
+    return None if newer is None else {name: _plain(value) for name, value in asdict(newer).items()}
 
 
 def _premises_json(premises: Sequence[PremiseText]) -> list[JsonValue]:

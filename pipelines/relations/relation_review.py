@@ -12,11 +12,12 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.scopes import SCOPE
+from palimpsest.core.times import on_own_clock
 from palimpsest.memories.recency import is_newer, recency_columns
 from palimpsest.relations.classify.label_pairs import relation_id
 from palimpsest.relations.classify.label_types import DISPUTED, LABELS, UNPAID
-from palimpsest.relations.classify.low_trust import LOW_TRUST
 from palimpsest.relations.classify.pairs_file import PairRow
+from palimpsest.relations.review_reasons import LOW_TRUST, REVIEW_REASONS
 from palimpsest.relations.versions import UPDATE, versions
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import Decisions, RelationOverride, append_overrides, read_decisions
@@ -26,8 +27,6 @@ from palimpsest.store.tables import completed
 TABLES = ("memories", "documents", "document_relations", "relations", "versions")
 MIN_CONFIDENCE = {"UPDATE": 0.85, "EXTEND": 0.7, "DERIVE": 0.7}
 """By label: a relation below this confidence goes to review."""
-REASONS = ("premise retired", "contradiction", LOW_TRUST, "low confidence", "disputed", "abstained")
-"""The most serious first."""
 _COLUMNS = (
     "relation_id",
     *SCOPE,
@@ -52,10 +51,9 @@ def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Returns the relations to review, the most serious reasons first.
 
     Reasons, in `why`, with their place in this order, from 1, in `rank`: `premise retired` (a DERIVE whose premise is
-    retired), `contradiction` (a static conflict: one of the two is mistaken, and nothing is retired), `low trust` (an
-    UPDATE that was refused because the newer is trusted less), `low confidence`, `disputed` (the newer may end the
-    older, likeliest first), `abstained` (from another label). A contradiction of which one side is retired is resolved.
-    What a person decided is shown again only when its premise was retired since.
+    retired), `low trust` (an UPDATE that was refused because the newer is trusted less), `low confidence`, `disputed`
+    (the newer may end the older, or contradicts it, likeliest first), `abstained` (from another label). A dispute of
+    which one side is retired is resolved. What a person decided is shown again only when its premise was retired since.
     """
     relations = completed("relations", tables["relations"])
     latest = tables["versions"].select("memory_id", "is_latest")
@@ -77,18 +75,16 @@ def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .then(pl.lit("premise retired"))
         .when(undecided & both_latest & (pl.col("rule") == LOW_TRUST))
         .then(pl.lit(LOW_TRUST))
-        .when(undecided & both_latest & (pl.col("conflict") == "static") & (pl.col("rule") != LOW_TRUST))
-        .then(pl.lit("contradiction"))
         .when(undecided & (pl.col("label") != "NONE") & (pl.col("confidence") < min_confidence))
         .then(pl.lit("low confidence"))
         .when(undecided & both_latest & (pl.col("consequence") == DISPUTED))
-        .then(pl.lit("disputed"))
+        .then(pl.lit(DISPUTED))
         .when(undecided & pl.col("rule").is_in(["abstain", UNPAID]))
         .then(pl.lit("abstained"))
     )
-    rank = pl.col("why").replace_strict({w: i for i, w in enumerate(REASONS, 1)}, return_dtype=pl.Int64)
+    rank = pl.col("why").replace_strict({w: i for i, w in enumerate(REVIEW_REASONS, 1)}, return_dtype=pl.Int64)
     rows = rows.with_columns(why=why).filter(pl.col("why").is_not_null()).with_columns(rank=rank)
-    doubt = pl.when(pl.col("why") == "disputed").then(1 - pl.col("likelihood").fill_null(0.0)).otherwise("confidence")
+    doubt = pl.when(pl.col("why") == DISPUTED).then(1 - pl.col("likelihood").fill_null(0.0)).otherwise("confidence")
     return rows.sort("rank", doubt, "relation_id").select(_COLUMNS)
 
 
@@ -101,7 +97,6 @@ class FoundRelation:
     older_id: str
     label: str
     instead_of: str | None = None
-    conflict: str | None = None
     consequence: str | None = None
     part: str | None = None
 
@@ -136,7 +131,7 @@ def _found(rows: pl.DataFrame) -> FoundRelation:
     row = rows.row(0, named=True)
     ids = (row["relation_id"], row["newer_id"], row["older_id"])
     instead = json.loads(row["evidence"]).get("instead_of")
-    return FoundRelation(*ids, row["label"], instead, row["conflict"], row.get("consequence"), row.get("part"))
+    return FoundRelation(*ids, row["label"], instead, row.get("consequence"), row.get("part"))
 
 
 def _newer_first(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> tuple[str, str]:
@@ -223,8 +218,7 @@ def _decide_one(found: FoundRelation, kind: str, label: str | None) -> RelationD
     right = label or ("NONE" if kind == "undo" else found.instead_of or found.label)
     if right not in LABELS:
         raise PalimpsestError(f"--as {right}: must be one of {', '.join(LABELS)}")
-    is_open = found.conflict is not None or found.consequence is not None
-    if kind == "undo" and label is None and found.label == "NONE" and not is_open:
+    if kind == "undo" and label is None and found.label == "NONE" and found.consequence is None:
         raise PalimpsestError(
             f"{found.relation_id}: its label is already NONE; confirm it, or name another label with --as"
         )
@@ -234,7 +228,10 @@ def _decide_one(found: FoundRelation, kind: str, label: str | None) -> RelationD
 
 def decided_pairs(home: Home) -> list[PairRow]:
     """Returns the pairs that people decided, as labelled pairs to train on; their group is the older document."""
-    memories = {r["memory_id"]: r for r in current_build(home).tables(["memories"])["memories"].to_dicts()}
+    memories = {
+        r["memory_id"]: r | {"observed_at": on_own_clock(r["observed_at"], r["utc_offset"])}
+        for r in current_build(home).tables(["memories"])["memories"].iter_rows(named=True)
+    }
     rows: list[PairRow] = []
     for d in read_decisions(home.decisions).relations:
         newer, older = memories.get(d.newer_id), memories.get(d.older_id)

@@ -8,13 +8,13 @@ from palimpsest.serve.problems import NotFound, Problem
 
 
 def show_memory(view: CallerView, memory_id: str) -> JsonObject:
-    """Returns one memory.
+    """Returns one memory, with what disputes it and what was said later about the same.
 
     Raises:
         NotFound: the caller has none with this id.
     """
     scopes = view.scopes()
-    found = view.reader.memory(scopes, memory_id) if scopes else None
+    found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
     if found is None:
         raise NotFound
     return memory_json(found)

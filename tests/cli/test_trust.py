@@ -63,7 +63,7 @@ def test_a_less_trusted_source_is_proposed_confirmed_and_undone(tmp_path, home, 
     write(tmp_path / "corpus", SETTINGS[source])
     assert command("build")["retired"] == 0 and latest(home) == {OLD, NEW}
     (row,) = command("review")["relations"]
-    assert (row["why"], row["rank"], row["instead_of"]) == ("low trust", 3, "UPDATE")
+    assert (row["why"], row["rank"], row["instead_of"]) == ("low trust", 2, "UPDATE")
     assert (row["older"], row["newer"], row["conflict"]) == (OLD, NEW, None)
     found = command("query", "When is the deadline of project Heron?")
     marks = {

@@ -34,9 +34,9 @@ def test_numbers_of_the_health_report_are_there_once_it_was_made(judged_home, tm
 
     shutil.copytree(judged_home.path, tmp_path / "home")
     home = Home(tmp_path / "home", judged_home.embeddings)
-    assert ("palimpsest_health", "contradictions_open") not in samples(metrics_text(home))
+    assert ("palimpsest_health", "disputes_open") not in samples(metrics_text(home))
     record_health(home)
-    assert ("palimpsest_health", "contradictions_open") in samples(metrics_text(home))
+    assert ("palimpsest_health", "disputes_open") in samples(metrics_text(home))
 
 
 def test_latencies_have_their_collection_and_quantile(judged_home, tmp_path):

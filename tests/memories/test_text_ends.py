@@ -28,6 +28,18 @@ def test_a_memory_of_each_unit_ends_after_the_day_that_its_text_names(unit):
     assert ends_of("I live in Ghent and I am away until 8 July.", unit) == [None]
 
 
+@pytest.mark.parametrize(("hours", "end"), [(2, 8), (-8, 9)])
+def test_a_day_ends_at_midnight_of_the_speakers_clock(hours, end):
+    midnight = dt.datetime(2026, 7, end, -hours % 24, tzinfo=dt.UTC)
+    assert ends_of(utc_offset=hours * 60) == [midnight]
+
+
+def test_what_holds_today_ends_after_it_was_said_where_utc_has_the_next_day():
+    said = dt.datetime(2026, 3, 2, 7, 30, tzinfo=dt.UTC)  # 23:30 on 1 March
+    ends = ends_of("I am at the office today.", said_at=said, utc_offset=-480)
+    assert ends == [dt.datetime(2026, 3, 2, 8, tzinfo=dt.UTC)]
+
+
 def test_what_a_document_or_a_turn_states_in_a_field_wins():
     assert ends_of(metadata={"valid_until": "2026-07-20"}) == [dt.datetime(2026, 7, 21, tzinfo=dt.UTC)]
     stated = json.dumps({"valid_until": "2026-08-01T00:00:00+00:00"})

@@ -126,7 +126,6 @@ def test_relations_that_are_left_out_are_no_reasons(monkeypatch):
                 "relation_id": f"{newer}-{older}",
                 "label": rng.choice(("UPDATE", "EXTEND", "DERIVE", "NONE")),
                 "labeler": rng.choice(("offline", "person")),
-                "conflict": rng.choice(("static", "dynamic", None)),
                 "consequence": rng.choice(("disputed", None)),
                 "part": rng.choice(("[[0, 2]]", None)),
                 "likelihood": rng.choice((0.01, 0.2, None)),

@@ -37,11 +37,21 @@ def with_topics(folder: Path) -> Made:
         {"fact_id": "f0", "predicate": "leads", "object_id": "ann1", "memory_ids": [memory_id(0)], **stated},
         {"fact_id": "f1", "predicate": "costs", "value": "40 euros", "memory_ids": [memory_id(1)], **stated},
     ]
+    pair = {**SCOPE, "labeler": "offline", "confidence": 0.6, "likelihood": 0.5}
+    relations = [
+        pair | {"relation_id": "r0", "newer_id": memory_id(2), "older_id": memory_id(0), "label": "NONE"},
+        pair | {"relation_id": "r1", "newer_id": memory_id(10), "older_id": memory_id(8), "label": "UPDATE"},
+    ]
+    consequences = [{"consequence": "disputed"}, {"consequence": "superseded", "part": "[[0, 6]]"}]
+    relations = [r | c for r, c in zip(relations, consequences, strict=True)]
     node_memories = pl.DataFrame([{"node_id": "p0", "memory_id": memory_id(0), **SCOPE, "relevance": 1.0}])
     tables = made.tables | {
         "topics": conform("topics", topics),
         "topic_memories": conform("topic_memories", topic_memories),
         "mentions": pl.concat([mentions, second]),
+        "relations": pl.concat(
+            [made.tables["relations"], conform("relations", pl.DataFrame(relations, infer_schema_length=None))]
+        ),
         "nodes": conform("nodes", pl.DataFrame([node | about for node in nodes], infer_schema_length=None)),
         "node_memories": conform("node_memories", node_memories),
         "edges": conform("edges", pl.DataFrame([edges])),

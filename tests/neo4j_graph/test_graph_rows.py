@@ -13,7 +13,7 @@ from palimpsest.neo4j_graph.rows.document_names import with_names
 from palimpsest.neo4j_graph.rows.graph_rows import graph_rows
 from palimpsest.sources.records.extracted import CONVERSATION
 from palimpsest.store.tables import conform
-from tests.neo4j_graph.made import MODEL, make, vectors
+from tests.neo4j_graph.made import MODEL, make, memory_id, vectors
 
 
 def test_memories_have_their_trust_and_relations_their_conflict(tmp_path: Path) -> None:
@@ -27,6 +27,33 @@ def test_memories_have_their_trust_and_relations_their_conflict(tmp_path: Path) 
     rows = graph_rows(tables, GraphVectors(vectors, MODEL), made.index)
     assert set(rows.nodes["Memory"]["trust"]) == {0.2}
     assert sorted(rows.edges["Memory-UPDATES-Memory"]["conflict"], key=str) == [None, "dynamic"]
+
+
+def test_relations_have_their_consequence_and_part_and_what_is_disputed_is_an_edge(tmp_path: Path) -> None:
+    made = make(tmp_path, "000001", count=6, users=("ann",), edited=(1,))
+    scope = {"collection": "made", "user_id": "ann", "labeler": "offline", "confidence": 0.6, "label": "NONE"}
+    disputed = scope | {"consequence": "disputed", "likelihood": 0.5, "older_id": memory_id(0)}
+    more = [
+        disputed | {"relation_id": "r1", "newer_id": memory_id(2)},
+        disputed | {"relation_id": "r2", "newer_id": memory_id(3), "label": "EXTEND", "conflict": "static"},
+        disputed | {"relation_id": "r3", "newer_id": memory_id(4), "older_id": memory_id(1)},  # not latest
+        scope | {"relation_id": "r4", "newer_id": memory_id(5), "older_id": memory_id(0), "likelihood": 0.1},
+        disputed
+        | {"relation_id": "r5", "newer_id": memory_id(5), "older_id": memory_id(4), "label": "UPDATE"}
+        | {"consequence": "superseded", "part": "[[0, 4], [6, 9]]"},
+    ]
+    relations = pl.concat(
+        [made.tables["relations"], conform("relations", pl.DataFrame(more, infer_schema_length=None))]
+    )
+    edges = graph_rows(made.tables | {"relations": relations}, GraphVectors(vectors, MODEL), made.index).edges
+    fields = ("relation_id", "consequence", "likelihood", "conflict")
+    assert sorted(edges["Memory-DISPUTES-Memory"].select(fields).rows()) == [
+        ("r1", "disputed", 0.5, None),
+        ("r2", "disputed", 0.5, "static"),
+    ]
+    assert edges["Memory-EXTENDS-Memory"].select(fields).rows() == [("r2", "disputed", 0.5, "static")]
+    parts = dict(edges["Memory-UPDATES-Memory"].select("relation_id", "part").rows())
+    assert parts.pop("r5") == [0, 4, 6, 9] and list(parts.values()) == [None]
 
 
 def test_an_index_that_another_version_wrote_is_refused_in_one_line(tmp_path: Path) -> None:

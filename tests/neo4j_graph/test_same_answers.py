@@ -2,13 +2,14 @@
 
 import datetime as dt
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.golden.questions import golden_path, load_golden
 from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
@@ -19,7 +20,7 @@ from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.result import SearchResult
 from tests.data.demo_corpus import CORPORA, DATA
 from tests.neo4j_graph.made import Made, fresh_home, vectors
-from tests.query.made import at, history, memory, tables
+from tests.query.made import at, history, memory, rows, tables
 
 GENERAL, ALPHA, BETA = Scope("notes", "ana"), Scope("notes", "ana", "alpha"), Scope("notes", "ana", "beta")
 TODAY = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
@@ -78,9 +79,11 @@ def _pair(
     graph: Connection,
     made: list[dict[str, object]],
     settings: dict[str, object] | None = None,
+    disputes: Sequence[tuple[str, str]] = (),
     **relations: object,
 ) -> tuple[Reader, Reader]:
     frames, settings = tables(made, **relations), settings or {}
+    frames["relations"] = pl.concat([frames["relations"], *(_dispute(made, *pair) for pair in disputes)])
     known = pl.lit(at("2026-03-01")).cast(frames["memories"].schema["created_at"])
     frames["memories"] = frames["memories"].with_columns(created_at=known, updated_at=known)
     write_index(frames, vectors, folder / "i.duckdb", {"build_id": "000001", "collections": {"notes": settings}})
@@ -90,11 +93,18 @@ def _pair(
     return Reader(stores[0], clock=lambda: TODAY), Reader(stores[1], clock=lambda: TODAY)
 
 
+def _dispute(made: list[dict[str, object]], newer: str, older: str) -> pl.DataFrame:
+    scope = next({n: m[n] for n in SCOPE} for m in made if m["memory_id"] == newer)
+    ids = {"relation_id": f"{newer}?{older}", "newer_id": newer, "older_id": older, "label": "NONE", "confidence": 0.5}
+    return rows("relations", {**scope, **ids, "labeler": "offline", "consequence": "disputed", "likelihood": 0.5})
+
+
 @pytest.fixture
 def both(graph: Connection, tmp_path: Path) -> Iterator[tuple[Reader, Reader]]:
     updates = [(f"{p}-new", f"{p}-old") for p in ("", "alpha", "beta")]
     mentions = [(f"{p}-{n}", f"code{p}") for p in ("", "alpha", "beta") for n in ("old", "new", "hidden", "undated")]
-    yield _pair(tmp_path, graph, _memories(), updates=updates, mentions=mentions)
+    disputes = [(f"{p}-undated", f"{p}-new") for p in ("", "alpha", "beta")]
+    yield _pair(tmp_path, graph, _memories(), disputes=disputes, updates=updates, mentions=mentions)
 
 
 def _comparable(results: SearchResult) -> tuple[object, ...]:
@@ -104,6 +114,7 @@ def _comparable(results: SearchResult) -> tuple[object, ...]:
 
 def test_both_backends_give_the_same_answers_to_every_request(both: tuple[Reader, Reader]) -> None:
     duck, neo = both
+    assert any(m.disputed_by for m in neo.search("What is the door code?", GENERAL, k=10).memories)
     for options in OPTIONS:
         for scope in (GENERAL, ALPHA, [ALPHA, GENERAL]):
             for text in ("What is the door code?", "Which code is there of old?"):
@@ -115,6 +126,7 @@ def test_both_backends_give_the_same_answers_to_every_request(both: tuple[Reader
             assert [duck.history_of(scope, i, **filters) for i in ids] == [
                 neo.history_of(scope, i, **filters) for i in ids
             ]
+        assert [duck.memory_with_changes(scope, i) for i in ids] == [neo.memory_with_changes(scope, i) for i in ids]
 
 
 def test_neo4j_shows_nothing_of_another_project_and_nothing_withheld(both: tuple[Reader, Reader]) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from palimpsest.query import Scope, open_index
 from palimpsest.query.context.changes import kept_spans
-from palimpsest.query.present import results_text
+from palimpsest.query.present import memory_text, results_text
+from palimpsest.query.result import memory_json
 from tests.query.made import at, memory, rows, tables, write
 
 ANA = Scope("notes", "ana")
@@ -163,7 +164,23 @@ def test_a_superseded_memory_answers_through_what_took_its_place(tmp_path):
 def test_nothing_open_is_a_reason_in_a_history(index):
     with open_index(index) as reader:
         (version,) = reader.history_of(ANA, "m1")
-    assert version.why is None and version.kept == ()
+    assert version.why is None and version.kept == () and version.disputed_by.memory_id == "m2"
+
+
+def test_a_memory_by_its_id_names_what_is_newer_and_stays_whole(tmp_path):
+    part = json.dumps([[TWO.index("We rent"), TWO.index("and my")]])
+    ended = relation("m7", "m6", "UPDATE", consequence="superseded", part=part, likelihood=0.9)
+    hidden = disputed("m5", "m3")
+    index = indexed(tmp_path / "i.duckdb", disputed("m2", "m1"), disputed("m4", "m1"), ended, hidden)
+    with open_index(index) as reader:
+        shown = {i: reader.memory_with_changes(ANA, i) for i in ("m1", "m3", "m6")}
+        text = memory_text(shown["m1"], reader.history_of(ANA, "m1"))
+        assert reader.memory_with_changes(ANA, "m5") is None and reader.memory_with_changes(ANA, "b1") is None
+    assert memory_json(shown["m1"])["disputed_by"]["memory_id"] == "m2" and shown["m3"].disputed_by is None
+    assert "  state:    latest, disputed\n" in text
+    assert f"  disputed by: {NEW}  (2024-06-01, m2, uncertain, 0.50 that it ended)\n  said later: Team" in text
+    assert shown["m6"].text == TWO and "latest, superseded in part\n" in memory_text(shown["m6"], ())
+    assert "  superseded in part by: The last box is unpacked in Nashik." in memory_text(shown["m6"], ())
 
 
 def test_what_is_outside_of_the_parts_is_kept():

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query.graph.graph_answer import GraphAnswer
 from palimpsest.query.graph.graph_reader import GraphReader
 from palimpsest.query.reader import Reader, open_home
+from tests.query.graphed import ANA as SCOPE
 from tests.query.graphed import graph_tables
-from tests.query.made import home
+from tests.query.made import home, rows
 
 ANA = ("notes", "ana")
 
@@ -54,6 +56,19 @@ def test_a_timeline_has_the_stages_in_the_order_of_events_and_what_replaced_what
     assert "replaced by [m3]" in worked[0].text
     times = [line.time for line in answer.lines if line.time]
     assert times == sorted(times)
+
+
+def test_what_is_disputed_is_named_with_what_disputes_it(tmp_path: Path) -> None:
+    ids = {"relation_id": "r", "newer_id": "m3", "older_id": "m1", "label": "NONE", "labeler": "offline"}
+    dispute = rows("relations", {**SCOPE, **ids, "consequence": "disputed", "likelihood": 0.5})
+    made = graph_tables()
+    made |= {"relations": pl.concat([made["relations"], dispute])}
+    words = "(disputed by [memory:m3], 2026-03-06: “Ida left Basin and works at Corvid.”)"
+    with open_home(home(tmp_path, made), count_reads=False) as opened:
+        graph = opened.graph(ANA)
+        assert words in graph.relations("How does Ida relate to Ghent?").lines[0].text
+        (stage,) = (line for line in graph.timeline("Where has Ida lived?").lines if "m1" in line.memory_ids)
+    assert words in stage.text and stage.memory_ids == ("m1", "m3")
 
 
 def test_nodes_are_filtered_by_type_and_metadata(graph: GraphReader) -> None:

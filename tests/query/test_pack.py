@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from palimpsest.query.context.pack import NeighborContext, pack
 from palimpsest.query.context.quotes import Quote, Sentences
 from palimpsest.query.embed_query import count_tokens
-from palimpsest.query.request.types import Memory, RankedMemory
+from palimpsest.query.request.types import Memory, NewerText, RankedMemory
 from palimpsest.text.sentence_terms import cut_sentences
 from palimpsest.text.terms import terms
 from tests.query.made import at
@@ -233,3 +233,49 @@ def test_memories_that_replace_each_other_are_each_packed_once():
         assert sorted(packed.packed_ids) == ["m0", "m1", "m2"]
         body, sources = lines(packed)
         assert len(body) == len(sources) == 3
+
+
+def disputed(memory_id, text, by):
+    return found(memory_id, text, disputed_by=NewerText(by, "newer", None, "", "uncertain"))
+
+
+def unranked(memory_id, text):
+    return Memory(memory_id, "notes", "ana", text, token_count=count_tokens(text), uri=f"{memory_id}.md")
+
+
+def test_a_disputed_memory_is_not_shown_without_the_one_that_disputes_it():
+    later = {"m1": [unranked("m9", "Porto now.")]}
+    memories = [disputed("m1", "I live in Lisbon.", "m9"), found("m2", "I own a boat."), found("m3", "Soup.")]
+    assert pack(memories, {}, 500, count_tokens, later=later).packed_ids == ("m1", "m9", "m2", "m3")
+    without_later = pack(memories, {}, 500, count_tokens).tokens
+    tight = pack(memories, {}, without_later, count_tokens, later=later)
+    assert tight.packed_ids[:2] == ("m1", "m9") and tight.tokens <= without_later
+    alone = pack(memories[:1], {}, 50, count_tokens).tokens
+    assert pack(memories[:1], {}, alone, count_tokens, later=later).packed_ids == ()
+    ranked = [found("m9", "Porto now. " * 40), *memories]
+    assert pack(ranked, {}, 100, count_tokens).packed_ids == ("m2", "m3")
+
+
+def test_what_disputes_two_memories_is_in_the_context_once():
+    later = {i: [unranked("m9", "Porto now.")] for i in ("m1", "m2")}
+    memories = [disputed("m1", "I live in Lisbon.", "m9"), disputed("m2", "My flat is by the river.", "m9")]
+    packed = pack(memories, {}, 500, count_tokens, later=later)
+    assert packed.packed_ids == ("m1", "m9", "m2") and packed.tokens == count_tokens(packed.text)
+
+
+def test_nothing_makes_room_for_what_does_not_fit_anyway_nor_what_another_needs():
+    long = {"m1": [unranked("m9", "word " * 120)]}
+    memories = [disputed("m1", "I live in Lisbon.", "m9"), found("m2", "I own a boat."), found("m3", "Soup.")]
+    assert pack(memories, {}, 110, count_tokens, later=long).packed_ids == ("m2", "m3")
+    first, second = disputed("m1", "I live in Lisbon.", "m3"), disputed("m2", "Tea at four.", "m8")
+    third = found("m3", "Porto now, and glad of it.")
+    budget = pack([first, second, third], {}, 500, count_tokens).tokens
+    packed = pack([first, second, third], {}, budget, count_tokens, later={"m2": [unranked("m8", "Tea at five.")]})
+    assert packed.packed_ids == ("m1", "m3")
+
+
+def test_a_repetition_that_disputes_is_cited_by_what_stands_for_it():
+    text = "We moved to Porto in March and like it there."
+    memories = [found("m2", text), found("m3", text), disputed("m1", "I live in Lisbon.", "m3")]
+    packed = pack(memories, {}, 500, count_tokens)
+    assert packed.folded == {"m2": ("m3",)} and "disputed by [memory:m2]" in packed.text

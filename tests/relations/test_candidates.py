@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from palimpsest.relations.candidates import find_candidates, scope_search
 from palimpsest.relations.candidates.candidate_inputs import PreviousCandidates
-from palimpsest.relations.candidates.find_candidates import candidate_pairs
+from palimpsest.relations.candidates.find_candidates import candidate_pairs, unordered_pairs
 from palimpsest.relations.candidates.scope_search import MIN_SIMILARITY
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 
@@ -218,3 +218,31 @@ def test_a_turn_that_refers_back_is_compared_with_the_turns_before_it():
     assert texts_of(inputs, pairs) == {(texts[4], before) for before in texts[1:4]}
     assert set(pairs["why"]) == {"turn before"}
     assert candidate_pairs(inputs, vectors, PreviousCandidates(inputs, pairs)).equals(pairs)
+
+
+def test_a_turn_that_refers_back_at_the_start_of_a_session_is_compared_with_the_end_of_the_one_before():
+    first, other, next_one = (dated(n, f"{n}.jsonl", session_id=f"s{n}") for n in (1, 2, 3))
+    rows = [
+        chunk(first, "Ole goes to the kindergarten."),
+        chunk(other, "We had soup."),
+        chunk(next_one, "He began school."),
+    ]
+    inputs = formed([first, other, next_one], rows)
+    pairs = candidate_pairs(inputs, np.eye(3, 8, dtype=np.float32))
+    assert texts_of(inputs, pairs) == {
+        ("He began school.", "We had soup."),
+        ("He began school.", "Ole goes to the kindergarten."),
+    }
+
+
+def test_unordered_pairs_are_those_that_no_build_compares():
+    a, b, c = document("a.md"), document("b.md"), dated(3, "c.md")
+    rows = [chunk(a, "The bridge is long.", 0), chunk(a, "The bridge is old.", 1), chunk(b, "The bridge is short.")]
+    inputs = formed([a, b, c], [*rows, chunk(c, "The bridge is red.")])
+    vectors = word_vectors(inputs.memories)
+    text = dict(inputs.memories.select("memory_id", "text").iter_rows())
+    found = list(unordered_pairs(inputs, vectors, vectors, set(text)))
+    pairs = [{text[x], text[y]} for x, y, _ in found]
+    assert len(pairs) == 5 and {"The bridge is long.", "The bridge is old."} not in pairs
+    of_one = unordered_pairs(inputs, vectors, vectors, {i for i, t in text.items() if "short" in t})
+    assert all("The bridge is short." in (text[x], text[y]) for x, y, _ in of_one)

@@ -1,3 +1,5 @@
+import datetime as dt
+
 import polars as pl
 import pytest
 
@@ -102,6 +104,26 @@ def test_another_program_or_another_input_is_requested_again():
     assert by_text(renamed.memories) == by_text(inputs.memories)
     again, usage = label_pairs(pairs, renamed.memories, Counting(), first)
     assert usage["labelled"] == 3 and "Renamed" in again["evidence"][0]
+
+
+class Days(Counting):
+    """Says of which days a pair is, and in which order."""
+
+    def label(self, pairs):
+        days = [[p.older_at.day, p.newer_at.day] for p in pairs]
+        return [LabelResult("NONE", 0.9, {"days": d, "order": p.order}) for d, p in zip(days, pairs, strict=True)]
+
+
+def test_days_are_those_of_the_speakers_clock_and_the_order_is_that_of_instants():
+    said = dt.datetime(2026, 3, 1, 18, tzinfo=dt.UTC), dt.datetime(2026, 3, 2, 7, 30, tzinfo=dt.UTC)
+    docs = [document(f"{time.day}.md", source_time=time) for time in said]
+    inputs = formed(docs, [chunk(d, f"The Falcon deadline is {i} May.") for i, d in enumerate(docs, 3)])
+    pairs = pairs_of(inputs)
+    in_utc, _ = label_pairs(pairs, inputs.memories, Days())
+    assert in_utc["evidence"].to_list() == ['{"days": [1, 2], "order": 1}']
+    elsewhere = inputs.memories.with_columns(utc_offset=pl.lit(-480, pl.Int64))
+    relations, usage = label_pairs(pairs, elsewhere, Days(), in_utc)
+    assert relations["evidence"].to_list() == ['{"days": [1, 1], "order": 1}'] and usage["labelled"] == 1
 
 
 def test_only_new_pairs_are_labelled_and_lost_ones_are_dropped():

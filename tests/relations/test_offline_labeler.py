@@ -33,7 +33,7 @@ from palimpsest.relations.classify.offline_labeler import OfflineLabeler, offlin
 from tests.memories.frames import day
 
 LINES = Lines(superseded=0.8, disputed=0.4)
-CALIBRATION = Calibration((1.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0), {"balanced": LINES, "eager": Lines(0.6, 0.3)})
+CALIBRATION = Calibration((1.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0), 0.0, {"balanced": LINES, "eager": Lines(0.6, 0.3)})
 
 
 class Scores:
@@ -75,14 +75,17 @@ def test_of_several_candidates_only_the_likeliest_is_superseded():
     assert [r.likelihood for r in got] == pytest.approx([0.922, 0.076, 0.0], abs=1e-3)
 
 
-def test_what_rules_find_in_a_likely_candidate_counts_too():
-    olders = ("The limit is 30 days.", "The price is 9 euros.", "The price is 8 euros. Drinks are free on Mondays.")
+def test_what_a_rule_finds_raises_the_probability_and_names_the_part():
+    olders = ("The limit is 30 days.", "The price is 8 euros. Drinks are free on Mondays.")
     pairs = candidates(*olders, newer="The price is now 12 euros.")
-    got = labels(Scores(dict(zip(olders, (2.0, 0.0, 0.0), strict=True))), pairs)
-    assert [r.label for r in got] == ["NONE", "UPDATE", "UPDATE"]
-    assert [r.part for r in got[1:]] == [(), ((0, 21),)] and got[1].likelihood == LINES.superseded
-    unlikely = labels(Scores({olders[1]: -6.0}), pairs)
-    assert [r.label for r in unlikely] == ["NONE", "NONE", "NONE"]
+    encoder = Scores(dict.fromkeys(olders, 0.0))
+    weighed = replace(CALIBRATION, rule=3.0)
+    without, with_rules = (labels(encoder, pairs, calibration=c) for c in (CALIBRATION, weighed))
+    assert [r.consequence for r in without] == [None, None]
+    assert [r.consequence for r in with_rules] == [None, "superseded"]
+    assert with_rules[1].part == ((0, 21),) and with_rules[1].evidence["rule"] == "slot:price"
+    unlikely = labels(Scores({}), pairs, calibration=weighed)
+    assert [r.label for r in unlikely] == ["NONE", "NONE"]
 
 
 def test_what_was_said_twice_ends_twice():
@@ -125,11 +128,9 @@ def test_the_rest_of_the_classes_gives_the_other_labels():
     classes = {"a": "extend", "b": "derive", "c": "conditional", "d": "static"}
     got = labels(Scores(dict.fromkeys("abcd", -9.0), classes), candidates(*"abcd"))
     assert [r.label for r in got] == ["EXTEND", "DERIVE", "EXTEND", "NONE"]
-    assert [r.conflict for r in got] == ["", "", "conditional", "static"]
+    assert [r.conflict for r in got] == ["", "", "conditional", ""]
     rare = labels(Scores({"a": -9.0}, {"a": "extend"}), candidates("a"), odds=1000.0)
     assert [r.label for r in rare] == ["NONE"]
-    found_by_a_build = labels(Scores({"d": -9.0}, classes), candidates("d"), odds=10.0)
-    assert [(r.conflict, r.consequence) for r in found_by_a_build] == [("", None)]
 
 
 def test_only_the_clauses_that_are_outdated_are_the_part():

@@ -6,7 +6,12 @@ import pytest
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
+from palimpsest.serve.app import create_app
+from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.home import Home
+from tests.query.made import home as write_home
+from tests.query.made import memory, rows, tables
+from tests.serve.conftest import TOKENS, client_of
 
 
 def wait_for(client, operation: str, *states: str) -> dict:
@@ -128,3 +133,21 @@ def test_history_shows_what_replaced_what(clients):
     versions = ann.get(f"/memory/{old['memory_id']}/history").json()["versions"]
     assert [v["is_latest"] for v in versions] == [True, False] and versions[1]["why"]["kind"] == "updated"
     assert ann.get(f"/memory/{old['memory_id']}").json()["superseded_by"] == versions[0]["memory_id"]
+
+
+def test_a_memory_and_its_history_name_what_disputes_it(tmp_path):
+    folder = tmp_path / "home"
+    Home(folder).create()
+    made = tables([memory("m1", "The desk is at Acme."), memory("m2", "The desk is at Basin, they say.")])
+    ids = {"relation_id": "r", "newer_id": "m2", "older_id": "m1", "label": "NONE", "labeler": "offline"}
+    scope = {"collection": "notes", "user_id": "ana"}
+    write_home(folder, made | {"relations": rows("relations", {**scope, **ids, "consequence": "disputed"})})
+    app = create_app(Home(folder), ServeSettings(TOKENS))
+    ana = client_of(app, "ana")
+    found = ana.get("/memory/m1").json()
+    (version,) = ana.get("/memory/m1/history").json()["versions"]
+    assert found["disputed_by"] == version["disputed_by"] and found["later"] == []
+    assert (found["disputed_by"]["memory_id"], found["disputed_by"]["why"]) == ("m2", "uncertain")
+    assert ana.get("/memory/m2").json()["disputed_by"] is None
+    assert client_of(app, "ben").get("/memory/m1").status_code == 404
+    app.state.service.reader.close()

@@ -134,6 +134,23 @@ def test_texts_of_memories_are_never_markup(ann):
     assert "zqowned" not in ann.browser.title and not ann.all("main img")
 
 
+def test_a_result_names_what_is_newer_with_its_day_and_a_link(ann):
+    newer = {"memory_id": "m2", "text": HOSTILE, "observed_at": "2026-03-01T09:00:00Z", "why": "uncertain"}
+    later = [newer | {"memory_id": "m3", "why": "part"}, newer | {"memory_id": "m4", "why": "later"}]
+    result = {"memory_id": "m1", "text": "[…] It is red.", "is_latest": True, "disputed_by": newer, "later": later}
+    script = """const [result, done] = arguments;
+        import("/page/views/search.js").then(({ shown }) => {
+          document.querySelector("main").replaceChildren(shown(result, "hat"));
+          done();
+        });"""
+    ann.browser.execute_async_script(script, result)
+    text = ann.text()
+    assert "disputed, superseded in part" in text and "2026)" in text
+    assert all(f"{words}: <img src=x" in text for words in ("disputed by", "superseded in part by", "said later"))
+    links = [a.get_attribute("href").partition("#")[2] for a in ann.all("main a")]
+    assert links[:3] == ["/memory/m2", "/memory/m3", "/memory/m4"] and not ann.all("main img")
+
+
 def test_an_edit_and_an_undo_apply_with_the_next_build(ann, home):
     search(ann, "red bike")
     ann.press("source and history")

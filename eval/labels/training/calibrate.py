@@ -12,6 +12,7 @@ import numpy as np
 
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
+from palimpsest.eval.labels.training.training_pairs import training_pairs
 from palimpsest.eval.labels.training.worlds import ChangeList, ListMaker, embed_texts, load_worlds
 from palimpsest.relations.classify.encoder.calibration import (
     CALIBRATION_FILE,
@@ -30,7 +31,10 @@ from palimpsest.relations.classify.encoder.change_encoder import (
     ChangeReading,
     read_encoder,
 )
+from palimpsest.relations.classify.label_types import LabelPair
 from palimpsest.relations.classify.offline_labeler import likely_rows
+from palimpsest.relations.classify.pairs_file import PairRow
+from palimpsest.relations.classify.rules.apply_rules import update_by_rules
 from palimpsest.store.home import SHIPPED
 
 RATES: Mapping[str, tuple[float, float]] = {
@@ -67,7 +71,7 @@ def calibrate(chooser: ChangeEncoder, judge: ChangeEncoder, maker: ListMaker) ->
     of_judge = fit_weights([r for r in read if len(r.columns)], (0.5, 0.5, 0.1, 0.0))
     say(f"calibrated on {len(lists)} lists: weights {weights}, {of_judge}")
     best = [_best(r, of_judge) for r in read]
-    return Calibration(weights, of_judge, lines_of(best, lists))  # type: ignore[arg-type]
+    return Calibration(weights, of_judge, rule_weight(training_pairs()), lines_of(best, lists))  # type: ignore[arg-type]
 
 
 def fit_weights(read: Sequence[Read], first: Sequence[float]) -> tuple[float, ...]:
@@ -121,12 +125,21 @@ def _judged(
     found = judge.read([ChangeQuestion(lists[i].newer, [lists[i].older[row] for row in rows[i]]) for i in likely])
     out = [Read(np.zeros((0, 3)), None)] * len(lists)
     for i, reading in zip(likely, found, strict=True):
-        places = [int(row) for row in rows[i]]
-        right = lists[i].right
-        out[i] = Read(
-            np.column_stack([odds[i][rows[i]], _columns(reading)]), places.index(right) if right in places else None
-        )
+        places, right = rows[i].tolist(), lists[i].right
+        columns = np.column_stack([odds[i][rows[i]], _columns(reading)])
+        out[i] = Read(columns, places.index(right) if right in places else None)
     return out
+
+
+def rule_weight(pairs: Sequence[PairRow]) -> float:
+    """Returns the log of how much likelier a rule finds an UPDATE in a pair that is one than in another.
+
+    The worlds have no UPDATE by rule. The pairs trained both models, so what a rule adds to these cannot be read there.
+    """
+    found = np.array([update_by_rules(LabelPair("", "", p["newer"], p["older"])) is not None for p in pairs])
+    is_update = np.array([p["label"] == "UPDATE" for p in pairs])
+    say(f"by rule: {int(found[is_update].sum())} of {int(is_update.sum())}, {int(found[~is_update].sum())} others")
+    return round(float(np.log(found[is_update].mean() / found[~is_update].mean())), 2)
 
 
 def _best(read: Read, weights: Sequence[float]) -> tuple[float, bool]:

@@ -5,10 +5,14 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
+from palimpsest.memories.version_reasons import disputing_relations
 from palimpsest.neo4j_graph.model import EDGES
 from palimpsest.neo4j_graph.rows.knowledge_rows import knowledge_edges
+from palimpsest.store.tables import completed
 
 _EDGE_TYPE_OF_LABEL = {"UPDATE": "UPDATES", "EXTEND": "EXTENDS", "DERIVE": "DERIVES"}
+_OF_RELATION = ("relation_id", "confidence", "labeler", "conflict", "consequence", "part", "likelihood")
+"""Properties of what is a relation; `part` has the start and the end of each span of the older text that ended."""
 
 
 def edge_rows(
@@ -31,6 +35,7 @@ def edge_rows(
         **_edges_of_sources(t["chunks"], memories, documents),
         **_edges_of_memories(memories, windows),
         **dict(_relations(t["relations"], memories)),
+        "Memory-DISPUTES-Memory": _of_relations(disputing_relations(t), memories),
         **dict(_stated_relations(t["document_relations"], documents)),
         **dict(knowledge_edges(t, nodes)),
     }
@@ -58,18 +63,26 @@ def _edges_of_memories(memories: pl.DataFrame, windows: pl.DataFrame) -> dict[st
 
 def _relations(relations: pl.DataFrame, memories: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yields the relations inside a scope by the name of their edge."""
+    related = completed("relations", relations)
+    for label, edge_type in _EDGE_TYPE_OF_LABEL.items():
+        yield f"Memory-{edge_type}-Memory", _of_relations(related.filter(pl.col("label") == label), memories)
+
+
+def _of_relations(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns the edges of those relations that are inside a scope."""
     scope_of = memories.select("memory_id", *SCOPE)
+    spans = pl.col("part").str.json_decode(pl.List(pl.List(pl.Int64)))
     related = (
         relations.drop(SCOPE)
         .join(scope_of.rename({"memory_id": "newer_id"}), on="newer_id")
         .join(scope_of.rename({"memory_id": "older_id"}), on=["older_id", *SCOPE])
-        .with_columns(pl.col("confidence").fill_null(1.0).cast(pl.Float32).cast(pl.Float64))
+        .with_columns(
+            pl.col("confidence").fill_null(1.0).cast(pl.Float32).cast(pl.Float64),
+            part=spans.list.eval(pl.element().explode()),
+        )
         .sort("newer_id", "older_id", "label", "relation_id")
     )
-    for label, edge_type in _EDGE_TYPE_OF_LABEL.items():
-        rows = related.filter(pl.col("label") == label)
-        properties = ("relation_id", "confidence", "labeler", "conflict")
-        yield f"Memory-{edge_type}-Memory", _pairs(rows, "newer_id", "older_id", *properties)
+    return _pairs(related, "newer_id", "older_id", *_OF_RELATION)
 
 
 def _stated_relations(document_relations: pl.DataFrame, documents: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:

@@ -37,6 +37,7 @@ MIGRATIONS = (
         "nodes in place of entities and topics",
         (*ddl.CREATE_KEYS, *ddl.CREATE_RANGES, *ddl.CREATE_FULL_TEXT, *ddl.DROP_UNUSED),
     ),
+    Migration(11, "closed relationships of disputes", ddl.CREATE_RANGES),
 )
 
 

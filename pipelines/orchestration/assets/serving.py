@@ -129,7 +129,7 @@ def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
 
 @dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[published], tags={POOL: HOME}, pool=HOME)
 def memory_health(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
-    """Growth, ages, confidence, contradictions, orphans, use, cost and time of the published build."""
+    """Growth, ages, confidence, disputes, orphans, use, cost and time of the published build."""
     from palimpsest.eval.runs.report_health import PAGE, record_health
 
     path = home.home().path

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from palimpsest.query.context.quotes import quote_spans
 from palimpsest.query.request.types import Memory, NewerText, RankedMemory, ShownMemory
@@ -10,6 +11,7 @@ from palimpsest.text.clauses import merge_spans
 
 PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")
 """Kinds of reasons that `palimpsest.memories.version_reasons` writes for a memory that is still latest: no history."""
+_Shown = TypeVar("_Shown", bound=ShownMemory)
 
 
 def reasons_of_latest(served: ServedScope, memories: Iterable[Memory]) -> dict[str, list[ReasonRecord]]:
@@ -31,13 +33,14 @@ def mark_changes(
         ranked: results of the scope.
         reasons: of them, as `reasons_of_latest` returns them.
     """
-    found = {m.memory_id: [r for r in reasons.get(m.memory_id, ()) if r["kind"] in OPEN_KINDS] for m in ranked}
-    found = {i: of_memory for i, of_memory in found.items() if of_memory}
-    if not found:
-        return list(ranked)
-    known = served.memories(sorted({reason["by"] for of_memory in found.values() for reason in of_memory}))
-    is_cut = not served.filters.history
-    return [_marked(m, found[m.memory_id], known, is_cut) if m.memory_id in found else m for m in ranked]
+    return _mark(served, ranked, reasons, is_cut=not served.filters.history)
+
+
+def name_changes(served: ServedScope, memories: Mapping[str, Memory]) -> dict[str, ShownMemory]:
+    """Returns memories of a scope, by id, with what disputes them and what was said later; their texts stay whole."""
+    shown = [ShownMemory(**vars(m)) for m in memories.values()]
+    marked = _mark(served, shown, reasons_of_latest(served, shown), is_cut=False)
+    return {m.memory_id: m for m in marked}
 
 
 def without_ended_parts(
@@ -71,9 +74,18 @@ def kept_spans(text: str, parts: Iterable[tuple[int, int]]) -> tuple[tuple[int, 
     return tuple(kept)
 
 
-def _marked(
-    memory: RankedMemory, reasons: Sequence[ReasonRecord], known: Mapping[str, Memory], is_cut: bool
-) -> RankedMemory:
+def _mark(
+    served: ServedScope, memories: Sequence[_Shown], reasons: Mapping[str, Sequence[ReasonRecord]], is_cut: bool
+) -> list[_Shown]:
+    found = {m.memory_id: [r for r in reasons.get(m.memory_id, ()) if r["kind"] in OPEN_KINDS] for m in memories}
+    found = {i: of_memory for i, of_memory in found.items() if of_memory}
+    if not found:
+        return list(memories)
+    known = served.memories(sorted({reason["by"] for of_memory in found.values() for reason in of_memory}))
+    return [_marked(m, found[m.memory_id], known, is_cut) if m.memory_id in found else m for m in memories]
+
+
+def _marked(memory: _Shown, reasons: Sequence[ReasonRecord], known: Mapping[str, Memory], is_cut: bool) -> _Shown:
     reasons = [r for r in reasons if r["by"] in known]
     parts = [r for r in reasons if r["kind"] == PART]
     spans = _spans(parts)

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from palimpsest.index.index_format import DISPUTE
 from palimpsest.query.context.premises import premise_texts
 from palimpsest.query.ranking.candidate import Candidate, Ranked
 from palimpsest.query.ranking.priors import uses_priors, weighted_terms
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory
 from palimpsest.query.scope.scope_arrays import rows_of
-from palimpsest.query.scope.scope_graph import DISPUTE, PREMISE
+from palimpsest.query.scope.scope_graph import PREMISE
 from palimpsest.query.scope.scope_query import ScopeQuery
 
 _LABEL_CHARS = 60

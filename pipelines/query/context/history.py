@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from palimpsest.query.context.changes import OPEN_KINDS
+from palimpsest.query.context.changes import OPEN_KINDS, name_changes
 from palimpsest.query.context.premises import DERIVED, premise_texts
-from palimpsest.query.request.types import Memory, PremiseText
+from palimpsest.query.request.types import Memory, NewerText, PremiseText
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 
 _MAX_VERSIONS = 1000  # of one fact that are followed to the newest
@@ -53,12 +53,16 @@ class Reason:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a fact; `why` it is not latest, in `kept` what people decided does not replace it, its premises."""
+    """A version of a fact; `why` it is not latest, in `kept` what people decided does not replace it, its premises.
+
+    `disputed_by` is the newest memory that disputes it, None where none does or it is not latest.
+    """
 
     memory: Memory
     why: Reason | None = None
     kept: tuple[Reason, ...] = ()
     premises: tuple[PremiseText, ...] = ()
+    disputed_by: NewerText | None = None
 
 
 def histories(served: ServedScope, ids: Sequence[str]) -> dict[str, tuple[Version, ...]]:
@@ -72,12 +76,14 @@ def histories(served: ServedScope, ids: Sequence[str]) -> dict[str, tuple[Versio
     for chain in older.values():
         known |= {m.memory_id: m for m in chain}
     reasons, premises = served.reasons(sorted(known)), premise_texts(served, sorted(known))
+    shown = name_changes(served, {i: known[i] for i in newest.values()})
     out = {}
     for memory_id in ids:
         if memory_id in newest:
             first = newest[memory_id]
             chain = [known[first], *older.get(first, [])]
-            versions = (_version(m, reasons.get(m.memory_id, ()), known) for m in chain)
+            versions = [_version(m, reasons.get(m.memory_id, ()), known) for m in chain]
+            versions[0] = replace(versions[0], disputed_by=shown[first].disputed_by)
             out[memory_id] = tuple(replace(v, premises=premises.get(v.memory.memory_id, ())) for v in versions)
     return out
 

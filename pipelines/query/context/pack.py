@@ -8,7 +8,7 @@ the memories next to them in their session or document.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
@@ -76,8 +76,9 @@ def pack(
 ) -> Packed:
     """Packs memories in order of rank, each where it still fits, then what they replaced in the tokens that are left.
 
-    What was said later about the same comes before that: an outdated memory is not to stand alone. Where not all ranked
-    memories fit, those with `sentences` are quoted in part.
+    What was said later about the same comes before that. A disputed memory never stands without the one that disputes
+    it: memories of lower rank make room for that, else neither is shown. Where not all ranked memories fit, those with
+    `sentences` are quoted in part.
 
     Context comes last, the nearest of the best first, and never displaces a fact. An older version that is itself
     ranked goes under the newer one. Tokens of a memory are those stored with it; only citations and sources are counted
@@ -94,11 +95,13 @@ def pack(
     """
     fingerprints = Fingerprints()
     groups, folded = group_versions(ranked, replaced, fingerprints)
+    stands_for = {i: kept for kept, ids in folded.items() for i in ids}
+    groups = [[_citing_kept(m, stands_for) for m in versions] for versions in groups]
     if budget_tokens <= 0:  # of searches that want ranks alone
         return Packed(folded=folded)
     packer = _Packer(budget_tokens - count(_SOURCES), count, len({m.collection for m in ranked}) > 1)
     packer.add_ranked(groups, sentences)
-    after = {versions[0].memory_id: packer.add_later(versions[0], later) for versions in groups}
+    after = {versions[0].memory_id: packer.add_later(groups, rank, later) for rank, versions in enumerate(groups)}
     for versions in groups:
         packer.add_replaced(versions)
     folded_ids = {i for ids in folded.values() for i in ids}
@@ -118,6 +121,14 @@ def pack(
     return Packed(text, whole, folded, budget_tokens - packer.left, added, quotes)
 
 
+def _citing_kept(memory: Memory, stands_for: Mapping[str, str]) -> Memory:
+    """Returns a memory; where a repetition disputes it, it names the memory that stands for that."""
+    by = memory.disputed_by if isinstance(memory, RankedMemory) else None
+    if not isinstance(memory, RankedMemory) or by is None or by.memory_id not in stands_for:
+        return memory
+    return replace(memory, disputed_by=replace(by, memory_id=stands_for[by.memory_id]))
+
+
 @dataclass(frozen=True)
 class _Entry:
     memory_id: str
@@ -133,11 +144,13 @@ class _Packer:
     Attributes:
         left: tokens.
         entries: of facts and of the versions that they replaced, by memory id.
+        needed: memories that dispute one in the context.
     """
 
     def __init__(self, left: int, count: CountTokens, several_collections: bool):
         self.left, self._count, self._several = left, count, several_collections
         self.entries: dict[str, _Entry] = {}
+        self.needed: set[str] = set()
 
     def add_ranked(self, groups: Sequence[Sequence[Memory]], find_sentences: FindSentences) -> None:
         """Adds the ranked memories: whole where all fit, else long ones in part, others where they fit."""
@@ -224,16 +237,55 @@ class _Packer:
             if not isinstance(memory, RankedMemory) and (entry := self._fit(memory, _REPLACED if depth else _FACT)):
                 self.entries[memory.memory_id] = entry
 
-    def add_later(self, memory: Memory, later: Mapping[str, Sequence[Memory]]) -> list[_Entry]:
-        """Adds what was said later about the same as a packed memory, where it fits; returns the entries."""
+    def add_later(
+        self, groups: Sequence[Sequence[Memory]], rank: int, later: Mapping[str, Sequence[Memory]]
+    ) -> list[_Entry]:
+        """Adds what was said later about the same as a packed memory, where it fits; returns the entries.
+
+        Args:
+            groups: of versions, the newest first.
+            rank: of the group; its newest version is the memory, those of lower rank make room for what disputes it.
+            later: newer memories that are not ranked, by id.
+        """
+        memory = groups[rank][0]
         if memory.memory_id not in self.entries:
             return []
-        added: list[_Entry] = []
-        for newer in later.get(memory.memory_id, ()):
-            if newer.memory_id not in self.entries and (entry := self._fit(newer, _LATER)):
-                self.entries[newer.memory_id] = entry
-                added.append(entry)
-        return added
+        newer = {m.memory_id: m for m in later.get(memory.memory_id, ())}
+        before = self.entries.keys() | set()
+        if not self._accompany(groups, rank, newer):
+            return []
+        for memory_id, other in newer.items():
+            if memory_id not in self.entries and (entry := self._fit(other, _LATER)):
+                self.entries[memory_id] = entry
+        return [self.entries[i] for i in newer if i in self.entries and i not in before]
+
+    def _accompany(self, groups: Sequence[Sequence[Memory]], rank: int, newer: Mapping[str, Memory]) -> bool:
+        """Adds what disputes a memory, where that is not in yet; else removes the memory and returns False.
+
+        Memories of lower rank make room, the last first, but not those that others need beside them.
+        """
+        memory = groups[rank][0]
+        by = memory.disputed_by.memory_id if isinstance(memory, RankedMemory) and memory.disputed_by else ""
+        ranked = {m.memory_id: m for versions in groups for m in versions}
+        disputing = newer.get(by) or ranked.get(by)
+        if disputing is None:
+            return True
+        if by not in self.entries:
+            entry = _entry(disputing, _LATER if by in newer else _FACT, self._count, self._several)
+            below = [m.memory_id for versions in groups[:rank:-1] for m in versions[::-1]]
+            room = [i for i in below if i in self.entries and i not in self.needed]
+            if self.left + sum(self.entries[i].tokens for i in room) < entry.tokens:
+                self._remove(memory.memory_id)
+                return False
+            for memory_id in room:
+                if self.left < entry.tokens:
+                    self._remove(memory_id)
+            self._add(entry)
+        self.needed.add(by)
+        return True
+
+    def _remove(self, memory_id: str) -> None:
+        self.left += self.entries.pop(memory_id).tokens
 
     def add_neighbors(
         self,
@@ -243,7 +295,7 @@ class _Packer:
         fingerprints: Fingerprints,
     ) -> dict[str, list[tuple[int, _Entry]]]:
         """Adds neighbors of each packed newest version, nearest first, and returns (offset, entry) by that version."""
-        known = {m.memory_id for versions in groups for m in versions} | folded
+        known = {m.memory_id for versions in groups for m in versions} | folded | self.entries.keys()
         packed = [m for versions in groups for m in versions if m.memory_id in self.entries]
         heads = [i for versions in groups if (i := versions[0].memory_id) in self.entries]
         around: dict[str, list[tuple[int, _Entry]]] = {}

@@ -11,7 +11,7 @@ from palimpsest.query.graph.relations import Tie
 from palimpsest.query.graph.timeline import Stage, best_sentence
 from palimpsest.query.request.graph_types import Edge, Fact, Node
 from palimpsest.query.request.one_line import one_line
-from palimpsest.query.request.types import Memory
+from palimpsest.query.request.types import Memory, NewerText
 from palimpsest.query.scope.served_graph import ServedGraph
 
 _CITED = 3  # memories of a line
@@ -55,9 +55,16 @@ def neighborhood_lines(graph: ServedGraph, found: Neighborhood) -> list[GraphLin
     return [line for line in lines if line.memory_ids]
 
 
-def tie_line(tie: Tie, evidence: Evidence, nodes: Mapping[str, Node]) -> GraphLine:
-    """Returns a tie as a line: a fact between both where one is known, then what the memories state."""
-    quotes = [quote(evidence, evidence.memories[i]) for i in tie.memory_ids]
+def tie_line(tie: Tie, evidence: Evidence, nodes: Mapping[str, Node], disputes: Mapping[str, NewerText]) -> GraphLine:
+    """Returns a tie as a line: a fact between both where one is known, then what the memories state.
+
+    Args:
+        tie: of two things.
+        evidence: of the question.
+        nodes: of the answer, by id.
+        disputes: what disputes memories of the answer, by the id of the disputed one.
+    """
+    quotes = [_quote_with_dispute(evidence, i, disputes) for i in tie.memory_ids]
     ends = [set(a.node_ids) for a in evidence.names.ends]
     stated = [
         f
@@ -68,24 +75,44 @@ def tie_line(tie: Tie, evidence: Evidence, nodes: Mapping[str, Node]) -> GraphLi
     first = evidence.memories[tie.memory_ids[0]]
     kind = "path" if len(tie.memory_ids) > 1 else "fact" if facts else "memory"
     text = " / ".join(quotes) + (f" = {facts[0]}" if facts else "")
-    return GraphLine(text, tie.memory_ids, kind, observed(first), round(tie.score, 6))
+    return GraphLine(text, _with_disputing(tie.memory_ids, disputes), kind, observed(first), round(tie.score, 6))
 
 
-def stage_line(stage: Stage, evidence: Evidence, versions: Mapping[str, Sequence[Version]]) -> GraphLine:
-    """Returns a stage as a line: its day, what its memories state, and what replaced one of them."""
-    memories = [evidence.memories[i] for i in stage.memory_ids]
-    text = " / ".join(quote(evidence, m) for m in memories)
+def stage_line(
+    stage: Stage,
+    evidence: Evidence,
+    versions: Mapping[str, Sequence[Version]],
+    disputes: Mapping[str, NewerText],
+) -> GraphLine:
+    """Returns a stage as a line: its day, what its memories state, and what disputes or replaced one of them."""
+    text = " / ".join(_quote_with_dispute(evidence, i, disputes) for i in stage.memory_ids)
     why = next((v.why for v in versions.get(stage.main, ()) if v.memory.memory_id == stage.main and v.why), None)
     if why is not None:
         text += f" ({describe_reason(why)})"
-    return GraphLine(text, stage.memory_ids, "event", stage.time, round(stage.score, 6))
+    ids = _with_disputing(stage.memory_ids, disputes)
+    return GraphLine(text, ids, "event", stage.time, round(stage.score, 6))
 
 
 def quote(evidence: Evidence, memory: Memory) -> str:
     """Returns what a memory states, shortened, after who said it where that is known."""
     text = best_sentence(evidence, memory)
-    text = text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
+    text = _shortened(text)
     return one_line(f"{memory.speaker}: {text}" if memory.speaker else text)
+
+
+def _quote_with_dispute(evidence: Evidence, memory_id: str, disputes: Mapping[str, NewerText]) -> str:
+    """Returns what a memory states; where it is disputed, with what the newer one says."""
+    text = quote(evidence, evidence.memories[memory_id])
+    if (by := disputes.get(memory_id)) is None:
+        return text
+    day = _day(by.observed_at) or "undated"
+    return f"{text} (disputed by [memory:{by.memory_id}], {day}: “{one_line(_shortened(by.text))}”)"
+
+
+def _with_disputing(memory_ids: tuple[str, ...], disputes: Mapping[str, NewerText]) -> tuple[str, ...]:
+    """Returns the ids of a line's memories and of what disputes them, which it quotes too."""
+    quoted = [by.memory_id for i in memory_ids if (by := disputes.get(i))]
+    return tuple(dict.fromkeys((*memory_ids, *quoted)))
 
 
 def observed(memory: Memory) -> dt.date | None:
@@ -98,6 +125,10 @@ def _fact_order(fact: Fact) -> tuple[bool, bool, float, str]:
     """Facts between nodes first, valid ones, then the newest."""
     time = fact.valid_from.timestamp() if fact.valid_from else 0.0
     return (fact.object_id is None, not fact.is_latest, -time, fact.fact_id)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
 
 
 def _day(time: dt.datetime | None) -> str:

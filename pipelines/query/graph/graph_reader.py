@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
+from palimpsest.query.context.changes import name_changes
 from palimpsest.query.context.history import histories
 from palimpsest.query.graph.evidence import Evidence, gather_evidence
 from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, PathStep, unique_nodes
@@ -16,7 +17,7 @@ from palimpsest.query.graph.timeline import changed_ids, find_stages
 from palimpsest.query.request.arguments import clean_text, clean_texts
 from palimpsest.query.request.graph_types import Node
 from palimpsest.query.request.parse_where import parse_where
-from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.request.types import Filters, NewerText, Scope
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.node_filter import NodeFilter
 from palimpsest.query.scope.served_graph import ServedGraph
@@ -151,19 +152,22 @@ class GraphReader:
         best = sorted(evidence.fit, key=lambda i: (-evidence.fit[i], i))[:_LINK_SOURCES]
         links = {(x.source, x.target) for x in scope.served.neighbors(best, 0)}
         ties = find_ties(evidence, links | {(b, a) for a, b in links}, k)
-        nodes = _nodes_of(scope, evidence, [i for t in ties for i in t.memory_ids])
+        shown = [i for t in ties for i in t.memory_ids]
+        nodes = _nodes_of(scope, evidence, shown)
         known = {n.node_id: n for n in nodes}
-        lines = tuple(tie_line(t, evidence, known) for t in ties)
+        disputes = _disputes(scope, evidence, shown)
+        lines = tuple(tie_line(t, evidence, known, disputes) for t in ties)
         paths = tuple(path for t in ties if (path := _path(t, evidence, known)))
-        return _with_graph(scope, evidence, names, nodes, [i for t in ties for i in t.memory_ids], lines, paths)
+        return _with_graph(scope, evidence, names, nodes, shown, lines, paths)
 
     def _timeline_in(self, scope: _ScopeGraph, question: str, k: int) -> GraphAnswer:
         names = read_names(scope.graph, question)
         evidence = gather_evidence(scope.served, scope.graph, question, names)
         stages = find_stages(evidence, changed_ids(list(evidence.memories.values())), k)
         versions = histories(scope.served, [s.main for s in stages])
-        lines = tuple(stage_line(s, evidence, versions) for s in stages)
         shown = [i for s in stages for i in s.memory_ids]
+        disputes = _disputes(scope, evidence, shown)
+        lines = tuple(stage_line(s, evidence, versions, disputes) for s in stages)
         return _with_graph(scope, evidence, names, _nodes_of(scope, evidence, shown), shown, lines, ())
 
     def _near(
@@ -210,6 +214,12 @@ def _nodes_of(scope: _ScopeGraph, evidence: Evidence, memory_ids: Iterable[str])
     return unique_nodes(
         scope.graph.nodes([*named, *(n for i in memory_ids for n in evidence.nodes.get(i, ()))]).values()
     )
+
+
+def _disputes(scope: _ScopeGraph, evidence: Evidence, memory_ids: Iterable[str]) -> dict[str, NewerText]:
+    """Returns what disputes memories of an answer, by the id of the disputed one."""
+    shown = name_changes(scope.served, {i: evidence.memories[i] for i in memory_ids})
+    return {i: m.disputed_by for i, m in shown.items() if m.disputed_by}
 
 
 def _path(tie: Tie, evidence: Evidence, nodes: dict[str, Node]) -> tuple[PathStep, ...]:

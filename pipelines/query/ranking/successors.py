@@ -11,11 +11,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from palimpsest.index.index_format import DISPUTE
 from palimpsest.query.ranking.candidate import Candidate, Ranked
 from palimpsest.query.ranking.fusion import standardize
 from palimpsest.query.request.types import Link, ScoreStats
 from palimpsest.query.scope.scope_arrays import known_rows
-from palimpsest.query.scope.scope_graph import DISPUTE, ScopeLinks
+from palimpsest.query.scope.scope_graph import ScopeLinks
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 

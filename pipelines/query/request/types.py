@@ -136,7 +136,7 @@ class NewerText:
         text: of the newer memory.
         observed_at: when the newer memory was observed; None where that is unknown.
         relation_id: of the pair; a person may confirm or undo it. Empty where nothing is to be decided.
-        why: `uncertain` (it may end the other), `contradiction`, `low trust` (it would replace the other, but its
+        why: `uncertain` (it may end the other, or contradicts it), `low trust` (it would replace the other, but its
             source is trusted less), `part` (it ends a part of the other), `later` (it was said later about the same).
         likelihood: probability that it ends the other or a part of it; None where nothing estimated it.
     """
@@ -174,9 +174,14 @@ class ShownMemory(Memory):
 
     Attributes:
         kept: where a newer memory ended a part, the spans of the stored text of which `text` is made; else none.
+        disputed_by: the newest memory of the same scope and filters that may have ended it or contradicts it, or None;
+            in results it ranks above, unless it may itself be wrong (`low trust`, or a static conflict).
+        later: other newer memories about the same: what ended a part, and what may have changed it, newest first.
     """
 
     kept: tuple[tuple[int, int], ...] = ()
+    disputed_by: NewerText | None = None
+    later: tuple[NewerText, ...] = ()
 
     @property
     def is_cut(self) -> bool:
@@ -199,9 +204,6 @@ class RankedMemory(ShownMemory):
         path: the links that led to it, from the nearest seed on, with `explain`.
         time_score: with `explain`, how well its times fit the period of the question, 0 to 1; None without one.
         premises: with `explain`, the memories it follows from that the filters do not leave out, oldest first.
-        disputed_by: the newest memory of the same scope and filters that may have ended it or contradicts it, or None;
-            where `why` is `uncertain`, it ranks above.
-        later: other newer memories about the same: what ended a part, and what may have changed it, newest first.
         rerank_score: of the reranker, on a scale of its own; None where none read it.
     """
 
@@ -214,8 +216,6 @@ class RankedMemory(ShownMemory):
     path: tuple["Link", ...] = ()
     time_score: float | None = None
     premises: tuple[PremiseText, ...] = ()
-    disputed_by: NewerText | None = None
-    later: tuple[NewerText, ...] = ()
     rerank_score: float | None = None
 
 

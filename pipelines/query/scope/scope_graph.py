@@ -5,10 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
+from palimpsest.index.index_format import DISPUTE
 from palimpsest.query.scope.scope_arrays import Arrays, ranges
 
-DISPUTE = "UPDATE_DISPUTED"
-"""The kind of a link from a newer memory to an older one that it may end, while both are latest."""
 RELATION_LABELS = ("DERIVE", "EXTEND", "UPDATE", DISPUTE)
 """Labels of relations, ascending: arrays contain their numbers."""
 

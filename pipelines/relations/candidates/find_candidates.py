@@ -7,7 +7,7 @@ build that changed a little are found from the earlier best pairs and the change
 scratch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import polars as pl
@@ -28,7 +28,7 @@ from palimpsest.text.normalize import fold
 from palimpsest.text.retractions import refers_back
 
 TURNS_BEFORE = 3
-"""Turns of a session before one that refers back which are candidates whatever their vectors say."""
+"""Turns before one that refers back, in its session and in its scope: candidates whatever their vectors say."""
 _ORDER = (*SCOPE, "at", "line", "seq", "ordinal", "memory_id")
 
 
@@ -72,8 +72,37 @@ def candidate_pairs(
     return conform("candidate_pairs", pl.concat([nearest, before]).sort("newer_id", "older_id"))
 
 
+def unordered_pairs(
+    inputs: CandidateInputs, newer: np.ndarray, older: np.ndarray, of: Collection[str]
+) -> Iterator[tuple[str, str, float]]:
+    """Yields (memory, memory, similarity) of the nearest pairs of which none is known to be newer, each once.
+
+    Args:
+        inputs: the tables.
+        newer: unit vectors of memories as newer ones, aligned to the rows of `inputs.memories`, shape (n, d) float32.
+        older: the same as older ones.
+        of: ids of memories whose pairs are found.
+    """
+    vectors = quantize(newer), quantize(older)
+    for _, search in _searches(inputs, memory_state(inputs), vectors):
+        yield from search.unordered_pairs(of)
+
+
+def _searches(
+    inputs: CandidateInputs, state: pl.DataFrame, vectors: tuple[np.ndarray, np.ndarray]
+) -> Iterator[tuple[tuple[object, ...], ScopeSearch]]:
+    """Yields each scope with its search; `vectors` are quantized."""
+    newer, older = vectors
+    entities = _entity_sets(inputs.mentions)
+    texts = inputs.memories["text"]
+    rows = state.with_row_index("row").sort(*_ORDER, nulls_last=False, maintain_order=True)
+    for scope, members in rows.group_by(SCOPE, maintain_order=True):
+        at = members["row"]
+        yield scope, ScopeSearch(members, newer[at.to_numpy()], older[at.to_numpy()], texts.gather(at), entities)
+
+
 def _turns_before(inputs: CandidateInputs, state: pl.DataFrame, newer: np.ndarray, older: np.ndarray) -> pl.DataFrame:
-    """Returns the pairs of live turns that refer back with the turns before them in their session."""
+    """Returns the pairs of live turns that refer back with those before them: `He started school` begins a session."""
     texts = inputs.memories["text"]
     turns = (
         state.with_row_index("row")
@@ -81,17 +110,17 @@ def _turns_before(inputs: CandidateInputs, state: pl.DataFrame, newer: np.ndarra
         .sort(*_ORDER, nulls_last=False, maintain_order=True)
     )
     refers = pl.Series([refers_back(text) for text in texts.gather(turns["row"])], dtype=pl.Boolean)
-    session = [*SCOPE, "session_id"]
     turns = turns.with_columns(refers=refers)
     place = ["row", "at", "line"]
     shifted = (
-        turns.with_columns(pl.col(place).shift(back).over(session).name.suffix("_before")).filter("refers")
+        turns.with_columns(pl.col(place).shift(back).over(within).name.suffix("_before")).filter("refers")
+        for within in (SCOPE, [*SCOPE, "session_id"])
         for back in range(1, TURNS_BEFORE + 1)
     )
     is_before = (pl.col("at_before") < pl.col("at")) | (
         pl.col("at").eq_missing(pl.col("at_before")) & (pl.col("line") == pl.col("line_before"))
     )
-    pairs = pl.concat(shifted).filter(pl.col("row_before").is_not_null(), is_before)
+    pairs = pl.concat(shifted).filter(pl.col("row_before").is_not_null(), is_before).unique(["row", "row_before"])
     i, j = pairs["row"].to_numpy(), pairs["row_before"].to_numpy()
     pairs = pairs.with_columns(
         newer_id=state["memory_id"].gather(i),
@@ -113,15 +142,9 @@ def _new_pairs(
     is_incremental: bool,
 ) -> Iterator[pl.DataFrame]:
     """Yields the pairs of each scope that no earlier build has; `vectors` are quantized."""
-    newer, older = vectors
-    entities = _entity_sets(inputs.mentions)
-    texts = inputs.memories["text"]
     carried = changes.carried if is_incremental else None
-    rows = state.with_row_index("row").sort(*_ORDER, nulls_last=False, maintain_order=True)
     with progress("pair", len(changes.todo), "memories") as advance:
-        for scope, members in rows.group_by(SCOPE, maintain_order=True):
-            at = members["row"]
-            search = ScopeSearch(members, newer[at.to_numpy()], older[at.to_numpy()], texts.gather(at), entities)
+        for scope, search in _searches(inputs, state, vectors):
             found = [
                 (*scope, newer_id, older_id, score, search.reason(newer_id, older_id))
                 for newer_id, older_id, score in search.best_pairs(changes.todo, changes.changed, carried, advance)

@@ -1,6 +1,6 @@
 """The candidate pairs of one scope: how many per memory, how similar they must be, and the search for them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -100,6 +100,29 @@ class ScopeSearch:
         worst = self._worst_carried(carried)
         yield from self._additions(np.flatnonzero(~is_todo & self._live), np.flatnonzero(added), worst[:, None])
         yield from self._additions(np.flatnonzero(added), np.flatnonzero(~is_todo & ~self._live), worst)
+
+    def unordered_pairs(self, of: Collection[str]) -> Iterator[tuple[str, str, float]]:
+        """Yields (memory, memory, score) of the nearest pairs of which none is known to be newer, each once.
+
+        Args:
+            of: ids of memories whose pairs are found.
+        """
+        if not self._first_dated and len(np.unique(self._time_end)) == len(self.ids):
+            return  # each has a time of its own
+        rows = np.flatnonzero(np.array([m in of for m in self.ids], bool) & self._live)
+        others, seen = np.flatnonzero(self._live), set()
+        for start in range(0, len(rows), _BLOCK_ROWS):
+            block = rows[start : start + _BLOCK_ROWS]
+            both = np.maximum(self._newer[block] @ self._older.T, self._older[block] @ self._newer.T)
+            for products, row in zip(both, map(int, block), strict=True):
+                own = np.array([row])
+                is_open = ~(self._is_older(own, others) | self._is_older(others, own)) & (others != row)
+                hits = others[is_open & (products[others] >= _MIN_PRODUCT)]
+                for j, score in self._top(row, hits, products, PER_MEMORY):
+                    pair = (min(self.ids[row], self.ids[j]), max(self.ids[row], self.ids[j]))
+                    if pair not in seen:
+                        seen.add(pair)
+                        yield *pair, score
 
     def _search_older(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
         """Yields the best pairs of live rows with live older ones."""

@@ -10,6 +10,7 @@ import polars as pl
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import say
 from palimpsest.core.scopes import SCOPE
+from palimpsest.core.times import on_own_clock
 from palimpsest.relations.classify.label_types import (
     LABELS,
     SUPERSEDED,
@@ -29,8 +30,7 @@ from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import completed, conform, empty
 
 MemoryRow: TypeAlias = tuple[str, str, dt.datetime | None, str | None, str | None, str | None]
-"""(memory_id, text, observed_at, speaker, title, heading): what a label depends on."""
-_INPUTS = ("text", "observed_at", "speaker", "title", "heading")
+"""(memory_id, text, observed_at on its own clock, speaker, title, heading): what a label depends on."""
 _RESULT = (
     "label",
     "conflict",
@@ -63,11 +63,10 @@ def label_pairs(
     """Returns (relations, usage): one row for each candidate pair, NONE included, sorted by relation_id.
 
     A pair is labelled once: a relation of `previous` made by the same program from the same inputs (`input_hash`: text,
-    date, speaker, title and heading of both, and of the other candidates where the labeler reads them together) is
-    carried over. What a person decided of a pair is its label, and the
-    pair stays even when it is no longer a candidate. Else an UPDATE of a memory that is trusted more than the newer one
-    is refused (`low_trust`); trust is not an input of the label. `decided_at` is when a person decided: labels have no
-    clock.
+    time and its offset, speaker, title and heading of both, and of the other candidates where the labeler reads them
+    together) is carried over. What a person decided of a pair is its label, and the pair stays even when it is no
+    longer a candidate. Else an UPDATE of a memory that is trusted more than the newer one is refused (`low_trust`);
+    trust is not an input of the label. `decided_at` is when a person decided: labels have no clock.
 
     Args:
         pairs: candidate_pairs.
@@ -179,7 +178,7 @@ def _wanted_pairs(
 
 def pair_keys(pairs: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
     """Returns pairs, columns newer_id and older_id, with relation_id and the input_hash of their labels."""
-    hashes = {r[0]: content_id(*r[1:]) for r in memories.select("memory_id", *_INPUTS).iter_rows()}
+    hashes = {r[0]: content_id(*r[1:]) for r in _memory_rows(memories)}  # type: ignore[arg-type]
     ids = pairs.select("newer_id", "older_id").rows()
     return pairs.with_columns(
         pl.Series("relation_id", [relation_id(n, o) for n, o in ids], pl.String),
@@ -249,11 +248,15 @@ def _parse_utc(text: str) -> dt.datetime | None:
 
 def _to_label_pairs(todo: pl.DataFrame, memories: pl.DataFrame) -> list[LabelPair]:
     ids = pl.concat([todo["newer_id"], todo["older_id"]]).unique()
-    rows: dict[str, MemoryRow] = {
-        r[0]: r
-        for r in memories.filter(pl.col("memory_id").is_in(ids.to_list())).select("memory_id", *_INPUTS).iter_rows()
-    }
+    rows = {r[0]: r for r in _memory_rows(memories.filter(pl.col("memory_id").is_in(ids.to_list())))}
     return [pair_from_memories(rows[n], rows[o]) for n, o in todo.select("newer_id", "older_id").iter_rows()]
+
+
+def _memory_rows(memories: pl.DataFrame) -> Iterator[MemoryRow]:
+    """Yields what labels depend on of each memory."""
+    columns = ("memory_id", "text", "observed_at", "utc_offset", "speaker", "title", "heading")
+    for memory_id, text, at, offset, speaker, title, heading in memories.select(columns).iter_rows():
+        yield memory_id, text, on_own_clock(at, offset), speaker, title, heading
 
 
 def pair_from_memories(newer: MemoryRow, older: MemoryRow) -> LabelPair:

@@ -31,7 +31,7 @@ class LabelPair:
     Attributes:
         newer_id, older_id: ids of the memories.
         newer, older: their texts.
-        newer_at, older_at: when they were observed, None where unknown.
+        newer_at, older_at: when they were observed, on the clock of who said it; None where unknown.
         newer_context, older_context: `Title > Heading`.
         newer_speaker, older_speaker: who said them, None where unknown.
         by_position: only their positions in one document determine which is newer.
@@ -58,7 +58,7 @@ class LabelPair:
 
     @property
     def same_day(self) -> bool:
-        """Whether both were observed, or begin to be valid, on one day."""
+        """Whether both were observed, or begin to be valid, on one day, each of its own clock."""
         if self.newer_at is None or self.older_at is None:
             return False
         return self.newer_at.date() == self.older_at.date()

@@ -8,10 +8,8 @@ import json
 import polars as pl
 
 from palimpsest.relations.classify.label_types import DISPUTED, SUPERSEDED, Evidence
+from palimpsest.relations.review_reasons import LOW_TRUST
 from palimpsest.store.trust_config import DEFAULT_TRUST
-
-LOW_TRUST = "low trust"
-"""The evidence rule of a refused UPDATE, and the reason for which `palimpsest review` lists it."""
 
 
 def refuse_low_trust(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:

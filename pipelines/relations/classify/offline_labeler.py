@@ -1,11 +1,11 @@
 """The offline labeler: a chooser reads a memory with all its candidates, a judge the few of them that it may end.
 
-The likeliest candidate alone is superseded or disputed, each time that it was said. Where rules find the evidence of an
-UPDATE in one of the few (two values of one slot, say), that counts as well. No network, no state.
+Both, and whether a rule finds an UPDATE (two values of one slot, say), give one probability. The likeliest candidate
+alone is superseded or disputed, each time that it was said. No network, no state.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from palimpsest.core.code import code_hash
 from palimpsest.core.files import hash_of_file
 from palimpsest.core.ids import content_id
-from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import progress
 from palimpsest.relations.classify.encoder.calibration import (
     CALIBRATION_FILE,
@@ -36,25 +35,20 @@ from palimpsest.relations.classify.encoder.change_input import Statement
 from palimpsest.relations.classify.encoder.outdated_part import Words, outdated_part
 from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair, LabelResult
 from palimpsest.relations.classify.rules.apply_rules import update_by_rules
+from palimpsest.relations.classify.rules.reading import RuleUpdate
 from palimpsest.store.home import SHIPPED
 from palimpsest.text.normalize import fold
 
 JUDGED_FROM, JUDGED = 0.05, 3
 """Probability of the chooser from which the judge reads a candidate, and how many of a memory at most."""
-MIN_RULE_SUPPORT = 0.05
-"""An UPDATE by rule to which chooser and judge give less is not given."""
 MIN_PROBABILITY = 0.85
 """A label that is neither UPDATE nor NONE is given from this probability on."""
-MIN_STATIC = 0.5
-"""Probability from which a NONE of pairs that people chose is reported as a static conflict."""
 MAX_TOGETHER = 14
 """Candidates that are read together: those of `candidate_pairs`, with the turns before one that refers back."""
 _QUESTIONS_AT_ONCE = 256
 _CANNOT_END = -30.0  # log odds
 _CODE = ("palimpsest.relations.classify.offline_labeler",)
-_UPDATE, _EXTEND, _CONDITIONAL, _DERIVE, _STATIC = map(
-    PAIR_CLASSES.index, ("update", "extend", "conditional", "derive", "static")
-)
+_UPDATE, _EXTEND, _CONDITIONAL, _DERIVE = map(PAIR_CLASSES.index, ("update", "extend", "conditional", "derive"))
 
 
 def shipped_key() -> str:
@@ -92,14 +86,14 @@ class Candidates:
         ended: probability that the newer memory ends each, shape (n,).
         classes: log probabilities of PAIR_CLASSES, shape (n, 6).
         outdated: as `ChangeReading` has them.
-        judged: the rows that the judge read.
+        by_rule: the UPDATEs that rules find, by row, of those that the judge read.
     """
 
     pairs: list[LabelPair]
     ended: np.ndarray
     classes: np.ndarray
     outdated: list[Words]
-    judged: frozenset[int] = frozenset()
+    by_rule: Mapping[int, RuleUpdate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,7 +140,7 @@ class OfflineLabeler:
         chosen = self.chooser.read([question_of(pairs) for pairs in groups], advance)
         odds = [self._chosen(pairs, reading) for pairs, reading in zip(groups, chosen, strict=True)]
         found = [
-            Candidates(pairs, softmax_with_none(of_pairs), reading.classes, list(reading.outdated))
+            Candidates(pairs, softmax_with_none(of_pairs), reading.classes.copy(), list(reading.outdated))
             for pairs, of_pairs, reading in zip(groups, odds, chosen, strict=True)
         ]
         likely = [(i, rows) for i, of_one in enumerate(found) if len(rows := likely_rows(of_one.ended))]
@@ -165,46 +159,37 @@ class OfflineLabeler:
 
     def _apply(self, found: Candidates, rows: np.ndarray, odds: np.ndarray, reading: ChangeReading) -> None:
         """Puts what the judge reads of some candidates in the place of what the chooser read of them."""
-        judged = softmax_with_none(self.calibration.judged(odds, reading.scores, reading.classes[:, _UPDATE]))
+        found.by_rule = {row: update for row in rows.tolist() if (update := update_by_rules(found.pairs[row]))}
+        has_rule = np.array([row in found.by_rule for row in rows.tolist()])
+        judged = softmax_with_none(self.calibration.judged(odds, reading.scores, reading.classes[:, _UPDATE], has_rule))
         found.ended[rows] = np.where(odds > _CANNOT_END, judged, 0.0)
         found.classes[rows] = reading.classes
         for row, words in zip(rows, reading.outdated, strict=True):
             found.outdated[row] = words
-        found.judged = frozenset(rows.tolist())
 
     def _results(self, read: Candidates) -> list[LabelResult]:
-        texts = [fold(pair.older) for pair in read.pairs]
-        for text in {t for t in texts if texts.count(t) > 1}:  # said more than once: one end for all
-            rows = [row for row, t in enumerate(texts) if t == text and read.ended[row] > 0]
+        same = ["" if row in read.by_rule else fold(pair.older) for row, pair in enumerate(read.pairs)]
+        for text in {t for t in same if same.count(t) > 1}:  # said more than once, or all by rules: one end for all
+            rows = [row for row, t in enumerate(same) if t == text and read.ended[row] > 0]
             read.ended[rows] = read.ended[rows].sum()
-        best = texts[int(read.ended.argmax())]
-        by_rules = [self._updated(read, row) for row in range(len(texts))]
-        may_supersede = not any(by_rules)  # what rules prove is surer than which candidate is chosen
+        best = same[int(read.ended.argmax())]
         return [
-            by_rule or (self._ended(read, row, may_supersede) if text == best else None) or self._other(read, row)
-            for row, (text, by_rule) in enumerate(zip(texts, by_rules, strict=True))
+            (self._ended(read, row) if text == best else None) or self._other(read, row)
+            for row, text in enumerate(same)
         ]
 
-    def _updated(self, read: Candidates, row: int) -> LabelResult | None:
-        """Returns the UPDATE that rules find, None where there is none or where the models contradict it."""
-        support = max(read.ended[row], np.exp(read.classes[row, _UPDATE]))
-        if row not in read.judged or support < MIN_RULE_SUPPORT:
-            return None
-        if (found := update_by_rules(read.pairs[row])) is None:
-            return None
-        likelihood = max(round(float(read.ended[row]), 3), self.lines.superseded)
-        confidence = max(found.confidence, round(float(read.ended[row]), 3))
-        return LabelResult("UPDATE", confidence, found.evidence, likelihood=likelihood, part=found.part)
-
-    def _ended(self, read: Candidates, row: int, may_supersede: bool) -> LabelResult | None:
+    def _ended(self, read: Candidates, row: int) -> LabelResult | None:
         """Returns the result of the likeliest candidate where it is superseded or disputed, None where it is not."""
         pair, p = read.pairs[row], round(float(read.ended[row]), 3)
         if p < self.lines.disputed:
             return None
-        part = outdated_part(pair.older, read.outdated[row])
-        spans = part or ((0, len(pair.older)),)
-        found: JsonObject = {"rule": "model", "newer": [0, len(pair.newer)], "older": [spans[0][0], spans[-1][1]]}
-        if p >= self.lines.superseded and may_supersede:
+        if rule := read.by_rule.get(row):
+            found, part = dict(rule.evidence), rule.part
+        else:
+            part = outdated_part(pair.older, read.outdated[row])
+            spans = part or ((0, len(pair.older)),)
+            found = {"rule": "model", "newer": [0, len(pair.newer)], "older": [spans[0][0], spans[-1][1]]}
+        if p >= self.lines.superseded:
             return LabelResult("UPDATE", p, found, likelihood=p, part=part)
         label, confidence, conflict = self._label(read.classes[row])
         found["instead_of"] = "UPDATE"
@@ -230,8 +215,6 @@ class OfflineLabeler:
         if label != "NONE" and self.none_odds > 1 and value < MIN_PROBABILITY * total:
             label, value = "NONE", none
         conflict = "conditional" if label == "EXTEND" and p[_CONDITIONAL] > p[_EXTEND] else ""
-        if label == "NONE" and self.none_odds == 1 and p[_STATIC] >= MIN_STATIC:
-            conflict = "static"
         return label, round(value / total, 3), conflict
 
 

@@ -39,11 +39,13 @@ class Calibration:
     Attributes:
         chooser: weights of the chooser's score of a candidate, of its log odds of `update`, and an offset.
         judge: weights of the log odds that the chooser gives, of the judge's score and log odds of `update`, an offset.
+        rule: what is added to the log odds where a rule finds an UPDATE.
         lines: by level, how many wrong consequences are accepted: `careful`, `balanced` or `eager`.
     """
 
     chooser: tuple[float, float, float]
     judge: tuple[float, float, float, float]
+    rule: float
     lines: Mapping[str, Lines]
 
     def chosen(self, scores: np.ndarray, update_logs: np.ndarray) -> np.ndarray:
@@ -55,15 +57,18 @@ class Calibration:
         """
         return weigh(numbers_of(scores, update_logs), self.chooser)
 
-    def judged(self, chosen: np.ndarray, scores: np.ndarray, update_logs: np.ndarray) -> np.ndarray:
+    def judged(
+        self, chosen: np.ndarray, scores: np.ndarray, update_logs: np.ndarray, by_rule: np.ndarray
+    ) -> np.ndarray:
         """Returns the log odds of candidates that the judge read too.
 
         Args:
             chosen: what `chosen` gives for them, shape (n,).
             scores: of the judge, shape (n,).
             update_logs: of the judge, shape (n,).
+            by_rule: whether a rule finds an UPDATE, shape (n,).
         """
-        return weigh(np.column_stack([chosen, numbers_of(scores, update_logs)]), self.judge)
+        return weigh(np.column_stack([chosen, numbers_of(scores, update_logs)]), self.judge) + self.rule * by_rule
 
     def to_json(self) -> str:
         """Returns it as it is stored."""
@@ -73,7 +78,8 @@ class Calibration:
     def from_json(cls, fields: Mapping[str, Any]) -> "Calibration":
         """Makes it of what `to_json` wrote."""
         lines = {level: Lines(*line) for level, line in fields["lines"].items()}
-        return cls(_numbers(fields["chooser"], 3), _numbers(fields["judge"], 4), lines)  # type: ignore[arg-type]
+        chooser, judge = _numbers(fields["chooser"], 3), _numbers(fields["judge"], 4)
+        return cls(chooser, judge, float(fields["rule"]), lines)  # type: ignore[arg-type]
 
 
 def _numbers(values: Sequence[Any], count: int) -> tuple[float, ...]:

@@ -33,7 +33,7 @@ class Statement:
     Attributes:
         text: of a memory.
         name: who said it.
-        at: when it was said.
+        at: when it was said, on the clock of who said it.
     """
 
     text: str
@@ -147,7 +147,7 @@ def _named(name: str) -> str:
 
 
 def _gap(older: dt.datetime | None, newer: dt.datetime | None) -> str:
-    """Returns how long before the newer statement an older one was made, in words."""
+    """Returns how long before the newer statement an older one was made, in words; days are those of their clocks."""
     if older is None or newer is None:
         return ""
     return f"({gap_words((newer.date() - older.date()).days)}) "

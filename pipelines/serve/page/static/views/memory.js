@@ -1,4 +1,5 @@
 import { api } from "../api.js";
+import { consequence, newer } from "../changes.js";
 import { action, announce, day, el, fill, marked, put } from "../dom.js";
 
 /** One memory: its place in its source, the versions of its fact, and what can be done with it. */
@@ -20,7 +21,7 @@ export async function memory(main, { caller, id, query }) {
 
 function facts(found) {
   const rows = {
-    State: found.is_latest ? "latest" : "superseded",
+    State: [found.is_latest ? "latest" : "", consequence(found)].filter(Boolean).join(", "),
     Type: found.type,
     Observed: day(found.observed_at),
     Collection: found.collection + (found.project_id ? `, project ${found.project_id}` : ""),
@@ -28,7 +29,7 @@ function facts(found) {
     Tags: (found.tags ?? []).join(", "),
     Id: found.memory_id,
   };
-  return el("section", { class: "card" }, el("p", { class: "quote", text: found.text }),
+  return el("section", { class: "card" }, el("p", { class: "quote", text: found.text }), newer(found),
     el("dl", {}, Object.entries(rows).filter(([, v]) => v).map(([name, value]) =>
       el("div", {}, el("dt", { text: name }), el("dd", { text: value })))));
 }
@@ -56,6 +57,7 @@ function timeline(versions, id, mayWrite) {
     return el("li", { class: v.is_latest ? "latest" : "", "aria-current": isIt ? "true" : null },
       el("p", { class: "meta" }, el("span", { text: period }), el("span", { text: v.uri })),
       el("p", {}, isIt ? v.text : el("a", { href: `#/memory/${v.memory_id}`, text: v.text })),
+      newer(v),
       v.why ? el("p", { class: "why", text: v.why.text }) : null,
       v.why?.relation_id && mayWrite ? undoButton(v) : null);
   }));

@@ -1,6 +1,7 @@
 // What is known of a node of the graph: its links in words, and the memories that show them.
 
 import { api } from "../api.js";
+import { consequence, newer } from "../changes.js";
 import { action, announce, day, el, fill } from "../dom.js";
 
 const MAX_LINKS = 100;
@@ -42,10 +43,10 @@ function link(edge, node, nodes, choose) {
 
 function memory(found) {
   const begin = found.valid_from ?? found.observed_at;
-  const parts = [found.is_latest ? period(begin, null) : `${period(begin, found.valid_until)}, superseded`,
+  const parts = [period(begin, found.is_latest ? null : found.valid_until), consequence(found),
     `from ${found.title || sourceName(found.uri)}`];
   return el("li", {}, el("a", { href: `#/memory/${found.memory_id}`, text: found.text }),
-    el("div", { class: "why", text: parts.filter(Boolean).join(", ") }));
+    newer(found), el("div", { class: "why", text: parts.filter(Boolean).join(", ") }));
 }
 
 /** Returns from when to when something was valid; nothing where neither is known. */

@@ -1,4 +1,5 @@
 import { api } from "../api.js";
+import { consequence, newer } from "../changes.js";
 import { announce, day, el, field, fill, marked, put } from "../dom.js";
 
 /** Searches, and shows what was found with the context that a model would get. */
@@ -45,14 +46,16 @@ async function run(results, query) {
       : null);
 }
 
-/** One result: its text with the words of the question marked, its time and its source. */
+/** One result: its text with the words of the question marked, what is newer, its time and its source. */
 export function shown(memory, question) {
-  const until = memory.is_latest ? "" : ` until ${day(memory.valid_until)}, superseded`;
+  const until = memory.is_latest ? "" : ` until ${day(memory.valid_until)}`;
+  const times = [`${day(memory.observed_at)}${until}`, consequence(memory)].filter(Boolean).join(", ");
   const address = `#/memory/${memory.memory_id}?${new URLSearchParams({ q: question })}`;
   return el("li", { class: memory.is_latest ? "card" : "card superseded" },
     el("p", {}, memory.speaker ? el("strong", { text: `${memory.speaker}: ` }) : null, marked(memory.text, question)),
+    newer(memory),
     el("p", { class: "meta" },
-      el("span", { text: `${day(memory.observed_at)}${until}` }),
+      el("span", { text: times }),
       el("span", { text: memory.uri }),
       el("a", { href: address, text: "source and history", "aria-label": `source and history of: ${memory.text.slice(0, 60)}` })));
 }

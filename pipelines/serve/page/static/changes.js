@@ -1,0 +1,25 @@
+// What newer memories mean for an older one: superseded, disputed, or nothing that is certain.
+
+import { day, el } from "./dom.js";
+
+/** Whether a newer memory ended a part of this one. */
+const isCut = (memory) => memory.is_cut || (memory.later ?? []).some((newer) => newer.why === "part");
+
+/** What follows for a memory, in words; nothing where it is latest and whole. */
+export function consequence(memory) {
+  if (!memory.is_latest) return "superseded";
+  return [memory.disputed_by && "disputed", isCut(memory) && "superseded in part"].filter(Boolean).join(", ");
+}
+
+/** What disputes a memory, what ended a part of it, and what was said later: a line each, with its day and a link. */
+export function newer(memory) {
+  return [
+    memory.disputed_by ? line("disputed by", memory.disputed_by) : null,
+    ...(memory.later ?? []).map((m) => line(m.why === "part" ? "superseded in part by" : "said later", m)),
+  ];
+}
+
+function line(words, other) {
+  return el("p", { class: "why" }, `${words}: `, el("a", { href: `#/memory/${other.memory_id}`, text: other.text }),
+    ` (${other.observed_at ? day(other.observed_at) : "undated"})`);
+}
