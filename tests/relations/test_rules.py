@@ -155,3 +155,17 @@ def test_a_fact_that_changes_back_is_updated_although_the_older_memory_announced
         LabelPair("c", "a", back, first, newer_at=at[2], older_at=at[0]),
     ]
     assert [update_by_rules(pair) is not None for pair in pairs] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("newer", "is_ended"),
+    [
+        ("Forget what I told you about the alarm code.", True),
+        ("Please disregard everything I said about the alarm code!", True),
+        ("Forget what I told you about the garden gate.", False),
+        ("I forgot the alarm code.", False),
+    ],
+)
+def test_what_is_taken_back_by_its_topic_ends(newer, is_ended):
+    found = find("The code of the alarm is my daughter's birthday.", newer)
+    assert (found is not None and found.evidence["rule"] == "taken back") is is_ended

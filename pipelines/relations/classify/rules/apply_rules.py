@@ -16,7 +16,7 @@ from palimpsest.relations.classify.rules.reading import (
     make_evidence,
     read_memory,
 )
-from palimpsest.relations.classify.rules.replacements import replacement_updates
+from palimpsest.relations.classify.rules.replacements import replacement_updates, taken_back_updates
 from palimpsest.relations.classify.rules.sentences import Sentence
 from palimpsest.relations.classify.rules.values import read_value, refines, replaces, same_value
 from palimpsest.text.words import is_content_word
@@ -45,6 +45,7 @@ def update_by_rules(pair: LabelPair) -> RuleUpdate | None:
         *_slot_updates(newer, older, needs_cue),
         *_template_updates(newer, older, needs_cue),
         *replacement_updates(newer, older),
+        *taken_back_updates(newer, older),
     ]
     best = min(found, key=lambda u: (-u.confidence, str(u.evidence)), default=None)
     return None if best is None else _cut_where_more_is_lost(best, newer, older)

@@ -1,4 +1,4 @@
-"""Statements that name what ended: `no longer on Mondays`, `30 instead of 14`, `replacing X`, `switched from X`."""
+"""What a statement says has ended: `no longer on Mondays`, `30 instead of 14`, `forget what I told you about X`."""
 
 import re
 
@@ -43,6 +43,11 @@ _NAMED_OLD_VALUE = re.compile(
     r"(?P<old>.+)",
     re.IGNORECASE,
 )
+_TAKES_BACK = re.compile(
+    r"\b(?:forget|disregard|ignore|delete|erase)\s+(?:what|everything|anything|all)(?:\s+that)?\s+(?:I|we)(?:'ve|\s+have)?\s+"
+    r"(?:told|said|wrote|written|mentioned)(?:\s+to)?(?:\s+you)?\s+about\s+(?P<topic>[^.!?;]+)",
+    re.IGNORECASE,
+)
 _CHANGE_WORDS = {"longer", "anymore", "stopped", "quit", "left", "gave", "instead", "replaced", "replaces"}
 _MAX_SUBJECT_WORDS = 7
 _DEFAULT_VERB_POSITION = 4
@@ -70,6 +75,16 @@ def replacement_updates(newer: Reading, older: Reading) -> list[RuleUpdate]:
                 found.append(RuleUpdate(0.85, make_evidence("replaced", n, o, **{"from": old})))
             elif value and (old := _ended_value(value, n, o)):
                 found.append(RuleUpdate(0.85, make_evidence("named", n, o, **{"from": old})))
+    return found
+
+
+def taken_back_updates(newer: Reading, older: Reading) -> list[RuleUpdate]:
+    """`Forget what I told you about X` ends a memory that has all words of X."""
+    found: list[RuleUpdate] = []
+    for n in newer.sentences[:MAX_SENTENCES]:
+        topic = stem_words(content_words(m.group("topic"))) if (m := _TAKES_BACK.search(n.text)) else frozenset()
+        about = [o for o in older.sentences[:MAX_SENTENCES] if topic and topic <= stem_words(o.content)]
+        found += [RuleUpdate(0.85, make_evidence("taken back", n, o)) for o in about]
     return found
 
 
