@@ -23,7 +23,7 @@ from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.proposals import Proposal
 
 MAX_PAIRS_READ = 400
-"""Pairs without an order that are read in one run, the most similar first."""
+"""Pairs that are read in one run: those that a build thought possible, then the most similar without an order."""
 
 Vectors = Callable[[Sequence[str]], np.ndarray]
 """From ids of memories: their unit vectors, one a row."""
@@ -127,8 +127,8 @@ def _likely_pairs(work: Consolidation) -> list[tuple[ScopeKey, Pair]]:
 
 def _read_pairs(pairs: Sequence[tuple[ScopeKey, Pair]]) -> Mapping[ScopeKey, Sequence[Reading]]:
     """Returns the conflicts of all scopes, by scope: those that the build found, and those of the pairs read now."""
-    unread = [p for p in pairs if not p[1].conflict][:MAX_PAIRS_READ]
-    chosen = [*(p for p in pairs if p[1].conflict), *unread]
+    unread = [p for p in pairs if not p[1].is_found][:MAX_PAIRS_READ]
+    chosen = [*(p for p in pairs if p[1].is_found), *unread]
     scope_of = {(p.first.memory_id, p.second.memory_id): key for key, p in chosen}
     found: dict[ScopeKey, list[Reading]] = {}
     for reading in read_conflicts([p for _, p in chosen]):

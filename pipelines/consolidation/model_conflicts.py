@@ -14,7 +14,8 @@ from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
 from palimpsest.relations.candidates.candidate_inputs import CandidateInputs
 from palimpsest.relations.candidates.change_vectors import change_vectors
 from palimpsest.relations.candidates.find_candidates import unordered_pairs
-from palimpsest.relations.classify.label_types import DISPUTED, LabelPair, LabelResult
+from palimpsest.relations.classify.encoder.change_encoder import PAIR_CLASSES
+from palimpsest.relations.classify.label_types import DISPUTED, LabelPair
 from palimpsest.relations.classify.offline_labeler import offline_labeler
 from palimpsest.store.tables import completed
 
@@ -22,6 +23,8 @@ MIN_PROPOSED = 0.1
 """Probability that one memory ends the other, from which a pair is proposed."""
 MIN_GROUPED = 0.02
 """The same, from which a pair is among those that a language model reads."""
+MIN_OTHER = 0.2
+"""Probability of a conditional or a static conflict together, from which a pair is proposed."""
 MAX_CHARACTERS = 600
 """Of a text: a longer one states too much to compare."""
 
@@ -39,6 +42,11 @@ class Pair(NamedTuple):
     second: Memory
     score: float
     conflict: str = ""
+
+    @property
+    def is_found(self) -> bool:
+        """Whether a build found a conflict that is proposed."""
+        return bool(self.conflict) and (self.conflict != "dynamic" or self.score >= MIN_PROPOSED)
 
 
 class Reading(NamedTuple):
@@ -95,30 +103,42 @@ def pairs_without_order(
 
 
 def read_conflicts(pairs: Sequence[Pair]) -> Iterator[Reading]:
-    """Yields the pairs that are a conflict, in order; those that no build labelled are read."""
-    results = _label([p for p in pairs if not p.conflict])
+    """Yields the pairs that are a conflict, in order; those of which no build found a conflict are read."""
+    read = _read([p for p in pairs if not p.is_found])
     for pair in pairs:
-        if pair.conflict:
-            if pair.conflict != "dynamic" or pair.score >= MIN_PROPOSED:
-                yield Reading(pair, pair.conflict, round(pair.score, 3))
-        elif found := results.get((pair.first.memory_id, pair.second.memory_id)):
-            if (likelihood := found.likelihood or 0.0) >= MIN_PROPOSED:
-                yield Reading(pair, "undated", likelihood)
-            elif found.conflict:
-                yield Reading(pair, found.conflict, found.confidence)
+        if pair.is_found:
+            yield Reading(pair, pair.conflict, round(pair.score, 3))
+        elif (found := read[pair.first.memory_id, pair.second.memory_id]) is not None:
+            yield Reading(pair, *found)
 
 
-def _label(pairs: Sequence[Pair]) -> Mapping[tuple[str, str], LabelResult]:
-    """Returns the result of each pair by its ids: that of the likelier direction, each read by itself."""
-    if not pairs:
-        return {}
-    both = [(p.second, p.first) for p in pairs] + [(p.first, p.second) for p in pairs]
-    results = offline_labeler().label([_label_pair(str(n), *of_pair) for n, of_pair in enumerate(both)])
-    found: dict[tuple[str, str], LabelResult] = {}
-    for pair, one, other in zip(pairs, results[: len(pairs)], results[len(pairs) :], strict=True):
+def _read(pairs: Sequence[Pair]) -> Mapping[tuple[str, str], tuple[str, float] | None]:
+    """Returns (kind, probability) of the conflict of each pair by its ids; without an order, in both directions."""
+    questions = [
+        (pair, newer, older)
+        for pair in pairs
+        for newer, older in ((pair.second, pair.first), (pair.first, pair.second))
+        if not older.is_newer_than(newer)
+    ]
+    found: dict[tuple[str, str], tuple[str, float] | None] = {
+        (p.first.memory_id, p.second.memory_id): None for p in pairs
+    }
+    groups = [[_label_pair(str(n), newer, older)] for n, (_, newer, older) in enumerate(questions)]
+    for (pair, newer, older), read in zip(questions, offline_labeler().read(groups) if groups else (), strict=True):
         ids = (pair.first.memory_id, pair.second.memory_id)
-        found[ids] = max(one, other, key=lambda r: (r.likelihood or 0.0, r.conflict))
+        conflict = _conflict(float(read.ended[0]), read.classes[0], newer.is_newer_than(older))
+        if conflict and conflict[1] > (found[ids] or ("", 0.0))[1]:
+            found[ids] = conflict
     return found
+
+
+def _conflict(ended: float, class_logs: np.ndarray, is_ordered: bool) -> tuple[str, float] | None:
+    """Returns (kind, probability) of a conflict that was read, None for none."""
+    if ended >= MIN_PROPOSED:
+        return "dynamic" if is_ordered else "undated", round(ended, 3)
+    others = {kind: float(np.exp(class_logs[PAIR_CLASSES.index(kind)])) for kind in ("conditional", "static")}
+    total = sum(others.values())
+    return (max(others, key=lambda kind: others[kind]), round(total, 3)) if total >= MIN_OTHER else None
 
 
 def _label_pair(question: str, newer: Memory, older: Memory) -> LabelPair:
@@ -128,9 +148,11 @@ def _label_pair(question: str, newer: Memory, older: Memory) -> LabelPair:
         older.memory_id,
         newer.text,
         older.text,
+        newer.observed_at,
+        older.observed_at,
         newer_context=newer.context,
         older_context=older.context,
         newer_speaker=newer.speaker,
         older_speaker=older.speaker,
-        by_position=True,
+        by_position=not newer.is_newer_than(older),
     )

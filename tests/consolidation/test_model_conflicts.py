@@ -47,7 +47,7 @@ def test_a_conflict_of_another_kind_counts_where_the_older_is_hardly_ended():
 
 def test_below_the_line_nothing_is_proposed():
     pair = Pair(memory("m1", "a"), memory("m2", "b"), MIN_PROPOSED - 0.01, "dynamic")
-    assert not list(read_conflicts([pair]))
+    assert not pair.is_found and not list(read_conflicts([pair]))
 
 
 def test_pairs_without_an_order_are_read_in_both_directions():
