@@ -120,7 +120,7 @@ def _likely_pairs(work: Consolidation) -> list[tuple[ScopeKey, Pair]]:
         pairs += [(scope.scope, pair) for pair in labelled_pairs(scope)]
         if scope.latest and scope.looked_at:
             vectors = work.vectors([m.memory_id for m in scope.latest])
-            found = pairs_without_order(scope, work.tables["documents"], work.tables["embed_inputs"], vectors)
+            found = pairs_without_order(scope, work.tables["documents"], vectors)
             pairs += [(scope.scope, pair) for pair in found]
     return sorted(pairs, key=lambda x: (not x[1].conflict, -x[1].score, x[1].first.memory_id, x[1].second.memory_id))
 

@@ -1,7 +1,7 @@
 """Pairs of latest memories that the offline labeler reads as a conflict, which no rule can read.
 
 Of pairs in order of time, what the build found counts. Pairs without an order, which a build never labels, are found by
-the same search and read by the same labeler, in both directions.
+the same search; these, in both directions, and what a build thought possible are read by the same labeler.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
-from palimpsest.relations.candidates.candidate_inputs import CandidateInputs
 from palimpsest.relations.candidates.change_vectors import change_vectors
 from palimpsest.relations.candidates.find_candidates import unordered_pairs
 from palimpsest.relations.classify.encoder.change_encoder import PAIR_CLASSES
+from palimpsest.relations.classify.label_pairs import pair_from_memories
 from palimpsest.relations.classify.label_types import DISPUTED, LabelPair
 from palimpsest.relations.classify.offline_labeler import offline_labeler
 from palimpsest.store.tables import completed
@@ -79,25 +79,20 @@ def labelled_pairs(scope: ScopeMemories) -> Iterator[Pair]:
                 yield Pair(latest[older], latest[newer], score, "dynamic")
 
 
-def pairs_without_order(
-    scope: ScopeMemories, documents: pl.DataFrame, embed_inputs: pl.DataFrame, vectors: np.ndarray
-) -> Iterator[Pair]:
+def pairs_without_order(scope: ScopeMemories, documents: pl.DataFrame, vectors: np.ndarray) -> Iterator[Pair]:
     """Yields the nearest pairs of latest memories of which none is known to be newer and that no build labelled.
 
     Args:
         scope: of the memories.
         documents: of a build.
-        embed_inputs: of the build; those of other memories are left out.
         vectors: unit vectors of `scope.latest` by the embedder, shape (n, d).
     """
     short = {m.memory_id: m for m in scope.latest if len(m.text) <= MAX_CHARACTERS}
     is_short = np.array([m.memory_id in short for m in scope.latest], bool)
-    memories, inputs = (
-        t.filter(pl.col("memory_id").is_in(list(short))).sort("memory_id")
-        for t in (scope.tables["memories"], embed_inputs)
-    )
-    given = CandidateInputs(memories, inputs, scope.tables["mentions"], documents)
-    for first, second, score in unordered_pairs(given, *change_vectors(vectors[is_short]), scope.looked_at):
+    memories = scope.tables["memories"].filter(pl.col("memory_id").is_in(list(short))).sort("memory_id")
+    for first, second, score in unordered_pairs(
+        memories, documents, change_vectors(vectors[is_short]), scope.looked_at
+    ):
         if frozenset((first, second)) not in scope.labelled:
             yield Pair(short[first], short[second], score)
 
@@ -108,26 +103,24 @@ def read_conflicts(pairs: Sequence[Pair]) -> Iterator[Reading]:
     for pair in pairs:
         if pair.is_found:
             yield Reading(pair, pair.conflict, round(pair.score, 3))
-        elif (found := read[pair.first.memory_id, pair.second.memory_id]) is not None:
+        elif found := read.get((pair.first.memory_id, pair.second.memory_id)):
             yield Reading(pair, *found)
 
 
-def _read(pairs: Sequence[Pair]) -> Mapping[tuple[str, str], tuple[str, float] | None]:
-    """Returns (kind, probability) of the conflict of each pair by its ids; without an order, in both directions."""
+def _read(pairs: Sequence[Pair]) -> Mapping[tuple[str, str], tuple[str, float]]:
+    """Returns (kind, probability) of the conflicts that are read, by the ids of their pairs."""
     questions = [
         (pair, newer, older)
         for pair in pairs
         for newer, older in ((pair.second, pair.first), (pair.first, pair.second))
         if not older.is_newer_than(newer)
     ]
-    found: dict[tuple[str, str], tuple[str, float] | None] = {
-        (p.first.memory_id, p.second.memory_id): None for p in pairs
-    }
+    found: dict[tuple[str, str], tuple[str, float]] = {}
     groups = [[_label_pair(str(n), newer, older)] for n, (_, newer, older) in enumerate(questions)]
     for (pair, newer, older), read in zip(questions, offline_labeler().read(groups) if groups else (), strict=True):
         ids = (pair.first.memory_id, pair.second.memory_id)
         conflict = _conflict(float(read.ended[0]), read.classes[0], newer.is_newer_than(older))
-        if conflict and conflict[1] > (found[ids] or ("", 0.0))[1]:
+        if conflict and conflict[1] > found.get(ids, ("", 0.0))[1]:
             found[ids] = conflict
     return found
 
@@ -143,16 +136,5 @@ def _conflict(ended: float, class_logs: np.ndarray, is_ordered: bool) -> tuple[s
 
 def _label_pair(question: str, newer: Memory, older: Memory) -> LabelPair:
     """Returns a pair; those of one `question` would be read together."""
-    return LabelPair(
-        question,
-        older.memory_id,
-        newer.text,
-        older.text,
-        newer.observed_at,
-        older.observed_at,
-        newer_context=newer.context,
-        older_context=older.context,
-        newer_speaker=newer.speaker,
-        older_speaker=older.speaker,
-        by_position=not newer.is_newer_than(older),
-    )
+    rows = [(m.text, m.observed_at, m.speaker, m.title, m.heading) for m in (newer, older)]
+    return pair_from_memories((question, *rows[0]), (older.memory_id, *rows[1]))

@@ -72,18 +72,17 @@ def facts(
     times = memories.select("memory_id", "observed_at").join(
         versions.select("memory_id", "is_latest", "valid_from", "valid_until"), on="memory_id", how="left"
     )
+    clauses = clauses.with_row_index("row")
     values = clauses["value"].to_list()
     middle = (pl.col("char_start") + pl.col("char_end")) / 2
     ended = (
-        clauses.with_row_index("row")
-        .join(ended_parts, on="memory_id")
+        clauses.join(ended_parts, on="memory_id")
         .filter(middle.is_between("start", "end"))
         .group_by("row")
         .agg(pl.col("ended_at").min(), is_ended=pl.lit(True))
     )
     stated = (
-        clauses.with_row_index("row")
-        .with_columns(
+        clauses.with_columns(
             folded_value=pl.Series("folded_value", [None if v is None else fold(v) for v in values], pl.String)
         )
         .join(times, on="memory_id", how="left")

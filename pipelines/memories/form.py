@@ -159,7 +159,7 @@ def _valid_times(metadata: str | None, order: DateOrder | None) -> _ValidTimes:
 
 
 def _status_heading(metadata: str | None) -> str | None:
-    """Returns the heading that tells of a document's memories that it is not in force, null where it may be."""
+    """Returns the heading by which a document's memories say that it is not in force, null where it may be."""
     return ended_status_heading(_fields(metadata)) or None
 
 

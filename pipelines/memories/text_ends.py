@@ -21,17 +21,17 @@ def text_ends(rows: pl.DataFrame, previous: pl.DataFrame | None = None) -> pl.Se
         rows: memory_id, text, observed_at, utc_offset, and the stated valid_from and valid_until.
         previous: memories of an earlier build made by the same code: what had no end then has none in its text.
     """
-    asked = rows.select(*_SAME, "text", "valid_until").filter(
+    open_rows = rows.select(*_SAME, "text", "valid_until").filter(
         pl.col("valid_until").is_null()
         & pl.col("observed_at").is_not_null()
         & pl.col("text").str.contains(ENDS_PATTERN)
     )
     if previous is not None:
         endless = previous.filter(pl.col("valid_until").is_null())
-        asked = asked.join(endless, on=_SAME, how="anti", nulls_equal=True)
-    said = asked.select("text", own_clock(), pl.col("utc_offset").fill_null(0)).iter_rows()
+        open_rows = open_rows.join(endless, on=_SAME, how="anti", nulls_equal=True)
+    said = open_rows.select("text", own_clock(), pl.col("utc_offset").fill_null(0)).iter_rows()
     found_ends = [_end_of(stated_end(text, at.date()), offset) for text, at, offset in said]
-    ends = asked.select("memory_id", text_end=pl.Series(found_ends, dtype=_TIME))
+    ends = open_rows.select("memory_id", text_end=pl.Series(found_ends, dtype=_TIME))
     found = rows.select("memory_id", "valid_from", "valid_until").join(
         ends, on="memory_id", how="left", maintain_order="left"
     )

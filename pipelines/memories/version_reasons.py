@@ -116,15 +116,16 @@ def _parts(
 
 def _of_latest(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, JsonObject]]:
     """Returns (memory, reason) for what newer latest memories dispute, or say later about the same."""
+    open_pairs = _between_latest(tables, _IS_DISPUTED | (pl.col("likelihood") >= MIN_LATER))
     fields = ("older_id", "newer_id", "relation_id", "likelihood", "evidence")
     found: list[tuple[str, JsonObject]] = []
-    for older, newer, relation, likelihood, evidence in disputing_relations(tables).select(fields).rows():
+    for older, newer, relation, likelihood, evidence in open_pairs.filter(_IS_DISPUTED).select(fields).rows():
         rule = json.loads(evidence or "{}").get("rule")
         why = rule if rule == "low trust" else "uncertain"
         reason = {"kind": DISPUTED, "by": newer, "relation_id": relation, "likelihood": likelihood, "why": why}
         found.append((older, _without_nulls(reason)))
     later = (
-        _between_latest(tables, ~_IS_DISPUTED & (pl.col("likelihood") >= MIN_LATER))
+        open_pairs.filter(~_IS_DISPUTED)
         .sort("older_id", "likelihood", "newer_id", descending=[False, True, False])
         .filter(pl.int_range(pl.len()).over("older_id") < MAX_LATER)
         .select("older_id", "newer_id", "likelihood")

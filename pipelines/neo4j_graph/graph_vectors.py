@@ -43,7 +43,7 @@ class GraphVectors:
 
     @property
     def name(self) -> str:
-        """What tells this from other vectors: the model, and the spaces of collections that have another."""
+        """What identifies these vectors: the model, and the spaces of collections that have another."""
         return ";".join([self.model, *(f"{c}={s.name}" for c, s in sorted(self.spaces.items()))])
 
     def vectors_of(self, collection: str) -> VectorLookup:

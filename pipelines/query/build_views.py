@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Unpack
 
-from palimpsest.query.context.changes import name_changes
+from palimpsest.query.context.changes import name_changes, reasons_of_latest
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import neighbor_ids
 from palimpsest.query.graph.fact_table import FactTable
@@ -129,7 +129,10 @@ class BuildViews(ABC):
     def memory_with_changes(self, scope: ScopeArgument, memory_id: str) -> ShownMemory | None:
         """Returns what `memory` returns, with what disputes it and what was said later; its text stays whole."""
         served = self._serving(scope, memory_id)
-        return None if served is None else name_changes(served, served.memories([memory_id])).get(memory_id)
+        if served is None:
+            return None
+        found = served.memories([memory_id])
+        return name_changes(served, found, reasons_of_latest(served, found.values())).get(memory_id)
 
     def memory_count(self, scope: ScopeArgument) -> int:
         """Returns how many memories of one scope or several may be shown, superseded ones included."""

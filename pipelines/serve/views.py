@@ -26,8 +26,10 @@ def show_history(view: CallerView, memory_id: str) -> JsonObject:
     Raises:
         NotFound: the caller has no memory with this id.
     """
-    show_memory(view, memory_id)
-    found = (view.reader.history_of(s, memory_id) for s in view.scopes())
+    scopes = view.scopes()
+    if not scopes or view.reader.memory(scopes, memory_id) is None:
+        raise NotFound
+    found = (view.reader.history_of(s, memory_id) for s in scopes)
     return {"versions": next((list(history_json(v)) for v in found if v), [])}
 
 

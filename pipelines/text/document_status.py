@@ -50,7 +50,7 @@ def may_replace(status: str) -> bool:
 
 
 def ended_status_heading(metadata: Mapping[str, Any]) -> str:
-    """Returns the heading that tells that a document is not in force (`Status: Deprecated`), empty where it may be."""
+    """Returns the heading that says that a document is not in force (`Status: Deprecated`), empty where it may be."""
     status = stated_status(metadata)
     return f"{_HEADING}{status}" if _ENDED.match(status) else ""
 

@@ -241,8 +241,10 @@ def test_unordered_pairs_are_those_that_no_build_compares():
     inputs = formed([a, b, c], [*rows, chunk(c, "The bridge is red.")])
     vectors = word_vectors(inputs.memories)
     text = dict(inputs.memories.select("memory_id", "text").iter_rows())
-    found = list(unordered_pairs(inputs, vectors, vectors, set(text)))
+    found = list(unordered_pairs(inputs.memories, inputs.documents, (vectors, vectors), set(text)))
     pairs = [{text[x], text[y]} for x, y, _ in found]
     assert len(pairs) == 5 and {"The bridge is long.", "The bridge is old."} not in pairs
-    of_one = unordered_pairs(inputs, vectors, vectors, {i for i, t in text.items() if "short" in t})
+    of_one = unordered_pairs(
+        inputs.memories, inputs.documents, (vectors, vectors), {i for i, t in text.items() if "short" in t}
+    )
     assert all("The bridge is short." in (text[x], text[y]) for x, y, _ in of_one)

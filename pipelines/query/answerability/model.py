@@ -34,7 +34,7 @@ class Answerability:
     """Whether the first results hold an answer.
 
     Attributes:
-        probability: that they do, as far as the evidence tells, 0 to 1.
+        probability: that they do, as far as the evidence shows, 0 to 1.
         threshold: below it a search with `abstain` returns nothing.
         evidence: what the probability is made of; None where there was no result.
         against: what lowers the probability most, in words, the weightiest first.

@@ -36,11 +36,18 @@ def mark_changes(
     return _mark(served, ranked, reasons, is_cut=not served.filters.history)
 
 
-def name_changes(served: ServedScope, memories: Mapping[str, Memory]) -> dict[str, ShownMemory]:
-    """Returns memories of a scope, by id, with what disputes them and what was said later; their texts stay whole."""
+def name_changes(
+    served: ServedScope, memories: Mapping[str, Memory], reasons: Mapping[str, Sequence[ReasonRecord]]
+) -> dict[str, ShownMemory]:
+    """Returns memories of a scope, by id, with what disputes them and what was said later; their texts stay whole.
+
+    Args:
+        served: the scope.
+        memories: of the scope, by id.
+        reasons: of them, as `reasons_of_latest` returns them.
+    """
     shown = [ShownMemory(**vars(m)) for m in memories.values()]
-    marked = _mark(served, shown, reasons_of_latest(served, shown), is_cut=False)
-    return {m.memory_id: m for m in marked}
+    return {m.memory_id: m for m in _mark(served, shown, reasons, is_cut=False)}
 
 
 def without_ended_parts(

@@ -76,7 +76,7 @@ def histories(served: ServedScope, ids: Sequence[str]) -> dict[str, tuple[Versio
     for chain in older.values():
         known |= {m.memory_id: m for m in chain}
     reasons, premises = served.reasons(sorted(known)), premise_texts(served, sorted(known))
-    shown = name_changes(served, {i: known[i] for i in newest.values()})
+    shown = name_changes(served, {i: known[i] for i in newest.values()}, reasons)
     out = {}
     for memory_id in ids:
         if memory_id in newest:

@@ -123,10 +123,9 @@ def pack(
 
 def _citing_kept(memory: Memory, stands_for: Mapping[str, str]) -> Memory:
     """Returns a memory; where a repetition disputes it, it names the memory that stands for that."""
-    by = memory.disputed_by if isinstance(memory, RankedMemory) else None
-    if not isinstance(memory, RankedMemory) or by is None or by.memory_id not in stands_for:
-        return memory
-    return replace(memory, disputed_by=replace(by, memory_id=stands_for[by.memory_id]))
+    if isinstance(memory, RankedMemory) and (by := memory.disputed_by) and by.memory_id in stands_for:
+        return replace(memory, disputed_by=replace(by, memory_id=stands_for[by.memory_id]))
+    return memory
 
 
 @dataclass(frozen=True)
@@ -251,7 +250,7 @@ class _Packer:
         if memory.memory_id not in self.entries:
             return []
         newer = {m.memory_id: m for m in later.get(memory.memory_id, ())}
-        before = self.entries.keys() | set()
+        before = set(self.entries)
         if not self._accompany(groups, rank, newer):
             return []
         for memory_id, other in newer.items():
@@ -265,9 +264,11 @@ class _Packer:
         Memories of lower rank make room, the last first, but not those that others need beside them.
         """
         memory = groups[rank][0]
-        by = memory.disputed_by.memory_id if isinstance(memory, RankedMemory) and memory.disputed_by else ""
-        ranked = {m.memory_id: m for versions in groups for m in versions}
-        disputing = newer.get(by) or ranked.get(by)
+        if not isinstance(memory, RankedMemory) or memory.disputed_by is None:
+            return True
+        by = memory.disputed_by.memory_id
+        ranked = (m for versions in groups for m in versions if m.memory_id == by)
+        disputing = newer.get(by) or next(ranked, None)
         if disputing is None:
             return True
         if by not in self.entries:

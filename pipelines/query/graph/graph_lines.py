@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Mapping, Sequence
 
+from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.context.history import Version, describe_reason
 from palimpsest.query.graph.evidence import Evidence
 from palimpsest.query.graph.graph_answer import GraphLine
@@ -96,7 +97,7 @@ def stage_line(
 def quote(evidence: Evidence, memory: Memory) -> str:
     """Returns what a memory states, shortened, after who said it where that is known."""
     text = best_sentence(evidence, memory)
-    text = _shortened(text)
+    text = text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
     return one_line(f"{memory.speaker}: {text}" if memory.speaker else text)
 
 
@@ -106,7 +107,7 @@ def _quote_with_dispute(evidence: Evidence, memory_id: str, disputes: Mapping[st
     if (by := disputes.get(memory_id)) is None:
         return text
     day = _day(by.observed_at) or "undated"
-    return f"{text} (disputed by [memory:{by.memory_id}], {day}: “{one_line(_shortened(by.text))}”)"
+    return f"{text} (disputed by [memory:{by.memory_id}], {day}: “{one_line(shorten_text(by.text, _MAX_CHARS))}”)"
 
 
 def _with_disputing(memory_ids: tuple[str, ...], disputes: Mapping[str, NewerText]) -> tuple[str, ...]:
@@ -125,10 +126,6 @@ def _fact_order(fact: Fact) -> tuple[bool, bool, float, str]:
     """Facts between nodes first, valid ones, then the newest."""
     time = fact.valid_from.timestamp() if fact.valid_from else 0.0
     return (fact.object_id is None, not fact.is_latest, -time, fact.fact_id)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
 
 
 def _day(time: dt.datetime | None) -> str:

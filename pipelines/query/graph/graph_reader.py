@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.query.context.changes import name_changes
+from palimpsest.query.context.changes import name_changes, reasons_of_latest
 from palimpsest.query.context.history import histories
 from palimpsest.query.graph.evidence import Evidence, gather_evidence
 from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, PathStep, unique_nodes
@@ -218,7 +218,8 @@ def _nodes_of(scope: _ScopeGraph, evidence: Evidence, memory_ids: Iterable[str])
 
 def _disputes(scope: _ScopeGraph, evidence: Evidence, memory_ids: Iterable[str]) -> dict[str, NewerText]:
     """Returns what disputes memories of an answer, by the id of the disputed one."""
-    shown = name_changes(scope.served, {i: evidence.memories[i] for i in memory_ids})
+    memories = {i: evidence.memories[i] for i in memory_ids}
+    shown = name_changes(scope.served, memories, reasons_of_latest(scope.served, memories.values()))
     return {i: m.disputed_by for i, m in shown.items() if m.disputed_by}
 
 

@@ -14,6 +14,7 @@ import polars as pl
 
 from palimpsest.core.progress import progress
 from palimpsest.core.scopes import SCOPE
+from palimpsest.memories.recency import recency_columns
 from palimpsest.relations.candidates.candidate_inputs import (
     TURN_BEFORE,
     CandidateInputs,
@@ -73,28 +74,29 @@ def candidate_pairs(
 
 
 def unordered_pairs(
-    inputs: CandidateInputs, newer: np.ndarray, older: np.ndarray, of: Collection[str]
+    memories: pl.DataFrame, documents: pl.DataFrame, vectors: tuple[np.ndarray, np.ndarray], of: Collection[str]
 ) -> Iterator[tuple[str, str, float]]:
     """Yields (memory, memory, similarity) of the nearest pairs of which none is known to be newer, each once.
 
     Args:
-        inputs: the tables.
-        newer: unit vectors of memories as newer ones, aligned to the rows of `inputs.memories`, shape (n, d) float32.
-        older: the same as older ones.
+        memories: the memories.
+        documents: the documents that they are from.
+        vectors: unit vectors of the memories as newer and as older ones, in their order, each shape (n, d) float32.
         of: ids of memories whose pairs are found.
     """
-    vectors = quantize(newer), quantize(older)
-    for _, search in _searches(inputs, memory_state(inputs), vectors):
+    newer, older = (quantize(of_role) for of_role in vectors)
+    for _, search in _searches(recency_columns(memories, documents), memories["text"], (newer, older), {}):
         yield from search.unordered_pairs(of)
 
 
 def _searches(
-    inputs: CandidateInputs, state: pl.DataFrame, vectors: tuple[np.ndarray, np.ndarray]
+    state: pl.DataFrame,
+    texts: pl.Series,
+    vectors: tuple[np.ndarray, np.ndarray],
+    entities: dict[str, frozenset[str]],
 ) -> Iterator[tuple[tuple[object, ...], ScopeSearch]]:
     """Yields each scope with its search; `vectors` are quantized."""
     newer, older = vectors
-    entities = _entity_sets(inputs.mentions)
-    texts = inputs.memories["text"]
     rows = state.with_row_index("row").sort(*_ORDER, nulls_last=False, maintain_order=True)
     for scope, members in rows.group_by(SCOPE, maintain_order=True):
         at = members["row"]
@@ -143,8 +145,9 @@ def _new_pairs(
 ) -> Iterator[pl.DataFrame]:
     """Yields the pairs of each scope that no earlier build has; `vectors` are quantized."""
     carried = changes.carried if is_incremental else None
+    searches = _searches(state, inputs.memories["text"], vectors, _entity_sets(inputs.mentions))
     with progress("pair", len(changes.todo), "memories") as advance:
-        for scope, search in _searches(inputs, state, vectors):
+        for scope, search in searches:
             found = [
                 (*scope, newer_id, older_id, score, search.reason(newer_id, older_id))
                 for newer_id, older_id, score in search.best_pairs(changes.todo, changes.changed, carried, advance)
