@@ -7,7 +7,8 @@ import html
 from dataclasses import dataclass, field
 from typing import Any
 
-from palimpsest.query.context.explain import describe_link, memory_labels, shorten_text
+from palimpsest.query.context.explain import describe_link, memory_labels
+from palimpsest.query.request.one_line import shorten_text
 from palimpsest.query.request.types import Link, RankedMemory
 from palimpsest.query.result import SearchResult
 

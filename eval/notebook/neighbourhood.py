@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from palimpsest.query.context.explain import shorten_text
+from palimpsest.query.request.one_line import shorten_text
 
 _MAX_LABEL_CHARS = 80
 

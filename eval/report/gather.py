@@ -25,7 +25,7 @@ from palimpsest.eval.report.page import (
     RetrievedText,
     WorstQuestion,
 )
-from palimpsest.query.context.explain import shorten_text
+from palimpsest.query.request.one_line import shorten_text
 from palimpsest.query.search import STEPS
 from palimpsest.store.builds import Build, kept
 from palimpsest.store.home import Home, data_folder

@@ -28,8 +28,8 @@ from palimpsest.eval.golden.retracted_evidence import retracted_questions
 from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.eval.report.notes import health_limits
 from palimpsest.memories.vector_store import collection_spaces, known_texts
-from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.reader import open_index
+from palimpsest.query.request.one_line import shorten_text
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.event_log import observed

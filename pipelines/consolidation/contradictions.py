@@ -9,7 +9,7 @@ from palimpsest.consolidation.fact_conflicts import fact_conflicts
 from palimpsest.consolidation.model_conflicts import Reading
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
 from palimpsest.core.scopes import ScopeKey
-from palimpsest.query.context.explain import shorten_text
+from palimpsest.query.request.one_line import shorten_text
 from palimpsest.store.proposals import FoundBy, Proposal
 
 MAX_BY_MODEL = 40

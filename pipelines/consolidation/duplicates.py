@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
-from palimpsest.query.context.explain import shorten_text
+from palimpsest.query.request.one_line import shorten_text
 from palimpsest.relations.classify.rules.values import read_value
 from palimpsest.store.proposals import Proposal
 from palimpsest.text.normalize import fold

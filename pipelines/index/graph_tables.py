@@ -6,6 +6,7 @@ import polars as pl
 
 from palimpsest.core.scopes import SCOPE
 from palimpsest.index.index_format import DISPUTE
+from palimpsest.memories.formed import repeated_by_formed
 from palimpsest.relations.classify.label_types import DISPUTED
 from palimpsest.relations.classify.low_trust import is_low_trust
 from palimpsest.store.tables import completed
@@ -25,7 +26,7 @@ def graph_tables(
     """
     numbers = scopes.select(*SCOPE, "scope")
     entities, mentions = _entities_and_mentions(tables, rows, numbers)
-    return {"links": _links(tables["relations"], rows), "entities": entities, "mentions": mentions}
+    return {"links": _links(tables, rows), "entities": entities, "mentions": mentions}
 
 
 def linking_relations(relations: pl.DataFrame) -> pl.DataFrame:
@@ -42,12 +43,15 @@ def linking_relations(relations: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([relations.filter(pl.col("label").is_in(_LINKING)), disputed])
 
 
-def _links(relations: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+def _links(tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame) -> pl.DataFrame:
+    """Returns the links; what disputes a memory disputes the formed ones that repeat it."""
     newer = rows.rename({"memory_id": "newer_id", "row": "newer_row"})
     older = rows.rename({"memory_id": "older_id", "row": "older_row"})
     confidence = pl.col("confidence").fill_null(1.0).cast(pl.Float32)
+    links = linking_relations(tables["relations"])
+    of_formed = repeated_by_formed(links.filter(pl.col("label") == DISPUTE), tables["memories"])
     return (
-        linking_relations(relations)
+        pl.concat([links, of_formed])
         .join(newer, on="newer_id")
         .join(older, on=["older_id", "scope"])
         .select("scope", "newer_row", "older_row", "label", confidence, "relation_id")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.memories.formed import repeated_by_formed
 from palimpsest.store.tables import completed
 
 UPDATED = "updated"
@@ -47,8 +48,9 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     document that states to replace its own: `by`, `uri`, `title`, `at`), `vanished` (its source no longer exists),
     `kept` (a person decided that `by` does not replace it, with the relation's fields), `part` (`by` ends the spans
     `part` of its text, with the relation's fields), `disputed` (`by` may end it, and both are latest: `relation_id`,
-    `likelihood`, `why` is `uncertain` or `low trust`), `later` (`by` says something newer about the same: `likelihood`;
-    three at most), or `derived` (it follows from `by`, with the relation's fields). The index has the same column.
+    `likelihood`, `part` where only these spans may have ended, `why` is `uncertain` or `low trust`), `later` (`by` says
+    something newer about the same: `likelihood`; three at most), or `derived` (it follows from `by`, with the
+    relation's fields). The index has the same column.
 
     Args:
         tables: documents, memories, versions and relations as in `store.tables`.
@@ -115,14 +117,26 @@ def _parts(
 
 
 def _of_latest(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, JsonObject]]:
-    """Returns (memory, reason) for what newer latest memories dispute, or say later about the same."""
+    """Returns (memory, reason) for what newer latest memories dispute, or say later about the same.
+
+    A formed memory that repeats the older one is disputed with it.
+    """
     open_pairs = _between_latest(tables, _IS_DISPUTED | (pl.col("likelihood") >= MIN_LATER))
-    fields = ("older_id", "newer_id", "relation_id", "likelihood", "evidence")
+    latest = tables["versions"].filter("is_latest").select(older_id="memory_id")
+    of_formed = repeated_by_formed(open_pairs, tables["memories"]).join(latest, on="older_id", how="semi")
+    open_pairs = pl.concat([open_pairs, of_formed])
+    fields = ("older_id", "newer_id", "relation_id", "likelihood", "part", "evidence")
     found: list[tuple[str, JsonObject]] = []
-    for older, newer, relation, likelihood, evidence in open_pairs.filter(_IS_DISPUTED).select(fields).rows():
+    for older, newer, relation, likelihood, part, evidence in open_pairs.filter(_IS_DISPUTED).select(fields).rows():
         rule = json.loads(evidence or "{}").get("rule")
-        why = rule if rule == "low trust" else "uncertain"
-        reason = {"kind": DISPUTED, "by": newer, "relation_id": relation, "likelihood": likelihood, "why": why}
+        reason = {
+            "kind": DISPUTED,
+            "by": newer,
+            "relation_id": relation,
+            "likelihood": likelihood,
+            "part": json.loads(part) if part else None,
+            "why": rule if rule == "low trust" else "uncertain",
+        }
         found.append((older, _without_nulls(reason)))
     later = (
         open_pairs.filter(~_IS_DISPUTED)

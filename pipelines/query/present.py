@@ -4,9 +4,9 @@ import datetime as dt
 from collections.abc import Sequence
 
 from palimpsest.query.context.changes import PART
-from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.context.history import Version, describe_reason
 from palimpsest.query.graph.subgraph import Subgraph
+from palimpsest.query.request.one_line import shorten_text
 from palimpsest.query.request.types import NewerText, PremiseText, RankedMemory, Scope, ShownMemory
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.interpret_time import TemporalInterpretation

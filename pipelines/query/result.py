@@ -268,7 +268,7 @@ def _changes_json(memory: ShownMemory) -> JsonObject:
 
 
 def _newer_json(newer: NewerText | None) -> JsonObject | None:
-    return None if newer is None else {name: _plain(value) for name, value in asdict(newer).items()}
+    return None if newer is None else newer.to_json()
 
 
 def _premises_json(premises: Sequence[PremiseText]) -> list[JsonValue]:

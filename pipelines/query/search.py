@@ -9,7 +9,7 @@ from functools import partial
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.answerability.judge import count_terms, judge_results
-from palimpsest.query.context.changes import mark_changes, reasons_of_latest, without_ended_parts
+from palimpsest.query.context.changes import mark_changes, newer_first, reasons_of_latest, without_ended_parts
 from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
@@ -24,7 +24,6 @@ from palimpsest.query.ranking.experimental.diversity import diversify_results
 from palimpsest.query.ranking.formed_places import join_formed
 from palimpsest.query.ranking.merge import merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, rank
-from palimpsest.query.ranking.successors import disputing_first
 from palimpsest.query.ranking.task import Task, favor_task
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.tiers import narrow_to_tiers
@@ -154,7 +153,7 @@ def _rank_scopes(
     if reranker is not None:
         above, reranking = rerank_candidates(reranker, text, above)
         timer.record("rerank_ms")
-    best = disputing_first(diversify_results(above, request.k))[: request.k]
+    best = newer_first(diversify_results(above, request.k), request.k)[: request.k]
     timer.record("rank_ms")
     return best, len(merged) - len(above), reranking
 

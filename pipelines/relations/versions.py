@@ -58,7 +58,8 @@ def versions(
     if formed_memories(memories).height:
         tables = relations, documents, document_relations
         stated = versions(stated_memories(memories), *tables, decisions)
-        return pl.concat([stated, formed_versions(memories, stated)]).sort("memory_id")
+        ended = _ended_in_part(stated_memories(memories), relations, documents)
+        return pl.concat([stated, formed_versions(memories, stated, ended)]).sort("memory_id")
     undone = sorted(decisions.undone) if decisions is not None else []
     state = recency_columns(memories, documents)
     by_document = replaced_memories(memories, documents, document_relations)
@@ -140,7 +141,7 @@ def _updating_memories(state: pl.DataFrame, memories: pl.DataFrame, relations: p
     A memory of which newer ones end only parts is updated where these parts together are all of it.
     """
     pairs = _updates(state, memories, relations)
-    pairs = pairs.filter(pl.col("part").is_null() | pl.col("memory_id_older").is_in(_ended_in_parts(pairs, memories)))
+    pairs = pairs.filter(pl.col("part").is_null() | pl.col("memory_id_older").is_in(_whole_in_parts(pairs, memories)))
     closest = ["memory_id_older", "at_newer", "seq_newer", "ordinal_newer", "memory_id_newer"]
     return (
         pairs.sort(closest)
@@ -173,12 +174,8 @@ def ended_parts(memories: pl.DataFrame, relations: pl.DataFrame, documents: pl.D
         relations: the relations table.
         documents: the documents table.
     """
-    pairs = _updates(recency_columns(memories, documents), memories, relations).filter(pl.col("part").is_not_null())
-    rows = [
-        (memory_id, start, end, at)
-        for memory_id, part, at in pairs.select("memory_id_older", "part", "observed_at_newer").iter_rows()
-        for start, end in json.loads(part)
-    ]
+    found = _ended_in_part(memories, relations, documents)
+    rows = [(i, start, end, at) for i, part, at, _ in found.iter_rows() for start, end in json.loads(part)]
     return pl.DataFrame(
         rows,
         schema={"memory_id": pl.String, "start": pl.Int64, "end": pl.Int64, "ended_at": pl.Datetime("us", "UTC")},
@@ -186,7 +183,15 @@ def ended_parts(memories: pl.DataFrame, relations: pl.DataFrame, documents: pl.D
     )
 
 
-def _ended_in_parts(pairs: pl.DataFrame, memories: pl.DataFrame) -> list[str]:
+def _ended_in_part(memories: pl.DataFrame, relations: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
+    """Returns (older_id, part, ended_at, ended_by) of what live newer memories ended a part of."""
+    pairs = _updates(recency_columns(memories, documents), memories, relations).filter(pl.col("part").is_not_null())
+    return pairs.select(
+        "part", older_id="memory_id_older", ended_at="observed_at_newer", ended_by="memory_id_newer"
+    ).select("older_id", "part", "ended_at", "ended_by")
+
+
+def _whole_in_parts(pairs: pl.DataFrame, memories: pl.DataFrame) -> list[str]:
     """Returns the memories of which the parts that newer memories end are all of the text."""
     parts: dict[str, list[tuple[int, int]]] = {}
     for memory_id, part in pairs.filter(pl.col("part").is_not_null()).select("memory_id_older", "part").iter_rows():

@@ -2,12 +2,14 @@
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 
 from palimpsest.query import Scope, open_index
 from palimpsest.query.context.changes import kept_spans
 from palimpsest.query.present import memory_text, results_text
+from palimpsest.query.reader import Reader
 from palimpsest.query.result import memory_json
 from tests.query.made import at, memory, rows, tables, write
 
@@ -141,6 +143,51 @@ def test_a_part_that_ended_is_cut_and_what_ended_it_stands_beside(tmp_path):
     assert whole.text == TWO and not whole.is_cut
     before = search(index, "Where is my desk?", as_of="2024-03-01").memories
     assert next(m for m in before if m.memory_id == "m6").text == TWO
+
+
+@pytest.mark.parametrize(
+    ("question", "first"), [("Where do we rent a flat?", "m7"), ("Which company is my desk at?", "m6")]
+)
+@pytest.mark.parametrize("consequence", ["superseded", "disputed"])
+def test_what_ended_a_part_is_first_for_questions_about_that_part_alone(tmp_path, question, first, consequence):
+    part = json.dumps([[0, TWO.index(", and my")]])
+    label = "UPDATE" if consequence == "superseded" else "NONE"
+    ended = relation("m7", "m6", label, consequence=consequence, part=part, likelihood=0.9)
+    found = search(indexed(tmp_path / "i.duckdb", ended), question)
+    assert next(m.memory_id for m in found.memories if m.memory_id in ("m6", "m7")) == first
+
+
+def test_a_reranker_reads_no_part_that_ended(tmp_path):
+    class Recorder:
+        name, texts = "recorder", ()
+
+        def score(self, question, texts):
+            self.texts = tuple(texts)
+            return np.zeros(len(texts))
+
+    part = json.dumps([[0, TWO.index("and my")]])
+    index = indexed(tmp_path / "i.duckdb", relation("m7", "m6", "UPDATE", consequence="superseded", part=part))
+    reads = []
+    for history in (False, True):
+        with open_index(index) as opened:
+            reranker = Recorder()
+            Reader(opened.backend, reranker=reranker).search("Where is my desk?", ANA, history=history)
+        reads.append({text for text in reranker.texts if "my desk" in text})
+    assert reads == [{"[…] and my desk is at Acme."}, {TWO}]
+
+
+def test_what_disputes_a_memory_disputes_the_formed_one_that_repeats_what_is_meant(tmp_path):
+    said = {"chunk_ids": ["c8"], "char_start": 100, "char_end": 100 + len(TWO), "document_id": "d"}
+    formed = [
+        memory(i, text, unit="reflection", observed_at=at("2024-01-02"), **said | {"char_start": a, "char_end": b})
+        for i, text, a, b in (
+            ("f1", "Ana rents a flat in Kothrud.", 100, 126),
+            ("f2", "Ana's desk is at Acme.", 127, 100 + len(TWO)),
+        )
+    ]
+    more = [memory("m8", TWO, observed_at=at("2024-01-02"), **said), *formed]
+    doubt = disputed("m7", "m8", part=json.dumps([[0, 26]]))
+    assert disputes(indexed(tmp_path / "i.duckdb", doubt, more=more)) == {"m8": "m7", "f1": "m7"}
 
 
 def test_what_was_said_later_about_the_same_follows_it_in_the_context(tmp_path):

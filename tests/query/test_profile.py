@@ -151,3 +151,30 @@ def test_what_has_an_end_is_recent_until_then_and_left_out_after_it(tmp_path: Pa
         shown = opened.profile(("notes", "ana"))
     assert {line.memory_ids for line in shown.dynamic} == {("m2",), ("m5",)}
     assert {line.memory_ids for line in shown.static} == {("m6",)}
+
+
+def test_a_line_names_what_disputes_it_and_what_may_have_ended_it(tmp_path: Path) -> None:
+    made = profile_tables()
+    pairs = [("m5", "m4", "disputed", 0.5), ("m5", "m3", None, 0.3), ("m4", "m3", None, 0.05)]
+    relations = [
+        {
+            "relation_id": f"{newer}?{older}",
+            "newer_id": newer,
+            "older_id": older,
+            "label": "NONE",
+            "labeler": "offline",
+            "consequence": consequence,
+            "likelihood": p,
+            "evidence": "{}",
+            **ANA,
+        }
+        for newer, older, consequence, p in pairs
+    ]
+    made["relations"] = rows("relations", *relations)
+    with open_home(home(tmp_path, made), count_reads=False) as opened:
+        lines = {line.memory_ids[0]: line for line in opened.profile(("notes", "ana")).static}
+    by = "[memory:m5], 2026-03-08: “I repaired the lamp.”"
+    assert lines["m4"].cited == f"2026-03-07  Ana: I live in Ghent. [memory:m4] (disputed by {by})"
+    assert lines["m3"].cited.endswith(f"[memory:m3] (later {by})")
+    as_json = lines["m4"].to_json()
+    assert as_json["disputed_by"]["memory_id"] == "m5" and as_json["later"] == []

@@ -7,6 +7,9 @@ from palimpsest.store.tables import conform
 from tests.memories.frames import day
 
 END, EVENT_END = day(20), day(5)
+NOTHING_ENDED = pl.DataFrame(
+    schema={"older_id": pl.String, "part": pl.String, "ended_at": pl.Datetime("us", "UTC"), "ended_by": pl.String}
+)
 
 
 def test_a_formed_memory_that_is_latest_ends_by_itself_and_not_with_its_first_evidence():
@@ -18,7 +21,28 @@ def test_a_formed_memory_that_is_latest_ends_by_itself_and_not_with_its_first_ev
     memories = conform("memories", pl.DataFrame([*formed, *stated], infer_schema_length=None))
     times = {"valid_from": day(3), "valid_until": EVENT_END}
     rows = [{"memory_id": "t1", "is_latest": True} | times, {"memory_id": "t2", "is_latest": False} | times]
-    found = formed_versions(memories, conform("versions", pl.DataFrame(rows))).sort("memory_id")
+    found = formed_versions(memories, conform("versions", pl.DataFrame(rows)), NOTHING_ENDED).sort("memory_id")
     assert found["memory_id"].to_list() == ["f", "g", "h", "r"]
     assert found["is_latest"].to_list() == [True, True, True, False]
     assert found["valid_until"].to_list() == [END, None, day(3), EVENT_END]
+
+
+def test_a_formed_memory_ends_with_the_part_that_it_repeats():
+    place = {"document_id": "d", "char_start": 50, "char_end": 90}
+    memories = conform(
+        "memories",
+        pl.DataFrame(
+            [
+                {"memory_id": "t", "unit": "turn", "chunk_ids": ["1"], **place},
+                {"memory_id": "f", "unit": "reflection", "chunk_ids": ["1"], **place, "char_end": 65},
+                {"memory_id": "g", "unit": "reflection", "chunk_ids": ["1"], **place, "char_start": 65},
+            ]
+        ),
+    )
+    stated = pl.DataFrame([{"memory_id": "t", "is_latest": True, "valid_from": day(3)}])
+    ended = pl.DataFrame([("t", "[[0, 15]]", day(8), "n")], schema=NOTHING_ENDED.schema, orient="row")
+    found = formed_versions(memories, conform("versions", stated), ended).sort("memory_id")
+    assert found.select("memory_id", "is_latest", "valid_until", "superseded_by").rows() == [
+        ("f", False, day(8), "n"),
+        ("g", True, None, None),
+    ]

@@ -1,11 +1,16 @@
-"""Results as they are shown where something newer was said of the same: outdated parts are cut, newer texts named."""
+"""Results where something newer was said of the same: the newer first, outdated parts cut, newer texts named."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from palimpsest.query.context.quotes import quote_spans
+from palimpsest.query.embed_query import embed_query
+from palimpsest.query.ranking.candidate import Ranked
+from palimpsest.query.ranking.successors import applies
 from palimpsest.query.request.types import Memory, NewerText, RankedMemory, ShownMemory
+from palimpsest.query.scope.scope_arrays import known_rows
+from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 from palimpsest.text.clauses import merge_spans
 
@@ -37,17 +42,21 @@ def mark_changes(
 
 
 def name_changes(
-    served: ServedScope, memories: Mapping[str, Memory], reasons: Mapping[str, Sequence[ReasonRecord]]
+    served: ServedScope,
+    memories: Mapping[str, Memory],
+    reasons: Mapping[str, Sequence[ReasonRecord]],
+    is_cut: bool = False,
 ) -> dict[str, ShownMemory]:
-    """Returns memories of a scope, by id, with what disputes them and what was said later; their texts stay whole.
+    """Returns memories of a scope, by id, with what disputes them and what was said later.
 
     Args:
         served: the scope.
         memories: of the scope, by id.
         reasons: of them, as `reasons_of_latest` returns them.
+        is_cut: whether parts that newer memories ended are cut out of their texts.
     """
     shown = [ShownMemory(**vars(m)) for m in memories.values()]
-    return {m.memory_id: m for m in _mark(served, shown, reasons, is_cut=False)}
+    return {m.memory_id: m for m in _mark(served, shown, reasons, is_cut)}
 
 
 def without_ended_parts(
@@ -66,6 +75,55 @@ def without_ended_parts(
             shown = {"text": quote_spans(out[i].text, kept), "token_count": 0, "kept": kept}
             out[i] = ShownMemory(**vars(out[i]) | shown)
     return out
+
+
+def newer_first(ranked: Sequence[Ranked], k: int) -> list[Ranked]:
+    """Returns candidates in their order, but what disputes another, or ended a part of it, before it.
+
+    Where only a part of the older memory is meant, this holds for questions that are nearer to that part than to the
+    rest.
+
+    Args:
+        ranked: candidates of all scopes, best first, whatever ranked them.
+        k: results that are shown: only their parts are read.
+    """
+    out = list(ranked)
+    for query in {id(q): q for q, _ in ranked}.values():
+        view = query.served.view() if applies(query) else None
+        if view is None or not (newer_of := view.links().newer_of):
+            continue
+        shown = known_rows(view.ids, [c.memory_id for q, c in ranked[:k] if q is query])
+        newer_ids = {i: {str(view.ids[by]) for by, _, _ in newer_of.get(row, ())} for i, row in shown.items()}
+        answers = _newer_answers(query, {i: by for i, by in newer_ids.items() if by})
+        for older in [pair for pair in out if pair[0] is query and pair[1].memory_id in answers]:
+            by = answers[older[1].memory_id]
+            for newer in [pair for pair in out[out.index(older) + 1 :] if pair[0] is query and pair[1].memory_id in by]:
+                out.remove(newer)
+                out.insert(out.index(older), newer)
+    return out
+
+
+def _newer_answers(query: ScopeQuery, newer_ids: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Returns which of the newer memories answer a question before each of some memories of its scope, by their ids."""
+    memories = query.served.memories(list(newer_ids))
+    reasons = reasons_of_latest(query.served, memories.values())
+    found: dict[str, set[str]] = {}
+    for i, of_memory in sorted(reasons.items()):
+        for reason in of_memory:
+            is_newer = reason["kind"] in (PART, DISPUTED) and reason["by"] in newer_ids[i]
+            if is_newer and _is_about(query, memories[i].text, reason.get("part")):
+                found.setdefault(i, set()).add(reason["by"])
+    return found
+
+
+def _is_about(query: ScopeQuery, text: str, part: Sequence[tuple[int, int]] | None) -> bool:
+    """Returns whether a question is nearer to a part of a text than to its rest; where all of it is meant, it is."""
+    rest = kept_spans(text, part) if part else ()
+    if not part or not rest:
+        return True
+    of_part, of_rest = (" ".join(text[a:b] for a, b in spans) for spans in (part, rest))
+    cosines = [float(embed_query(piece, query.space) @ query.vector) for piece in (of_part, of_rest)]
+    return cosines[0] > cosines[1]
 
 
 def kept_spans(text: str, parts: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -8,6 +8,7 @@ from palimpsest.index.index_format import DISPUTE
 from palimpsest.query.context.premises import premise_texts
 from palimpsest.query.ranking.candidate import Candidate, Ranked
 from palimpsest.query.ranking.priors import uses_priors, weighted_terms
+from palimpsest.query.request.one_line import shorten_text
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_graph import PREMISE
@@ -81,12 +82,6 @@ def memory_labels(best: Sequence[str], texts: Mapping[str, str]) -> dict[str, st
     """Returns what to call memories: a result by its rank, any other by the beginning of its text."""
     labels = {i: f"\u201c{shorten_text(text, _LABEL_CHARS)}\u201d" for i, text in texts.items()}
     return labels | {memory_id: f"result {rank}" for rank, memory_id in enumerate(best, 1)}
-
-
-def shorten_text(text: str, max_chars: int) -> str:
-    """Returns a text on one line, shortened where it is longer than `max_chars` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= max_chars else line[: max_chars - 1] + "\u2026"
 
 
 class _Explanation(NamedTuple):

@@ -3,7 +3,6 @@
 import datetime as dt
 from collections.abc import Mapping, Sequence
 
-from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.context.history import Version, describe_reason
 from palimpsest.query.graph.evidence import Evidence
 from palimpsest.query.graph.graph_answer import GraphLine
@@ -11,7 +10,7 @@ from palimpsest.query.graph.neighborhood import Neighborhood
 from palimpsest.query.graph.relations import Tie
 from palimpsest.query.graph.timeline import Stage, best_sentence
 from palimpsest.query.request.graph_types import Edge, Fact, Node
-from palimpsest.query.request.one_line import one_line
+from palimpsest.query.request.one_line import changed_line, one_line
 from palimpsest.query.request.types import Memory, NewerText
 from palimpsest.query.scope.served_graph import ServedGraph
 
@@ -104,10 +103,7 @@ def quote(evidence: Evidence, memory: Memory) -> str:
 def _quote_with_dispute(evidence: Evidence, memory_id: str, disputes: Mapping[str, NewerText]) -> str:
     """Returns what a memory states; where it is disputed, with what the newer one says."""
     text = quote(evidence, evidence.memories[memory_id])
-    if (by := disputes.get(memory_id)) is None:
-        return text
-    day = _day(by.observed_at) or "undated"
-    return f"{text} (disputed by [memory:{by.memory_id}], {day}: “{one_line(shorten_text(by.text, _MAX_CHARS))}”)"
+    return changed_line(text, disputes.get(memory_id))
 
 
 def _with_disputing(memory_ids: tuple[str, ...], disputes: Mapping[str, NewerText]) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from palimpsest.core.json_types import JsonObject
-from palimpsest.query.request.one_line import cited_line, one_line
-from palimpsest.query.request.types import Scope
+from palimpsest.query.request.one_line import changed_line, cited_line, one_line
+from palimpsest.query.request.types import NewerText, Scope
 
 Section: TypeAlias = Literal["static", "dynamic"]
 
@@ -24,6 +24,8 @@ class ProfileLine:
         time: when it was stated.
         confidence: 0 to 1.
         scope: of those memories.
+        disputed_by: the newest memory that disputes the first of them, or None.
+        later: what else was said later and may have ended it, newest first.
     """
 
     section: Section
@@ -34,11 +36,13 @@ class ProfileLine:
     time: dt.datetime | None
     confidence: float
     scope: Scope
+    disputed_by: NewerText | None = None
+    later: tuple[NewerText, ...] = ()
 
     @property
     def cited(self) -> str:
-        """The line with its day and citations."""
-        return cited_line(one_line(self.text), self.memory_ids, self.time)
+        """The line with its day and citations, and with what was said later about the same."""
+        return changed_line(cited_line(one_line(self.text), self.memory_ids, self.time), self.disputed_by, self.later)
 
     def to_json(self) -> JsonObject:
         """Returns the line as JSON values."""
@@ -51,6 +55,8 @@ class ProfileLine:
             "time": self.time.isoformat() if self.time else None,
             "confidence": round(self.confidence, 6),
             "scope": list(self.scope),
+            "disputed_by": self.disputed_by.to_json() if self.disputed_by else None,
+            "later": [newer.to_json() for newer in self.later],
         }
 
 

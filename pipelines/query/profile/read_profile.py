@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from palimpsest.core.memory_units import REFLECTION
-from palimpsest.query.context.changes import reasons_of_latest, without_ended_parts
+from palimpsest.query.context.changes import PART, name_changes, reasons_of_latest
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.profile.profile import Profile, ProfileLine, Section
 from palimpsest.query.request.graph_types import Fact, Node
 from palimpsest.query.request.parse_where import parse_where
-from palimpsest.query.request.types import Memory
+from palimpsest.query.request.types import Memory, NewerText, ShownMemory
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.scope.view import ScopeView
@@ -26,6 +26,8 @@ from palimpsest.text.name_keys import name_words
 from palimpsest.text.normalize import fold
 from palimpsest.text.sentences import memory_sentence_spans
 
+MIN_SHOWN = 0.1
+"""Least likelihood that a newer memory ended what a line states for it to be named there: as `consolidate` proposes."""
 RECENT = dt.timedelta(days=30)
 """What was stated this long before the newest memory of a scope is dynamic, unless it lasts."""
 
@@ -75,9 +77,8 @@ def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
     facts = _facts_of_user(graph, names, user, day) if graph else []
     stating = _first(newest, {i for f in facts for i in f.memory_ids})
     found = served.memories([*formed_ids, *stating])
-    if not served.filters.history:
-        found = without_ended_parts(found, reasons_of_latest(served, found.values()))
-    memories = {i: m for i, m in found.items() if _is_valid(m.valid_until, day)}
+    shown = name_changes(served, found, reasons_of_latest(served, found.values()), is_cut=not served.filters.history)
+    memories = {i: m for i, m in shown.items() if _is_valid(m.valid_until, day)}
     recent_since = newest_time - RECENT if newest_time else None
     own = _own_names(names, user)
     formed = [memories[i] for i in formed_ids if i in memories and _is_said_by(memories[i], own)]
@@ -145,7 +146,7 @@ def _since(fact: Fact) -> float:
     return fact.valid_from.timestamp() if fact.valid_from else -math.inf
 
 
-def _formed_line(served: ServedScope, memory: Memory, recent_since: dt.datetime | None) -> ProfileLine:
+def _formed_line(served: ServedScope, memory: ShownMemory, recent_since: dt.datetime | None) -> ProfileLine:
     is_static = memory.type in _STATIC_TYPES
     return ProfileLine(
         section=_section(memory, is_static, recent_since),
@@ -156,16 +157,23 @@ def _formed_line(served: ServedScope, memory: Memory, recent_since: dt.datetime 
         time=_time(memory),
         confidence=memory.confidence or 0.0,
         scope=served.scope,
+        disputed_by=memory.disputed_by,
+        later=_may_have_ended(memory),
     )
+
+
+def _may_have_ended(memory: ShownMemory) -> tuple[NewerText, ...]:
+    """Returns what may have ended a memory as it is shown; of what ended a part that part is cut already."""
+    return tuple(n for n in memory.later if n.why != PART and (n.likelihood or 0.0) >= MIN_SHOWN)
 
 
 def _fact_lines(
     served: ServedScope,
     graph: ServedGraph | None,
     facts: Sequence[Fact],
-    memories: Sequence[Memory],
+    memories: Sequence[ShownMemory],
     recent_since: dt.datetime | None,
-) -> list[tuple[ProfileLine, Memory]]:
+) -> list[tuple[ProfileLine, ShownMemory]]:
     """Returns a line for each sentence that states facts of the user, with its memory: the newest that states it."""
     nodes = graph.nodes(sorted({i for f in facts for i in f.ends})) if graph else {}
     by_sentence: dict[tuple[str, str], list[Fact]] = {}
@@ -189,6 +197,8 @@ def _fact_lines(
             time=_time(memory),
             confidence=max(f.confidence or 0.0 for f in stated_facts),
             scope=served.scope,
+            disputed_by=memory.disputed_by,
+            later=_may_have_ended(memory),
         )
         if is_lasting or line.section == "dynamic":
             lines.append((line, memory))

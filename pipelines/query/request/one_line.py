@@ -3,6 +3,10 @@
 import datetime as dt
 from collections.abc import Iterable
 
+from palimpsest.query.request.types import NewerText
+
+_MAX_QUOTED = 400  # characters of a newer memory
+
 
 def one_line(text: str) -> str:
     """Returns a stored text on one line, in which nothing passes for a citation."""
@@ -20,3 +24,26 @@ def cited_line(text: str, memory_ids: Iterable[str], time: dt.datetime | None, s
     """
     day = f"{time.date().isoformat()}  " if time else ""
     return f"{day}{f'{one_line(speaker)}: ' if speaker else ''}{text} {' '.join(f'[memory:{i}]' for i in memory_ids)}"
+
+
+def shorten_text(text: str, max_chars: int) -> str:
+    """Returns a text on one line, shortened where it is longer than `max_chars` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= max_chars else line[: max_chars - 1] + "\u2026"
+
+
+def changed_line(text: str, disputed_by: NewerText | None, later: Iterable[NewerText] = ()) -> str:
+    """Returns a text with what disputes it and what was said later about the same, each with its citation.
+
+    Args:
+        text: on one line already.
+        disputed_by: the newest memory that disputes it.
+        later: others.
+    """
+    newer = [("disputed by", disputed_by), *(("later", n) for n in later)]
+    return " ".join([text, *(f"({word} {_newer_text(by)})" for word, by in newer if by is not None)])
+
+
+def _newer_text(by: NewerText) -> str:
+    day = by.observed_at.date().isoformat() if by.observed_at else "undated"
+    return f"[memory:{by.memory_id}], {day}: “{one_line(shorten_text(by.text, _MAX_QUOTED))}”"

@@ -2,11 +2,12 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from palimpsest.core.json_types import JsonObject
 from palimpsest.core.times import on_own_clock
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.request.where import Kind, Where
@@ -147,6 +148,10 @@ class NewerText:
     relation_id: str
     why: str
     likelihood: float | None = None
+
+    def to_json(self) -> JsonObject:
+        """Returns the fields as JSON values."""
+        return {**asdict(self), "observed_at": self.observed_at.isoformat() if self.observed_at else None}
 
 
 @dataclass(frozen=True)

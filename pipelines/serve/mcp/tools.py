@@ -172,8 +172,7 @@ def add_resource(server: MCPServer[None], service: Service, caller: Caller) -> N
             if not mine or "read" not in me.permissions:
                 return "Nothing is known of this user."
             found = view.reader.profile(mine)
-        lines = [f"- {line.text} " + " ".join(f"[memory:{i}]" for i in line.memory_ids) for line in found.lines]
-        return "\n".join([f"# {me.user}", "", *lines])
+        return "\n".join([f"# {me.user}", "", *(f"- {line.cited}" for line in found.lines)])
 
 
 def add_prompt(server: MCPServer[None], service: Service, caller: Caller) -> None:
