@@ -16,7 +16,12 @@ from palimpsest.relations.classify.rules.reading import (
     make_evidence,
     read_memory,
 )
-from palimpsest.relations.classify.rules.replacements import replacement_updates, taken_back_updates
+from palimpsest.relations.classify.rules.replacements import (
+    corrected_updates,
+    opposite_updates,
+    replacement_updates,
+    taken_back_updates,
+)
 from palimpsest.relations.classify.rules.sentences import Sentence
 from palimpsest.relations.classify.rules.values import read_value, refines, replaces, same_value
 from palimpsest.text.words import is_content_word
@@ -46,6 +51,8 @@ def update_by_rules(pair: LabelPair) -> RuleUpdate | None:
         *_template_updates(newer, older, needs_cue),
         *replacement_updates(newer, older),
         *taken_back_updates(newer, older),
+        *corrected_updates(newer, older),
+        *opposite_updates(newer, older),
     ]
     best = min(found, key=lambda u: (-u.confidence, str(u.evidence)), default=None)
     return None if best is None else _cut_where_more_is_lost(best, newer, older)

@@ -1,4 +1,4 @@
-"""What a statement says has ended: `no longer on Mondays`, `30 instead of 14`, `forget what I told you about X`."""
+"""What a statement ends by its words: `no longer on Mondays`, `30 instead of 14`, `scratch that: 16:00`."""
 
 import re
 
@@ -11,7 +11,7 @@ from palimpsest.relations.classify.rules.reading import (
     make_evidence,
 )
 from palimpsest.relations.classify.rules.sentences import Sentence
-from palimpsest.relations.classify.rules.values import read_value
+from palimpsest.relations.classify.rules.values import read_value, same_value
 from palimpsest.text.normalize import fold
 from palimpsest.text.stopwords import STOPWORDS
 from palimpsest.text.words import content_words, stem_words
@@ -48,6 +48,25 @@ _TAKES_BACK = re.compile(
     r"(?:told|said|wrote|written|mentioned)(?:\s+to)?(?:\s+you)?\s+about\s+(?P<topic>[^.!?;]+)",
     re.IGNORECASE,
 )
+_CORRECTS = re.compile(
+    r"(?:^|[.,;:!\u2013\u2014-]\s*|\b(?:sorry|no|oh|oops),?\s+)"
+    r"(?:(?:(?:scratch|strike)\s+that|correction|wait|that(?:['\u2019]s|\s+(?:is|was))\s+(?:wrong|incorrect|not\s+right))"
+    r"\s*[,:.;!\u2013\u2014-]+\s*(?:make\s+(?:that|it)\s+)?|(?:I\s+meant?|make\s+(?:that|it))\s+)(?P<value>.+)",
+    re.IGNORECASE,
+)
+_STILL = r"(?:(?:really|still|just|now|absolutely|also|actually)\s+)*"
+_LIKES = rf"loves?|likes?|adores?|enjoys?|(?:am|is|are|['\u2019]m)\s+{_STILL}(?:fond of|into|a fan of)"
+_DISLIKES = (
+    "hates?|dislikes?|loathes?|detests?|despises?|(?:ca|do|does)n['\u2019]t\\s+(?:stand|bear|like|love|enjoy)|"
+    "(?:cannot|can not|do not|does not)\\s+(?:stand|bear|like|love|enjoy)|no longer\\s+(?:likes?|loves?|enjoys?)"
+)
+_FEELS = re.compile(
+    rf"^(?P<who>[^,;:]{{1,40}}?)(?:\s+|(?=['\u2019])){_STILL}"
+    rf"(?:(?P<dislikes>{_DISLIKES})|(?P<likes>{_LIKES}))\s+(?P<what>[^.,;:!?]+)",
+    re.IGNORECASE,
+)
+_MAX_CORRECTION_WORDS = 8
+_CORRECTED_KINDS = ("clock", "day", "weekday", "month", "number")
 _CHANGE_WORDS = {"longer", "anymore", "stopped", "quit", "left", "gave", "instead", "replaced", "replaces"}
 _MAX_SUBJECT_WORDS = 7
 _DEFAULT_VERB_POSITION = 4
@@ -86,6 +105,41 @@ def taken_back_updates(newer: Reading, older: Reading) -> list[RuleUpdate]:
         about = [o for o in older.sentences[:MAX_SENTENCES] if topic and topic <= stem_words(o.content)]
         found += [RuleUpdate(0.85, make_evidence("taken back", n, o)) for o in about]
     return found
+
+
+def corrected_updates(newer: Reading, older: Reading) -> list[RuleUpdate]:
+    """`Scratch that: 16:00` ends `The meeting is at 3pm`: a short correction states a value of the same kind."""
+    found: list[RuleUpdate] = []
+    for n in newer.sentences[:MAX_SENTENCES]:
+        m = _CORRECTS.search(newer.text[n.start :])
+        if m is None or len(m.group("value").split()) > _MAX_CORRECTION_WORDS:
+            continue
+        new = read_value(m.group("value"))
+        for o in older.sentences[:MAX_SENTENCES]:
+            old = read_value(o.text)
+            is_of_one_unit = new.kind != "number" or (bool(new.unit) and new.unit in old.unit)
+            is_of_one_kind = new.kind == old.kind in _CORRECTED_KINDS and is_of_one_unit
+            if is_of_one_kind and not same_value(new, old) and not o.uncertain:
+                found.append(RuleUpdate(0.85, make_evidence("corrected", n, o, **{"from": old.key, "to": new.key})))
+    return found
+
+
+def opposite_updates(newer: Reading, older: Reading) -> list[RuleUpdate]:
+    """`I hate Thai curries` ends `I love Thai curries`."""
+    found: list[RuleUpdate] = []
+    for n in newer.sentences[:MAX_SENTENCES]:
+        new = None if n.uncertain or n.past else _FEELS.match(n.text)
+        for o in older.sentences[:MAX_SENTENCES] if new else ():
+            old = None if o.uncertain or o.past else _FEELS.match(o.text)
+            if new and old and bool(new.group("likes")) != bool(old.group("likes")) and _same_liking(new, old):
+                found.append(RuleUpdate(0.85, make_evidence("opposite", n, o)))
+    return found
+
+
+def _same_liking(new: re.Match[str], old: re.Match[str]) -> bool:
+    """Returns whether two sentences say how one subject likes one thing."""
+    whats = [stem_words(content_words(m.group("what"))) for m in (new, old)]
+    return fold(new.group("who")) == fold(old.group("who")) and bool(whats[0]) and whats[0] == whats[1]
 
 
 def _ended_value(m: re.Match[str], n: Sentence, o: Sentence) -> str | None:
