@@ -3,21 +3,39 @@
 A memory is *live* when its document version is current. Documents are followed over their versions by (uri, session),
 here called the line. Newer means: a later `observed_at`; or, where both have none or the same and the line is the same,
 a later version of the document, then a later place in it. Null or equal times of two documents order nothing.
+
+Turns that are rows of one file and session are of one line, and in its order, where their uris count: `chat.jsonl#c7:9`
+is before `chat.jsonl#c7:10`. Rows of a chat are often dated by the day alone.
 """
+
+import re
 
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
+
+_NUMBER = re.compile(r"\d+")
+_DIGITS = 20
 
 
 def recency_columns(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
     """Returns the columns that the order of memories depends on, in the rows' order.
 
     Columns: memory_id, the scope columns, `at` (microseconds, null where undated), `line` (a number for each line of
-    the build), `seq` (of the document version), `ordinal`, `live`.
+    the build), `seq` (place of the document version in its line), `ordinal`, `live`.
     """
-    about = documents.select(
-        "document_id", "seq", "is_current", line=pl.struct(*SCOPE, "uri", "session_id").rank("dense").cast(pl.Int64)
+    turns = memories.filter(pl.col("unit") == "turn")["document_id"].unique()
+    names = documents.select("uri", is_turn=pl.col("document_id").is_in(turns.implode()))
+    places = [_place(uri) if is_turn else (uri, "") for uri, is_turn in names.iter_rows()]
+    about = (
+        documents.select("document_id", "seq", "is_current", *SCOPE, "session_id")
+        .with_columns(
+            pl.Series("name", [name for name, _ in places], pl.String),
+            pl.Series("counted", [counted for _, counted in places], pl.String),
+        )
+        .with_columns(line=pl.struct(*SCOPE, "name", "session_id").rank("dense").cast(pl.Int64))
+        .with_columns(seq=pl.struct("counted", "seq").rank("dense").over("line").cast(pl.Int64))
+        .select("document_id", "seq", "is_current", "line")
     )
     return (
         memories.select("memory_id", *SCOPE, "document_id", "ordinal", at=pl.col("observed_at").dt.epoch("us"))
@@ -32,6 +50,13 @@ def recency_columns(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataF
             pl.col("is_current").fill_null(False).alias("live"),
         )
     )
+
+
+def _place(uri: str) -> tuple[str, str]:
+    """Returns what the uris of the turns of one line have in common, and what puts these in order."""
+    file, mark, row = uri.partition("#")
+    counted = " ".join(n.lstrip("0").zfill(_DIGITS) for n in _NUMBER.findall(row))
+    return file + mark + _NUMBER.sub("0", row), counted
 
 
 def is_newer(newer: str = "_newer", older: str = "_older") -> pl.Expr:

@@ -148,11 +148,9 @@ def test_a_part_that_ended_is_cut_and_what_ended_it_stands_beside(tmp_path):
 @pytest.mark.parametrize(
     ("question", "first"), [("Where do we rent a flat?", "m7"), ("Which company is my desk at?", "m6")]
 )
-@pytest.mark.parametrize("consequence", ["superseded", "disputed"])
-def test_what_ended_a_part_is_first_for_questions_about_that_part_alone(tmp_path, question, first, consequence):
+def test_what_ended_a_part_is_first_for_questions_about_that_part_alone(tmp_path, question, first):
     part = json.dumps([[0, TWO.index(", and my")]])
-    label = "UPDATE" if consequence == "superseded" else "NONE"
-    ended = relation("m7", "m6", label, consequence=consequence, part=part, likelihood=0.9)
+    ended = relation("m7", "m6", "UPDATE", consequence="superseded", part=part, likelihood=0.9)
     found = search(indexed(tmp_path / "i.duckdb", ended), question)
     assert next(m.memory_id for m in found.memories if m.memory_id in ("m6", "m7")) == first
 

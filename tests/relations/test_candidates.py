@@ -44,6 +44,38 @@ def test_in_one_document_the_later_place_is_the_newer_one():
         assert texts_of(inputs, pairs_of(inputs)) == {("Falcon deadline: May.", "Falcon deadline: June.")}
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "unit", "is_pair"),
+    [
+        ("chat.jsonl#c7:9", "chat.jsonl#c7:10", "turn", True),
+        ("chat.jsonl#c7:9", "chat.jsonl#c7:10", "statement", False),
+        ("chat.jsonl#c7:9", "chat.jsonl#d7:10", "turn", False),
+        ("chat-1.jsonl#9", "chat-2.jsonl#10", "turn", False),
+        ("chat-9", "chat-10", "turn", False),
+    ],
+)
+def test_turns_that_are_counted_rows_of_one_file_are_in_its_order(first, second, unit, is_pair):
+    b, a = dated(1, second), dated(1, first)
+    rows = [chunk(b, "The Falcon deadline is May."), chunk(a, "The Falcon deadline is June.")]
+    inputs = formed([b, a], rows, unit)
+    expected = {("The Falcon deadline is May.", "The Falcon deadline is June.")} if is_pair else set()
+    assert texts_of(inputs, pairs_of(inputs)) == expected
+
+
+def test_what_a_person_says_is_compared_with_what_persons_said_and_an_assistant_with_all():
+    chat = document("chat.jsonl")
+    said = [
+        ("user", "Falcon is blue."),
+        ("assistant", "Falcon is a fine blue."),
+        ("user", "Falcon is red."),
+        ("AI", "Red Falcon."),
+    ]
+    inputs = formed([chat], [chunk(chat, text, n, speaker=who) for n, (who, text) in enumerate(said)], "turn")
+    pairs = texts_of(inputs, pairs_of(inputs))
+    assert {older for newer, older in pairs if newer == "Falcon is red."} == {"Falcon is blue."}
+    assert {older for newer, older in pairs if newer == "Red Falcon."} == {text for _, text in said[:3]}
+
+
 def test_nothing_pairs_across_users():
     a, b = dated(1, "a.md", user="u1"), dated(9, "b.md", user="u2")
     inputs = formed([a, b], [chunk(a, "The Falcon deadline is June."), chunk(b, "The Falcon deadline is May.")])
@@ -124,14 +156,15 @@ def corpora(draw):
         old = draw(st.lists(texts, min_size=1, max_size=5, unique=True))
         new = draw(st.permutations(old))[: draw(st.integers(0, len(old)))] + draw(st.lists(texts, max_size=2))
         times = st.one_of(st.none(), st.integers(1, 3).map(day))
-        doc = document(f"{n}.md", user=user, source_time=draw(times), title=draw(st.sampled_from(["", "Rome"])))
+        uri = draw(st.sampled_from([f"{n}.md", f"chat.jsonl#{n}"]))
+        doc = document(uri, user=user, source_time=draw(times), title=draw(st.sampled_from(["", "Rome"])))
         before.append((doc, old))
         fate = draw(st.sampled_from(["same", "edited", "redated", "gone", "absent"]))
         if fate == "same":
             after.append((doc, old))
         elif fate == "edited":
             after += [(doc | {"is_current": False}, old)]
-            again = document(f"{n}.md", seq=2, user=user, source_time=doc["source_time"], title=doc["title"])
+            again = document(uri, seq=2, user=user, source_time=doc["source_time"], title=doc["title"])
             after.append((again, list(dict.fromkeys(new))))
         elif fate == "redated":
             after.append((doc | {"source_time": draw(times)}, old))
@@ -144,8 +177,9 @@ def corpora(draw):
 
 def build(corpus):
     docs = [d for d, _ in corpus]
-    rows = [chunk(d, t, i) for d, texts in corpus for i, t in enumerate(texts)]
-    return formed(docs, rows)
+    speakers = (None, "user", "assistant")
+    rows = [chunk(d, t, i, speaker=speakers[len(t) % 3]) for d, texts in corpus for i, t in enumerate(texts)]
+    return formed(docs, rows, "turn")
 
 
 def incremental_equals_scratch(corpus):

@@ -78,10 +78,9 @@ def without_ended_parts(
 
 
 def newer_first(ranked: Sequence[Ranked], k: int) -> list[Ranked]:
-    """Returns candidates in their order, but what disputes another, or ended a part of it, before it.
+    """Returns candidates in their order, but what disputes another before it.
 
-    Where only a part of the older memory is meant, this holds for questions that are nearer to that part than to the
-    rest.
+    What ended a part of another is before it for questions that are nearer to that part than to the rest.
 
     Args:
         ranked: candidates of all scopes, best first, whatever ranked them.
@@ -110,16 +109,18 @@ def _newer_answers(query: ScopeQuery, newer_ids: Mapping[str, set[str]]) -> dict
     found: dict[str, set[str]] = {}
     for i, of_memory in sorted(reasons.items()):
         for reason in of_memory:
-            is_newer = reason["kind"] in (PART, DISPUTED) and reason["by"] in newer_ids[i]
-            if is_newer and _is_about(query, memories[i].text, reason.get("part")):
+            is_first = reason["kind"] == DISPUTED or (
+                reason["kind"] == PART and _is_about(query, memories[i].text, reason["part"])
+            )
+            if is_first and reason["by"] in newer_ids[i]:
                 found.setdefault(i, set()).add(reason["by"])
     return found
 
 
-def _is_about(query: ScopeQuery, text: str, part: Sequence[tuple[int, int]] | None) -> bool:
-    """Returns whether a question is nearer to a part of a text than to its rest; where all of it is meant, it is."""
-    rest = kept_spans(text, part) if part else ()
-    if not part or not rest:
+def _is_about(query: ScopeQuery, text: str, part: Sequence[tuple[int, int]]) -> bool:
+    """Returns whether a question is nearer to a part of a text than to its rest."""
+    rest = kept_spans(text, part)
+    if not rest:
         return True
     of_part, of_rest = (" ".join(text[a:b] for a, b in spans) for spans in (part, rest))
     cosines = [float(embed_query(piece, query.space) @ query.vector) for piece in (of_part, of_rest)]

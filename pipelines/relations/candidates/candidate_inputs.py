@@ -7,10 +7,11 @@ import polars as pl
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.recency import recency_columns
 from palimpsest.store.tables import empty
+from palimpsest.text.chat_roles import NO_PERSON_ROLES
 
 TURN_BEFORE = "turn before"
 """`why` of a pair of a turn that refers back with one before it: found anew by each build."""
-_SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id"]
+_SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id", "is_person"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
     """Returns the order of each memory, and all else that its pairs depend on, in the rows' order.
 
     Columns: those of `memories.recency.recency_columns`, uri, session_id, text_hash (of its vectors), entity_id (of its
-    mentions).
+    mentions), is_person (False for the turns of an assistant, a tool or instructions).
     """
     embedded = (
         inputs.embed_inputs.sort("memory_id", "ordinal").group_by("memory_id").agg(pl.col("text_hash").str.join())
@@ -64,7 +65,10 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
         .agg(pl.col("entity_id").str.join())
     )
     sources = inputs.documents.select("document_id", "uri", "session_id")
-    sources = inputs.memories.select("memory_id", "document_id").join(sources, on="document_id", how="left")
+    is_person = ~pl.col("speaker").fill_null("").str.to_lowercase().is_in(sorted(NO_PERSON_ROLES))
+    sources = inputs.memories.select("memory_id", "document_id", is_person=is_person).join(
+        sources, on="document_id", how="left"
+    )
     return (
         recency_columns(inputs.memories, inputs.documents)
         .join(sources.drop("document_id"), on="memory_id", how="left", maintain_order="left")
@@ -81,7 +85,7 @@ def find_changes(state: pl.DataFrame, previous: PreviousCandidates | None) -> Ch
     before = memory_state(previous.inputs)
     same = state.join(before, on=["memory_id", *_SIGNATURE], how="inner", nulls_equal=True, suffix="_before")
     positions = [pl.col("seq" + s) * 2**32 + pl.col("ordinal" + s) for s in ("", "_before")]
-    group = [*SCOPE, "uri", "session_id", "at"]
+    group = [*SCOPE, "line", "at"]
     ranks = [position.rank("dense").over(group).alias(f"rank{i}") for i, position in enumerate(positions)]
     is_reordered = (pl.col("rank0") != pl.col("rank1")).any().over(group)
     unchanged = set(same.with_columns(ranks).filter(~is_reordered)["memory_id"])

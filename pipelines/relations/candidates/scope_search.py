@@ -48,7 +48,7 @@ class ScopeSearch:
         """Makes a search.
 
         Args:
-            rows: `memory_state` of the scope, oldest first.
+            rows: `memory_state` of the scope, oldest first; without `is_person`, all are of persons.
             as_newer: vectors of the rows as newer memories, quantized, shape (len(rows), d).
             as_older: the same as older ones.
             texts: of the rows.
@@ -57,6 +57,7 @@ class ScopeSearch:
         self.ids: list[str] = rows["memory_id"].to_list()
         self._newer, self._older = as_newer, as_older
         self._live = rows["live"].to_numpy()
+        self._is_person = rows["is_person"].to_numpy() if "is_person" in rows.columns else np.ones(len(rows), bool)
         self._texts = texts
         self._entities = entities
         n = len(self.ids)
@@ -133,14 +134,15 @@ class ScopeSearch:
         for row_products, row in zip(products, map(int, rows), strict=True):
             older = (slice(self._first_dated, self._time_end[row]), slice(self._line_start[row], self._line_end[row]))
             hits = np.concatenate([np.flatnonzero(row_products[s] >= _MIN_PRODUCT) + s.start for s in older])
-            for j, score in self._top(row, hits[self._live[hits]], row_products, PER_MEMORY):
+            hits = hits[self._live[hits] & self._may_pair(np.array([row]), hits)]
+            for j, score in self._top(row, hits, row_products, PER_MEMORY):
                 yield self.ids[row], self.ids[j], score
 
     def _search_newer(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
         """Yields the best pairs of retired rows with live newer ones."""
         live = np.flatnonzero(self._live)
         for products, row in zip(self._older[rows] @ self._newer.T, map(int, rows), strict=True):
-            newer = live[self._is_older(np.array([row]), live)]
+            newer = live[self._is_older(np.array([row]), live) & self._may_pair(live, np.array([row]))]
             for i, score in self._top(row, newer[products[newer] >= _MIN_PRODUCT], products, PER_RETIRED):
                 yield self.ids[i], self.ids[row], score
 
@@ -187,7 +189,7 @@ class ScopeSearch:
                 r, c = np.nonzero(products >= _MIN_PRODUCT)
                 i, j = newers[r], olders[c]
                 scores = np.round(products[r, c].astype(np.float64) / _UNIT, 3)
-                useful = self._is_older(j, i) & (scores >= MIN_SIMILARITY)
+                useful = self._is_older(j, i) & self._may_pair(i, j) & (scores >= MIN_SIMILARITY)
                 useful &= scores >= (worst[i, 0] if worst.ndim == 2 else worst[j])
                 for newer, older, score in zip(i[useful], j[useful], scores[useful], strict=True):
                     if self._folded[newer] != self._folded[older]:
@@ -197,6 +199,13 @@ class ScopeSearch:
         in_time = (j >= self._first_dated) & (j < self._time_end[i])
         in_line = (j >= self._line_start[i]) & (j < self._line_end[i])
         return np.asarray(in_time | in_line)
+
+    def _may_pair(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Returns whether newer rows are compared with older ones: what a person says, with what persons said.
+
+        The long replies of an assistant are about the same and are nearest. What it says itself may be about anything.
+        """
+        return np.asarray(self._is_person[j] | ~self._is_person[i])
 
     def _worst_carried(self, carried: pl.DataFrame) -> np.ndarray:
         """Returns the lowest score of the carried pairs of each row, -1 where it may have more of them."""

@@ -4,7 +4,7 @@ Both, and whether a rule finds an UPDATE (two values of one slot, say), give one
 alone is superseded or disputed, each time that it was said. No network, no state.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -86,7 +86,7 @@ class Candidates:
         ended: probability that the newer memory ends each, shape (n,).
         classes: log probabilities of PAIR_CLASSES, shape (n, 6).
         outdated: as `ChangeReading` has them.
-        by_rule: the UPDATEs that rules find, by row, of those that the judge read.
+        by_rule: the UPDATEs that rules find, by row.
     """
 
     pairs: list[LabelPair]
@@ -140,10 +140,12 @@ class OfflineLabeler:
         chosen = self.chooser.read([question_of(pairs) for pairs in groups], advance)
         odds = [self._chosen(pairs, reading) for pairs, reading in zip(groups, chosen, strict=True)]
         found = [
-            Candidates(pairs, softmax_with_none(of_pairs), reading.classes.copy(), list(reading.outdated))
+            Candidates(
+                pairs, softmax_with_none(of_pairs), reading.classes.copy(), list(reading.outdated), _by_rules(pairs)
+            )
             for pairs, of_pairs, reading in zip(groups, odds, chosen, strict=True)
         ]
-        likely = [(i, rows) for i, of_one in enumerate(found) if len(rows := likely_rows(of_one.ended))]
+        likely = [(i, rows) for i, of_one in enumerate(found) if len(rows := likely_rows(of_one.ended, of_one.by_rule))]
         judged = self.judge.read([question_of([groups[i][row] for row in rows]) for i, rows in likely])
         for (i, rows), reading in zip(likely, judged, strict=True):
             self._apply(found[i], rows, odds[i][rows], reading)
@@ -159,7 +161,6 @@ class OfflineLabeler:
 
     def _apply(self, found: Candidates, rows: np.ndarray, odds: np.ndarray, reading: ChangeReading) -> None:
         """Puts what the judge reads of some candidates in the place of what the chooser read of them."""
-        found.by_rule = {row: update for row in rows.tolist() if (update := update_by_rules(found.pairs[row]))}
         has_rule = np.array([row in found.by_rule for row in rows.tolist()])
         judged = softmax_with_none(self.calibration.judged(odds, reading.scores, reading.classes[:, _UPDATE], has_rule))
         found.ended[rows] = np.where(odds > _CANNOT_END, judged, 0.0)
@@ -218,11 +219,20 @@ class OfflineLabeler:
         return label, round(value / total, 3), conflict
 
 
-def likely_rows(ended: np.ndarray) -> np.ndarray:
-    """Returns the rows of the candidates that the judge reads, ascending."""
+def likely_rows(ended: np.ndarray, by_rule: Collection[int] = ()) -> np.ndarray:
+    """Returns the rows of the candidates that the judge reads, ascending.
+
+    Args:
+        ended: the chooser's probabilities.
+        by_rule: rows in which rules find an UPDATE: they are read in any case.
+    """
     best = np.argsort(-ended, kind="stable")[:JUDGED]
-    found: np.ndarray = np.sort(best[ended[best] >= JUDGED_FROM])
+    found: np.ndarray = np.union1d(best[ended[best] >= JUDGED_FROM], np.array(sorted(by_rule), np.int64))
     return found
+
+
+def _by_rules(pairs: Sequence[LabelPair]) -> dict[int, RuleUpdate]:
+    return {row: update for row, pair in enumerate(pairs) if (update := update_by_rules(pair))}
 
 
 def _groups(pairs: Sequence[LabelPair]) -> Iterator[list[LabelPair]]:
