@@ -87,7 +87,7 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
         .join(versions, on="memory_id", how="left")
         .with_columns(pl.col("is_latest").fill_null(True))
     )
-    relations = linking_relations(tables["relations"])
+    relations = linking_relations(tables["relations"], tables["memories"])
     contexts = (
         tables["context_inputs"]
         .filter(pl.col("kind") == "sentence")

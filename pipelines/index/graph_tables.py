@@ -29,10 +29,15 @@ def graph_tables(
     return {"links": _links(tables, rows), "entities": entities, "mentions": mentions}
 
 
-def linking_relations(relations: pl.DataFrame) -> pl.DataFrame:
+def linking_relations(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
     """Returns the relations that are links: those with a label, and what is disputed under a label of its own.
 
-    What disputes another ranks above it, but not where the newer may be wrong: a static conflict, or trusted less.
+    What disputes another ranks above it, but not where the newer may be wrong: a static conflict, or trusted less. It
+    disputes the formed memories that repeat the other, too.
+
+    Args:
+        relations: the relations table.
+        memories: the memories table.
     """
     relations = completed("relations", relations)
     may_be_wrong = (pl.col("conflict") == "static").fill_null(False) | is_low_trust()
@@ -40,18 +45,16 @@ def linking_relations(relations: pl.DataFrame) -> pl.DataFrame:
     disputed = relations.filter(is_disputed).with_columns(
         label=pl.lit(DISPUTE), confidence=pl.col("likelihood").fill_null(1.0)
     )
-    return pl.concat([relations.filter(pl.col("label").is_in(_LINKING)), disputed])
+    labelled = relations.filter(pl.col("label").is_in(_LINKING))
+    return pl.concat([labelled, disputed, repeated_by_formed(disputed, memories)])
 
 
 def _links(tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the links; what disputes a memory disputes the formed ones that repeat it."""
     newer = rows.rename({"memory_id": "newer_id", "row": "newer_row"})
     older = rows.rename({"memory_id": "older_id", "row": "older_row"})
     confidence = pl.col("confidence").fill_null(1.0).cast(pl.Float32)
-    links = linking_relations(tables["relations"])
-    of_formed = repeated_by_formed(links.filter(pl.col("label") == DISPUTE), tables["memories"])
     return (
-        pl.concat([links, of_formed])
+        linking_relations(tables["relations"], tables["memories"])
         .join(newer, on="newer_id")
         .join(older, on=["older_id", "scope"])
         .select("scope", "newer_row", "older_row", "label", confidence, "relation_id")

@@ -134,7 +134,9 @@ def test_a_static_conflict_is_disputed_until_a_person_decided_or_one_side_is_ret
     static = FixedLabeler("NONE")
     static.answer = LabelResult("NONE", 0.8, {"rule": "model"}, conflict="static")
     relations, _ = labelled(inputs.memories, pairs, static)
-    assert linking_relations(relations).is_empty()  # the newer, which may be wrong, is not lifted above the older
+    assert linking_relations(
+        relations, inputs.memories
+    ).is_empty()  # the newer, which may be wrong, is not lifted above the older
     rows = review_table(tables(inputs, inputs.memories, relations))
     assert set(rows["why"]) == {"disputed"} and set(rows["conflict"]) == {"static"} and rows.height == 3
     assert latest(tables(inputs, inputs.memories, relations)) == {a, b, c}
