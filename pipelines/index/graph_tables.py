@@ -46,7 +46,8 @@ def linking_relations(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.Dat
         label=pl.lit(DISPUTE), confidence=pl.col("likelihood").fill_null(1.0)
     )
     labelled = relations.filter(pl.col("label").is_in(_LINKING))
-    return pl.concat([labelled, disputed, repeated_by_formed(disputed, memories)])
+    of_formed = repeated_by_formed(disputed.sort("confidence", "relation_id", descending=[True, False]), memories)
+    return pl.concat([labelled, disputed, of_formed.drop("share")])
 
 
 def _links(tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame) -> pl.DataFrame:

@@ -37,30 +37,46 @@ def rests_on(memories: pl.DataFrame, chunk_ids: Collection[str]) -> pl.DataFrame
 
 
 def repeated_by_formed(pairs: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
-    """Returns pairs with each formed memory that repeats the older one, or the part of it that is meant, in its place.
+    """Returns pairs with each formed memory that repeats the older one in its place, in order, and with `share`.
+
+    `share` is how much of what the formed memory rests on is meant, 0 to 1: less than 1 where a part is meant. A formed
+    memory that rests on the newer one, or is newer itself, has no pair with it, and of several pairs with one newer
+    memory the first.
 
     Args:
-        pairs: (older_id, part, ...); `part` is null for the whole text, else the JSON of spans of it in characters.
+        pairs: (newer_id, older_id, part, ...); `part` is null for the whole text, else the JSON of spans of it in
+            characters.
         memories: the memories table.
     """
     if formed_memories(memories).is_empty() or pairs.is_empty():
-        return pairs.clear()
-    places = memories.select("memory_id", "document_id", "char_start", "char_end")
+        return pairs.clear().with_columns(share=pl.lit(None, pl.Float64))
+    evidence = evidence_pairs(memories)
+    places = memories.select("memory_id", "document_id", "char_start", "char_end", said="observed_at")
     found = (
-        pairs.join(evidence_pairs(memories), left_on="older_id", right_on="evidence_id")
-        .join(places, on="memory_id")
-        .join(places, left_on="older_id", right_on="memory_id", suffix="_older")
+        pairs.join(evidence, left_on="older_id", right_on="evidence_id", maintain_order="left")
+        .join(evidence, left_on=["memory_id", "newer_id"], right_on=["memory_id", "evidence_id"], how="anti")
+        .join(places, on="memory_id", maintain_order="left")
+        .join(places, left_on="older_id", right_on="memory_id", suffix="_older", maintain_order="left")
+        .join(memories.select(newer_id="memory_id", said_newer="observed_at"), on="newer_id", maintain_order="left")
+        .filter((pl.col("said_newer") >= pl.col("said")).fill_null(True))
     )
     columns = ("part", "document_id", "document_id_older", "char_start_older", "char_start", "char_end")
-    is_repeated = [_repeats(*row) for row in found.select(columns).iter_rows()]
-    repeating = (
-        found.filter(pl.Series(is_repeated, dtype=pl.Boolean)).drop("older_id").rename({"memory_id": "older_id"})
+    shares = [_share(*row) for row in found.select(columns).iter_rows()]
+    return (
+        found.with_columns(pl.Series("share", shares, pl.Float64))
+        .filter(pl.col("share") > 0)
+        .drop("older_id")
+        .rename({"memory_id": "older_id"})
+        .unique(["newer_id", "older_id"], keep="first", maintain_order=True)
+        .select(*pairs.columns, "share")
     )
-    return repeating.select(pairs.columns)
 
 
-def _repeats(part: str | None, document: str, older_document: str, at: int, start: int, end: int) -> bool:
-    """Returns whether what is in [start, end) of a document has a part of the memory that starts at `at`."""
+def _share(part: str | None, document: str, older_document: str, at: int, start: int, end: int) -> float:
+    """Returns how much of [start, end) of a document is in a part of the memory that starts at `at`."""
     if part is None:
-        return True
-    return document == older_document and any(start <= at + (a + b) / 2 < end for a, b in json.loads(part))
+        return 1.0
+    if document != older_document or start >= end:
+        return 0.0
+    covered: int = sum(max(0, min(end, at + b) - max(start, at + a)) for a, b in json.loads(part))
+    return covered / (end - start)

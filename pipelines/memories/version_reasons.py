@@ -119,12 +119,13 @@ def _parts(
 def _of_latest(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, JsonObject]]:
     """Returns (memory, reason) for what newer latest memories dispute, or say later about the same.
 
-    A formed memory that repeats the older one is disputed with it.
+    A formed memory that repeats the older one is disputed with it. What ended less of it than would end it was said
+    later about the same.
     """
-    open_pairs = _between_latest(tables, _IS_DISPUTED | (pl.col("likelihood") >= MIN_LATER))
-    latest = tables["versions"].filter("is_latest").select(older_id="memory_id")
-    of_formed = repeated_by_formed(open_pairs, tables["memories"]).join(latest, on="older_id", how="semi")
-    open_pairs = pl.concat([open_pairs, of_formed])
+    is_open = _IS_DISPUTED | (pl.col("likelihood") >= MIN_LATER)
+    is_part = (pl.col("label") == "UPDATE") & pl.col("part").is_not_null()
+    open_pairs = _between_latest(tables, is_open & (pl.col("label") != "UPDATE"))
+    open_pairs = pl.concat([open_pairs, _of_formed(tables, is_open | is_part)])
     fields = ("older_id", "newer_id", "relation_id", "likelihood", "part", "evidence")
     found: list[tuple[str, JsonObject]] = []
     for older, newer, relation, likelihood, part, evidence in open_pairs.filter(_IS_DISPUTED).select(fields).rows():
@@ -148,19 +149,35 @@ def _of_latest(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, JsonObject
 
 
 def disputing_relations(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Returns the relations by which a newer memory disputes an older one: both are latest, and no person decided."""
-    return _between_latest(tables, _IS_DISPUTED)
+    """Returns the relations by which a newer memory disputes an older one: both are latest, and no person decided.
+
+    A formed memory that repeats the older one has them too.
+    """
+    return pl.concat([_between_latest(tables, _IS_DISPUTED), _of_formed(tables, _IS_DISPUTED)])
+
+
+def _of_formed(tables: Mapping[str, pl.DataFrame], which: pl.Expr) -> pl.DataFrame:
+    """Returns those relations of stated memories for the latest formed ones that repeat these, disputes first."""
+    pairs = _between_latest(tables, which).sort(
+        _IS_DISPUTED, "likelihood", "relation_id", descending=[True, True, False], nulls_last=True
+    )
+    found = repeated_by_formed(pairs, tables["memories"]).drop("share").with_columns(part=pl.lit(None, pl.String))
+    return found.join(_latest(tables), left_on="older_id", right_on="memory_id", how="semi")
 
 
 def _between_latest(tables: Mapping[str, pl.DataFrame], which: pl.Expr) -> pl.DataFrame:
-    """Returns those relations between latest memories that are no UPDATE and that no person decided."""
-    latest = tables["versions"].filter("is_latest").select("memory_id")
+    """Returns those relations between latest memories that no person decided."""
+    latest = _latest(tables)
     return (
         completed("relations", tables["relations"])
-        .filter(pl.col("label") != "UPDATE", pl.col("labeler") != "person", which)
+        .filter(pl.col("labeler") != "person", which)
         .join(latest, left_on="newer_id", right_on="memory_id", how="semi")
         .join(latest, left_on="older_id", right_on="memory_id", how="semi")
     )
+
+
+def _latest(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    return tables["versions"].filter("is_latest").select("memory_id")
 
 
 def _retired(row: Mapping[str, JsonValue], relations: Mapping[tuple[str, str], Mapping[str, JsonValue]]) -> JsonObject:

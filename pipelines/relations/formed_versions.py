@@ -5,30 +5,35 @@ import polars as pl
 from palimpsest.memories.formed import evidence_pairs, formed_memories, repeated_by_formed
 from palimpsest.store.tables import conform
 
+MIN_ENDED = 0.5
+"""Share of what a formed memory rests on that ended in part, from which it ends; of less, its text still says both."""
+
 
 def formed_versions(memories: pl.DataFrame, stated: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
     """Returns versions of the formed memories.
 
-    One is latest iff all memories it rests on are, and no newer memory ended a part that it repeats; it ends then when
-    it says so itself, because a summary outlasts each event in it. Else it ends with the first of them that ends, and
-    what replaced that replaced it. One whose evidence is gone is not latest.
+    One is latest iff all memories it rests on are, and no newer memory ended most of what it repeats of them; it ends
+    then when it says so itself, because a summary outlasts each event in it. Else it ends with the first of them that
+    ends, and what replaced that replaced it. One whose evidence is gone is not latest.
 
     Args:
         memories: the memories table.
         stated: versions of the others.
-        ended: (older_id, part, ended_at, ended_by), the parts of the others that live newer memories ended.
+        ended: (newer_id, older_id, part, ended_at), the parts of the others that live newer memories ended.
     """
-    repeated = repeated_by_formed(ended, memories).sort("older_id", "ended_at", "ended_by", nulls_last=True)
-    first_ended = repeated.unique("older_id", keep="first", maintain_order=True).rename({"older_id": "memory_id"})
+    of_evidence = evidence_pairs(memories).join(
+        stated.rename({"memory_id": "evidence_id"}), on="evidence_id", how="left"
+    )
+    in_part = repeated_by_formed(ended, memories).filter(pl.col("share") >= MIN_ENDED)
+    of_parts = in_part.select(
+        memory_id="older_id",
+        evidence_id="newer_id",
+        is_latest=pl.lit(False),
+        valid_until="ended_at",
+        superseded_by="newer_id",
+    )
     ends = (
-        evidence_pairs(memories)
-        .join(stated.rename({"memory_id": "evidence_id"}), on="evidence_id", how="left")
-        .join(first_ended, on="memory_id", how="left")
-        .with_columns(
-            is_latest=pl.col("is_latest") & pl.col("ended_by").is_null(),
-            valid_until=pl.min_horizontal("valid_until", "ended_at"),
-            superseded_by=pl.coalesce("superseded_by", "ended_by"),
-        )
+        pl.concat([of_evidence, of_parts], how="diagonal")
         .sort("memory_id", "is_latest", "valid_until", "evidence_id", nulls_last=True)
         .group_by("memory_id", maintain_order=True)
         .agg(

@@ -55,16 +55,16 @@ def versions(
         decisions: relations that people undid are ignored; a memory that people retired is retired while the one that
             takes its place is live.
     """
+    undone = sorted(decisions.undone) if decisions is not None else []
+    relations = relations.filter(~pl.col("relation_id").is_in(undone))
     if formed_memories(memories).height:
         tables = relations, documents, document_relations
         stated = versions(stated_memories(memories), *tables, decisions)
         ended = _ended_in_part(stated_memories(memories), relations, documents)
         return pl.concat([stated, formed_versions(memories, stated, ended)]).sort("memory_id")
-    undone = sorted(decisions.undone) if decisions is not None else []
     state = recency_columns(memories, documents)
     by_document = replaced_memories(memories, documents, document_relations)
-    valid = relations.filter(~pl.col("relation_id").is_in(undone))
-    by_memory = _updating_memories(state, memories, _without_reversed(valid, memories, by_document))
+    by_memory = _updating_memories(state, memories, _without_reversed(relations, memories, by_document))
     dates = documents.select(replaced_by="document_id", replaced_at="source_time")
     left_out = _left_out(memories, documents)
     rows = (
@@ -175,7 +175,7 @@ def ended_parts(memories: pl.DataFrame, relations: pl.DataFrame, documents: pl.D
         documents: the documents table.
     """
     found = _ended_in_part(memories, relations, documents)
-    rows = [(i, start, end, at) for i, part, at, _ in found.iter_rows() for start, end in json.loads(part)]
+    rows = [(i, start, end, at) for _, i, part, at in found.iter_rows() for start, end in json.loads(part)]
     return pl.DataFrame(
         rows,
         schema={"memory_id": pl.String, "start": pl.Int64, "end": pl.Int64, "ended_at": pl.Datetime("us", "UTC")},
@@ -184,11 +184,11 @@ def ended_parts(memories: pl.DataFrame, relations: pl.DataFrame, documents: pl.D
 
 
 def _ended_in_part(memories: pl.DataFrame, relations: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
-    """Returns (older_id, part, ended_at, ended_by) of what live newer memories ended a part of."""
+    """Returns (newer_id, older_id, part, ended_at) of what live newer memories ended a part of, the first end first."""
     pairs = _updates(recency_columns(memories, documents), memories, relations).filter(pl.col("part").is_not_null())
     return pairs.select(
-        "part", older_id="memory_id_older", ended_at="observed_at_newer", ended_by="memory_id_newer"
-    ).select("older_id", "part", "ended_at", "ended_by")
+        newer_id="memory_id_newer", older_id="memory_id_older", part="part", ended_at="observed_at_newer"
+    ).sort("older_id", "ended_at", "newer_id", nulls_last=True)
 
 
 def _whole_in_parts(pairs: pl.DataFrame, memories: pl.DataFrame) -> list[str]:

@@ -80,6 +80,7 @@ def test_json_text_and_context_say_so(index):
         "relation_id": "m2?m1",
         "why": "uncertain",
         "likelihood": 0.5,
+        "part": [],
     }
     assert "(2024-06-01, m2, uncertain, 0.50 that it ended)" in results_text(found, explain=True)
     assert as_json["m2"]["disputed_by"] is None and not as_json["m1"]["is_cut"]
@@ -186,6 +187,22 @@ def test_what_disputes_a_memory_disputes_the_formed_one_that_repeats_what_is_mea
     more = [memory("m8", TWO, observed_at=at("2024-01-02"), **said), *formed]
     doubt = disputed("m7", "m8", part=json.dumps([[0, 26]]))
     assert disputes(indexed(tmp_path / "i.duckdb", doubt, more=more)) == {"m8": "m7", "f1": "m7"}
+
+
+def test_a_formed_memory_is_not_disputed_by_what_it_rests_on_and_once_by_what_disputes_all_of_that(tmp_path):
+    first, second = "The printer jams on Mondays.", "I fixed the printer with a new roller."
+    said = [
+        memory(f"p{n}", text, observed_at=at(f"2024-01-0{n}"), chunk_ids=[f"p{n}"])
+        for n, text in enumerate((first, second), 1)
+    ]
+    solution = memory(
+        "f1", f"{first} {second}", unit="reflection", observed_at=at("2024-01-02"), chunk_ids=["p1", "p2"]
+    )
+    doubts = [disputed("p2", "p1"), disputed("m7", "p1", likelihood=0.6), relation("m7", "p2", likelihood=0.1)]
+    index = indexed(tmp_path / "i.duckdb", *doubts, more=[*said, solution])
+    shown = {m.memory_id: m for m in search(index, "Does the printer jam?").memories}
+    assert shown["f1"].disputed_by.memory_id == "m7" and shown["f1"].later == ()
+    assert shown["p1"].disputed_by.memory_id == "m7" and [n.memory_id for n in shown["p1"].later] == ["p2"]
 
 
 def test_what_was_said_later_about_the_same_follows_it_in_the_context(tmp_path):

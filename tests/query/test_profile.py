@@ -155,7 +155,12 @@ def test_what_has_an_end_is_recent_until_then_and_left_out_after_it(tmp_path: Pa
 
 def test_a_line_names_what_disputes_it_and_what_may_have_ended_it(tmp_path: Path) -> None:
     made = profile_tables()
-    pairs = [("m5", "m4", "disputed", 0.5), ("m5", "m3", None, 0.3), ("m4", "m3", None, 0.05)]
+    pairs = [
+        ("m5", "m4", "disputed", 0.5, None),
+        ("m5", "m3", None, 0.3, None),
+        ("m4", "m3", "disputed", 0.6, "[[0, 13]]"),
+        ("m8", "m3", None, 0.05, None),
+    ]
     relations = [
         {
             "relation_id": f"{newer}?{older}",
@@ -165,16 +170,20 @@ def test_a_line_names_what_disputes_it_and_what_may_have_ended_it(tmp_path: Path
             "labeler": "offline",
             "consequence": consequence,
             "likelihood": p,
+            "part": part,
             "evidence": "{}",
             **ANA,
         }
-        for newer, older, consequence, p in pairs
+        for newer, older, consequence, p, part in pairs
     ]
     made["relations"] = rows("relations", *relations)
     with open_home(home(tmp_path, made), count_reads=False) as opened:
-        lines = {line.memory_ids[0]: line for line in opened.profile(("notes", "ana")).static}
+        profile = opened.profile(("notes", "ana"))
+    lines = {line.memory_ids[0]: line for line in profile.static}
     by = "[memory:m5], 2026-03-08: “I repaired the lamp.”"
     assert lines["m4"].cited == f"2026-03-07  Ana: I live in Ghent. [memory:m4] (disputed by {by})"
-    assert lines["m3"].cited.endswith(f"[memory:m3] (later {by})")
+    assert lines["m3"].cited.endswith(f"I work at Corvid now. [memory:m3] (later {by})")
+    left = next(line for line in profile.dynamic if line.key == "leave")
+    assert left.disputed_by is not None and left.disputed_by.memory_id == "m4"
     as_json = lines["m4"].to_json()
     assert as_json["disputed_by"]["memory_id"] == "m5" and as_json["later"] == []

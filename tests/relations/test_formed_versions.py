@@ -8,7 +8,7 @@ from tests.memories.frames import day
 
 END, EVENT_END = day(20), day(5)
 NOTHING_ENDED = pl.DataFrame(
-    schema={"older_id": pl.String, "part": pl.String, "ended_at": pl.Datetime("us", "UTC"), "ended_by": pl.String}
+    schema={"newer_id": pl.String, "older_id": pl.String, "part": pl.String, "ended_at": pl.Datetime("us", "UTC")}
 )
 
 
@@ -27,22 +27,30 @@ def test_a_formed_memory_that_is_latest_ends_by_itself_and_not_with_its_first_ev
     assert found["valid_until"].to_list() == [END, None, day(3), EVENT_END]
 
 
-def test_a_formed_memory_ends_with_the_part_that_it_repeats():
+def test_a_formed_memory_ends_with_most_of_what_it_repeats():
     place = {"document_id": "d", "char_start": 50, "char_end": 90}
-    memories = conform(
-        "memories",
-        pl.DataFrame(
-            [
-                {"memory_id": "t", "unit": "turn", "chunk_ids": ["1"], **place},
-                {"memory_id": "f", "unit": "reflection", "chunk_ids": ["1"], **place, "char_end": 65},
-                {"memory_id": "g", "unit": "reflection", "chunk_ids": ["1"], **place, "char_start": 65},
-            ]
-        ),
-    )
-    stated = pl.DataFrame([{"memory_id": "t", "is_latest": True, "valid_from": day(3)}])
-    ended = pl.DataFrame([("t", "[[0, 15]]", day(8), "n")], schema=NOTHING_ENDED.schema, orient="row")
-    found = formed_versions(memories, conform("versions", stated), ended).sort("memory_id")
+    rows = [
+        {"memory_id": "t", "unit": "turn", "chunk_ids": ["1"], **place},
+        {"memory_id": "u", "unit": "turn", "chunk_ids": ["2"], **place, "char_start": 90},
+        {"memory_id": "n", "unit": "turn", "chunk_ids": ["3"], "document_id": "e"},
+        {"memory_id": "whole", "unit": "reflection", "chunk_ids": ["1"], **place, "char_end": 65},
+        {"memory_id": "quote", "unit": "reflection", "chunk_ids": ["1"], **place, "char_start": 55, "char_end": 60},
+        {"memory_id": "less", "unit": "reflection", "chunk_ids": ["1"], **place},
+        {"memory_id": "rest", "unit": "reflection", "chunk_ids": ["1"], **place, "char_start": 65},
+        {"memory_id": "both", "unit": "reflection", "chunk_ids": ["1", "2"], **place, "char_end": 65},
+    ]
+    memories = conform("memories", pl.DataFrame(rows, infer_schema_length=None))
+    stated = [
+        {"memory_id": "t", "is_latest": True, "valid_from": day(3)},
+        {"memory_id": "u", "is_latest": False, "valid_from": day(3), "valid_until": day(10), "superseded_by": "x"},
+    ]
+    ended = pl.DataFrame([("n", "t", "[[0, 15]]", day(8))], schema=NOTHING_ENDED.schema, orient="row")
+    stated_versions = conform("versions", pl.DataFrame(stated, infer_schema_length=None))
+    found = formed_versions(memories, stated_versions, ended).sort("memory_id")
     assert found.select("memory_id", "is_latest", "valid_until", "superseded_by").rows() == [
-        ("f", False, day(8), "n"),
-        ("g", True, None, None),
+        ("both", False, day(8), "n"),
+        ("less", True, None, None),
+        ("quote", False, day(8), "n"),
+        ("rest", True, None, None),
+        ("whole", False, day(8), "n"),
     ]

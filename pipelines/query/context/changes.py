@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from palimpsest.query.context.quotes import quote_spans
-from palimpsest.query.embed_query import embed_query
 from palimpsest.query.ranking.candidate import Ranked
 from palimpsest.query.ranking.successors import applies
 from palimpsest.query.request.types import Memory, NewerText, RankedMemory, ShownMemory
@@ -13,6 +12,7 @@ from palimpsest.query.scope.scope_arrays import known_rows
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 from palimpsest.text.clauses import merge_spans
+from palimpsest.text.terms import query_terms
 
 PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")
 """Kinds of reasons that `palimpsest.memories.version_reasons` writes for a memory that is still latest: no history."""
@@ -78,53 +78,50 @@ def without_ended_parts(
 
 
 def newer_first(ranked: Sequence[Ranked], k: int) -> list[Ranked]:
-    """Returns candidates in their order, but what disputes another before it.
+    """Returns candidates in their order, but what disputes another before it, whatever ranked them.
 
-    What ended a part of another is before it for questions that are nearer to that part than to the rest.
+    What ended a part of another is before it where more of the question's words are in that part than in the rest.
 
     Args:
-        ranked: candidates of all scopes, best first, whatever ranked them.
+        ranked: candidates of all scopes, best first.
         k: results that are shown: only their parts are read.
     """
     out = list(ranked)
     for query in {id(q): q for q, _ in ranked}.values():
         view = query.served.view() if applies(query) else None
-        if view is None or not (newer_of := view.links().newer_of):
+        if view is None:
             continue
-        shown = known_rows(view.ids, [c.memory_id for q, c in ranked[:k] if q is query])
-        newer_ids = {i: {str(view.ids[by]) for by, _, _ in newer_of.get(row, ())} for i, row in shown.items()}
-        answers = _newer_answers(query, {i: by for i, by in newer_ids.items() if by})
-        for older in [pair for pair in out if pair[0] is query and pair[1].memory_id in answers]:
-            by = answers[older[1].memory_id]
+        disputes = view.links().disputes
+        row_of = known_rows(view.ids, [c.memory_id for q, c in out if q is query])
+        ended = _ended_for_question(query, [c.memory_id for q, c in ranked[:k] if q is query])
+        for older in [pair for pair in out if pair[0] is query]:
+            by = {str(view.ids[newer]) for newer, _ in disputes.get(row_of[older[1].memory_id], ())}
+            by |= ended.get(older[1].memory_id, set())
             for newer in [pair for pair in out[out.index(older) + 1 :] if pair[0] is query and pair[1].memory_id in by]:
                 out.remove(newer)
                 out.insert(out.index(older), newer)
     return out
 
 
-def _newer_answers(query: ScopeQuery, newer_ids: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Returns which of the newer memories answer a question before each of some memories of its scope, by their ids."""
-    memories = query.served.memories(list(newer_ids))
-    reasons = reasons_of_latest(query.served, memories.values())
+def _ended_for_question(query: ScopeQuery, ids: Sequence[str]) -> dict[str, set[str]]:
+    """Returns what ended the part of a memory that a question is about, by the id of that memory."""
+    memories = query.served.memories(ids)
     found: dict[str, set[str]] = {}
-    for i, of_memory in sorted(reasons.items()):
-        for reason in of_memory:
-            is_first = reason["kind"] == DISPUTED or (
-                reason["kind"] == PART and _is_about(query, memories[i].text, reason["part"])
-            )
-            if is_first and reason["by"] in newer_ids[i]:
-                found.setdefault(i, set()).add(reason["by"])
+    for i, of_memory in sorted(reasons_of_latest(query.served, memories.values()).items()):
+        by = {r["by"] for r in of_memory if r["kind"] == PART and _is_about(query, memories[i].text, r["part"])}
+        if by:
+            found[i] = by
     return found
 
 
 def _is_about(query: ScopeQuery, text: str, part: Sequence[tuple[int, int]]) -> bool:
-    """Returns whether a question is nearer to a part of a text than to its rest."""
-    rest = kept_spans(text, part)
-    if not rest:
-        return True
-    of_part, of_rest = (" ".join(text[a:b] for a, b in spans) for spans in (part, rest))
-    cosines = [float(embed_query(piece, query.space) @ query.vector) for piece in (of_part, of_rest)]
-    return cosines[0] > cosines[1]
+    """Returns whether more of a question's words are in a part of a text than in the rest."""
+    asked = set(query.terms)
+    of_part, of_rest = (
+        asked.intersection(query_terms(" ".join(text[a:b] for a, b in spans)))
+        for spans in (part, kept_spans(text, part))
+    )
+    return len(of_part) > len(of_rest)
 
 
 def kept_spans(text: str, parts: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -180,6 +177,7 @@ def _newest_first(reasons: Iterable[ReasonRecord], known: Mapping[str, Memory]) 
             r.get("relation_id", ""),
             str(r.get("why") or r["kind"]),
             r.get("likelihood", r.get("confidence")),
+            tuple((int(start), int(end)) for start, end in r.get("part") or ()),
         )
         for r in reasons
         for m in [known[r["by"]]]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from palimpsest.core.memory_units import REFLECTION
-from palimpsest.query.context.changes import PART, name_changes, reasons_of_latest
+from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.profile.profile import Profile, ProfileLine, Section
 from palimpsest.query.request.graph_types import Fact, Node
@@ -83,7 +83,8 @@ def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
     own = _own_names(names, user)
     formed = [memories[i] for i in formed_ids if i in memories and _is_said_by(memories[i], own)]
     lines = [_formed_line(served, memory, recent_since) for memory in formed]
-    lasting = _fact_lines(served, graph, facts, [memories[i] for i in stating if i in memories], recent_since)
+    texts = {i: m.text for i, m in found.items()}
+    lasting = _fact_lines(served, graph, facts, [memories[i] for i in stating if i in memories], texts, recent_since)
     return [*lines, *(line for line, memory in lasting if not _is_covered(memory, formed))]
 
 
@@ -148,6 +149,7 @@ def _since(fact: Fact) -> float:
 
 def _formed_line(served: ServedScope, memory: ShownMemory, recent_since: dt.datetime | None) -> ProfileLine:
     is_static = memory.type in _STATIC_TYPES
+    disputed_by, later = _changes(memory, memory.text, memory.text)
     return ProfileLine(
         section=_section(memory, is_static, recent_since),
         kind=memory.type,
@@ -157,14 +159,30 @@ def _formed_line(served: ServedScope, memory: ShownMemory, recent_since: dt.date
         time=_time(memory),
         confidence=memory.confidence or 0.0,
         scope=served.scope,
-        disputed_by=memory.disputed_by,
-        later=_may_have_ended(memory),
+        disputed_by=disputed_by,
+        later=later,
     )
 
 
-def _may_have_ended(memory: ShownMemory) -> tuple[NewerText, ...]:
-    """Returns what may have ended a memory as it is shown; of what ended a part that part is cut already."""
-    return tuple(n for n in memory.later if n.why != PART and (n.likelihood or 0.0) >= MIN_SHOWN)
+def _changes(memory: ShownMemory, sentence: str, text: str) -> tuple[NewerText | None, tuple[NewerText, ...]]:
+    """Returns what disputes a sentence of a memory, and what else may have ended it; ended parts are cut already.
+
+    Args:
+        memory: as it is shown.
+        sentence: of its text, on one line.
+        text: of the memory as it is stored, which parts count in.
+    """
+    newer = [n for n in (memory.disputed_by, *memory.later) if n and _is_about(n, sentence, text)]
+    disputes = [n for n in newer if n.why != LATER]
+    return disputes[0] if disputes else None, (
+        *disputes[1:],
+        *(n for n in newer if n.why == LATER and (n.likelihood or 0.0) >= MIN_SHOWN),
+    )
+
+
+def _is_about(newer: NewerText, sentence: str, text: str) -> bool:
+    parts = [" ".join(text[start:end].split()) for start, end in newer.part]
+    return newer.why != PART and (not parts or any(part in sentence or sentence in part for part in parts))
 
 
 def _fact_lines(
@@ -172,9 +190,13 @@ def _fact_lines(
     graph: ServedGraph | None,
     facts: Sequence[Fact],
     memories: Sequence[ShownMemory],
+    texts: Mapping[str, str],
     recent_since: dt.datetime | None,
 ) -> list[tuple[ProfileLine, ShownMemory]]:
-    """Returns a line for each sentence that states facts of the user, with its memory: the newest that states it."""
+    """Returns a line for each sentence that states facts of the user, with its memory: the newest that states it.
+
+    `texts` are those of the memories as they are stored, by id.
+    """
     nodes = graph.nodes(sorted({i for f in facts for i in f.ends})) if graph else {}
     by_sentence: dict[tuple[str, str], list[Fact]] = {}
     memory_of = {m.memory_id: m for m in memories}
@@ -188,6 +210,7 @@ def _fact_lines(
         memory = memory_of[memory_id]
         keys = sorted({"_".join(f.predicate.split()) for f in stated_facts})
         is_lasting = not LASTING.isdisjoint(keys)
+        disputed_by, later = _changes(memory, sentence, texts[memory_id])
         line = ProfileLine(
             section=_section(memory, is_lasting, recent_since),
             kind="fact",
@@ -197,8 +220,8 @@ def _fact_lines(
             time=_time(memory),
             confidence=max(f.confidence or 0.0 for f in stated_facts),
             scope=served.scope,
-            disputed_by=memory.disputed_by,
-            later=_may_have_ended(memory),
+            disputed_by=disputed_by,
+            later=later,
         )
         if is_lasting or line.section == "dynamic":
             lines.append((line, memory))

@@ -14,7 +14,7 @@ from palimpsest.query.ranking.listing import listed_memories
 from palimpsest.query.ranking.priors import uses_priors
 from palimpsest.query.ranking.scorers import scorer_named
 from palimpsest.query.ranking.scoring import Scored
-from palimpsest.query.ranking.successors import applies, lift_newer, lift_successors
+from palimpsest.query.ranking.successors import applies, lift_disputing, lift_successors
 from palimpsest.query.request.types import Link, ScoreStats
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_graph import PREMISE
@@ -75,7 +75,7 @@ def rank(
     whole = query.served.view() if found and applies(query) else None
     if whole is not None:
         lift_successors(whole, query, pool.stats(), found, pool.more)
-        lift_newer(whole, query, found, pool.more)
+        lift_disputing(whole, query, found, pool.more)
     record("expand_ms")
     return sorted(found.values(), key=_sort_key)
 

@@ -1,4 +1,4 @@
-"""A superseded memory answers through what took its place, and what disputes one comes next to it.
+"""A superseded memory answers through what took its place, and what disputes one comes before it.
 
 A question often has the words of what was said first: `Where do we rent?` is nearer to `We rent a flat in Kothrud`
 than to `The last box is unpacked in Nashik`. The newer memory therefore takes the score of the older one where that is
@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from palimpsest.index.index_format import DISPUTE
 from palimpsest.query.ranking.candidate import Candidate
 from palimpsest.query.ranking.fusion import standardize
 from palimpsest.query.request.types import Link, ScoreStats
@@ -23,7 +24,7 @@ SUCCEEDS = "UPDATE"
 """The kind of the link from a superseded memory to the one that answers for it."""
 MAX_CHAIN = 20
 """Versions that are followed to the latest one."""
-_JUST_BELOW = 1e-6  # a difference of scores that nothing else fits between
+_JUST_ABOVE = 1e-6
 
 More: TypeAlias = Callable[[Sequence[str]], dict[str, Candidate]]
 """Returns further candidates by id, with their own scores."""
@@ -104,28 +105,28 @@ def lift_successors(
             found[new_id] = replace(found[new_id], score=score, score_path=tuple, hops=(link,))
 
 
-def lift_newer(view: ScopeView, query: ScopeQuery, found: dict[str, Candidate], more: More) -> None:
-    """Lifts what disputes a better candidate, or ended a part of it, just below it; `found` is updated.
+def lift_disputing(view: ScopeView, query: ScopeQuery, found: dict[str, Candidate], more: More) -> None:
+    """Lifts a memory that disputes a better candidate just above it; `found` is updated.
 
     Args:
         view: the scope.
         query: its query.
-        found: the candidates so far, by id: latest memories.
+        found: the candidates so far, by id.
         more: returns other candidates by id.
     """
-    links = view.links()
-    if not links.newer_of:
+    disputes = view.links().disputes
+    if not disputes:
         return
     allowed = view.allowed(query.filters)
     row_of = known_rows(view.ids, found)
     for older in sorted(found, key=lambda i: (-found[i].score, i)):
-        for newer_row, likelihood, kind in links.newer_of.get(row_of[older], ()):
+        for newer_row, likelihood in disputes.get(row_of[older], ()):
             if not allowed[newer_row]:
                 continue
             newer = str(view.ids[newer_row])
             if newer not in found:
                 found |= more([newer])
-            score = found[older].score - _JUST_BELOW
-            if newer in found and found[newer].score < score:
-                link = Link(older, newer, kind, likelihood)
-                found[newer] = replace(found[newer], score=score, hops=(*found[older].hops, link))
+            above = found[older].score + _JUST_ABOVE
+            if newer in found and found[newer].score < above:
+                link = Link(older, newer, DISPUTE, likelihood)
+                found[newer] = replace(found[newer], score=above, hops=(*found[older].hops, link))

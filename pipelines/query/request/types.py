@@ -140,6 +140,7 @@ class NewerText:
         why: `uncertain` (it may end the other, or contradicts it), `low trust` (it would replace the other, but its
             source is trusted less), `part` (it ends a part of the other), `later` (it was said later about the same).
         likelihood: probability that it ends the other or a part of it; None where nothing estimated it.
+        part: spans of the other's stored text that it is about; none where that is all of it.
     """
 
     memory_id: str
@@ -148,10 +149,12 @@ class NewerText:
     relation_id: str
     why: str
     likelihood: float | None = None
+    part: tuple[tuple[int, int], ...] = ()
 
     def to_json(self) -> JsonObject:
         """Returns the fields as JSON values."""
-        return {**asdict(self), "observed_at": self.observed_at.isoformat() if self.observed_at else None}
+        at = self.observed_at.isoformat() if self.observed_at else None
+        return {**asdict(self), "observed_at": at, "part": [list(span) for span in self.part]}
 
 
 @dataclass(frozen=True)

@@ -120,17 +120,12 @@ class ScopeLinks:
         return [(other, float(self.confidence[i]), label) for other, i, label in found]
 
     @cached_property
-    def newer_of(self) -> dict[int, list[tuple[int, float, str]]]:
-        """For the row of each memory (row, confidence, label) of what disputes or UPDATEs it, the surest first.
-
-        What UPDATEs a memory that is still latest ended a part of it.
-        """
-        found: dict[int, list[tuple[int, float, str]]] = {}
-        for label in (DISPUTE, "UPDATE"):
-            for i in np.flatnonzero(self.label == RELATION_LABELS.index(label)).tolist():
-                row = int(self.older[i])
-                found.setdefault(row, []).append((int(self.newer[i]), float(self.confidence[i]), label))
-        return {row: sorted(by, key=lambda newer: (-newer[1], newer[0])) for row, by in found.items()}
+    def disputes(self) -> dict[int, list[tuple[int, float]]]:
+        """For the row of each disputed memory (row, likelihood) of what disputes it, likeliest first."""
+        found: dict[int, list[tuple[int, float]]] = {}
+        for i in np.flatnonzero(self.label == RELATION_LABELS.index(DISPUTE)).tolist():
+            found.setdefault(int(self.older[i]), []).append((int(self.newer[i]), float(self.confidence[i])))
+        return {row: sorted(by, key=lambda pair: (-pair[1], pair[0])) for row, by in found.items()}
 
     def chain(self, row: int) -> list[int]:
         """Returns every row that this one replaced, directly or through another, ascending."""
