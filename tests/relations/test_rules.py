@@ -163,6 +163,7 @@ def test_a_fact_that_changes_back_is_updated_although_the_older_memory_announced
         ("Forget what I told you about the alarm code.", True),
         ("Please disregard everything I said about the alarm code!", True),
         ("Forget what I told you about the garden gate.", False),
+        ("Forget what I said about the alarm, I was mistaken.", True),
         ("I forgot the alarm code.", False),
     ],
 )

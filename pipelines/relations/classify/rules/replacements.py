@@ -45,7 +45,7 @@ _NAMED_OLD_VALUE = re.compile(
 )
 _TAKES_BACK = re.compile(
     r"\b(?:forget|disregard|ignore|delete|erase)\s+(?:what|everything|anything|all)(?:\s+that)?\s+(?:I|we)(?:'ve|\s+have)?\s+"
-    r"(?:told|said|wrote|written|mentioned)(?:\s+to)?(?:\s+you)?\s+about\s+(?P<topic>[^.!?;]+)",
+    r"(?:told|said|wrote|written|mentioned)(?:\s+to)?(?:\s+you)?\s+about\s+(?P<topic>[^.,!?;]+)",
     re.IGNORECASE,
 )
 _CORRECTS = re.compile(
