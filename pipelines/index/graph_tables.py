@@ -47,7 +47,7 @@ def linking_relations(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.Dat
     )
     labelled = relations.filter(pl.col("label").is_in(_LINKING))
     of_formed = repeated_by_formed(disputed.sort("confidence", "relation_id", descending=[True, False]), memories)
-    return pl.concat([labelled, disputed, of_formed.drop("share")])
+    return pl.concat([labelled, disputed, of_formed])
 
 
 def _links(tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame) -> pl.DataFrame:

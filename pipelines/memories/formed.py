@@ -36,20 +36,21 @@ def rests_on(memories: pl.DataFrame, chunk_ids: Collection[str]) -> pl.DataFrame
     return named.filter(shared.list.len() > 0)
 
 
-def repeated_by_formed(pairs: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
-    """Returns pairs with each formed memory that repeats the older one in its place, in order, and with `share`.
+def repeated_by_formed(pairs: pl.DataFrame, memories: pl.DataFrame, min_share: float = 0.0) -> pl.DataFrame:
+    """Returns pairs with each formed memory that repeats the older one in its place, in order.
 
-    `share` is how much of what the formed memory rests on is meant, 0 to 1: less than 1 where a part is meant. A formed
-    memory that rests on the newer one, or is newer itself, has no pair with it, and of several pairs with one newer
-    memory the first.
+    A formed memory that rests on the newer one, or is newer itself, has no pair with it, and of several pairs with one
+    newer memory the first.
 
     Args:
         pairs: (newer_id, older_id, part, ...); `part` is null for the whole text, else the JSON of spans of it in
             characters.
         memories: the memories table.
+        min_share: how much of what the formed memory rests on must be meant, 0 to 1; it is less than 1 where a part is
+            meant, and never 0.
     """
     if formed_memories(memories).is_empty() or pairs.is_empty():
-        return pairs.clear().with_columns(share=pl.lit(None, pl.Float64))
+        return pairs.clear()
     evidence = evidence_pairs(memories)
     places = memories.select("memory_id", "document_id", "char_start", "char_end", said="observed_at")
     found = (
@@ -61,14 +62,13 @@ def repeated_by_formed(pairs: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFr
         .filter((pl.col("said_newer") >= pl.col("said")).fill_null(True))
     )
     columns = ("part", "document_id", "document_id_older", "char_start_older", "char_start", "char_end")
-    shares = [_share(*row) for row in found.select(columns).iter_rows()]
+    shares = pl.Series([_share(*row) for row in found.select(columns).iter_rows()], dtype=pl.Float64)
     return (
-        found.with_columns(pl.Series("share", shares, pl.Float64))
-        .filter(pl.col("share") > 0)
+        found.filter((shares > 0) & (shares >= min_share))
         .drop("older_id")
         .rename({"memory_id": "older_id"})
         .unique(["newer_id", "older_id"], keep="first", maintain_order=True)
-        .select(*pairs.columns, "share")
+        .select(pairs.columns)
     )
 
 

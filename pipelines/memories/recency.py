@@ -13,9 +13,9 @@ import re
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
+from palimpsest.memories.sequence import natural_key
 
 _NUMBER = re.compile(r"\d+")
-_DIGITS = 20
 
 
 def recency_columns(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
@@ -55,8 +55,7 @@ def recency_columns(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataF
 def _place(uri: str) -> tuple[str, str]:
     """Returns what the uris of the turns of one line have in common, and what puts these in order."""
     file, mark, row = uri.partition("#")
-    counted = " ".join(n.lstrip("0").zfill(_DIGITS) for n in _NUMBER.findall(row))
-    return file + mark + _NUMBER.sub("0", row), counted
+    return file + mark + _NUMBER.sub("0", row), natural_key(row)
 
 
 def is_newer(newer: str = "_newer", older: str = "_older") -> pl.Expr:

@@ -25,7 +25,7 @@ def turn_order(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
     current = documents.filter("is_current").select("document_id", "uri")
     uris = current["uri"].unique()
     natural = pl.DataFrame(
-        {"uri": uris, "natural": [_natural_key(u) for u in uris]}, schema_overrides={"natural": pl.String}
+        {"uri": uris, "natural": [natural_key(u) for u in uris]}, schema_overrides={"natural": pl.String}
     )
     file = pl.col("uri").str.split("#").list.first()
     turns = (
@@ -67,6 +67,6 @@ def document_order(memories: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _natural_key(uri: str) -> str:
+def natural_key(uri: str) -> str:
     """Returns a key under which `turn 9` comes before `turn 10`."""
     return _NUMBER.sub(lambda m: m.group().lstrip("0").zfill(_DIGITS), uri)

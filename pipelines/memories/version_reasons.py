@@ -33,7 +33,7 @@ MIN_LATER = 0.005
 """Least likelihood that a newer memory ends an older one for it to be named beside the older one."""
 MAX_LATER = 3
 """Newer memories named beside an older one because they may end it."""
-_IS_DISPUTED = (pl.col("consequence") == DISPUTED).fill_null(False)
+_IS_DISPUTED = (pl.col("consequence") == DISPUTED).fill_null(False) & (pl.col("label") != "UPDATE")
 _EVIDENCE_FIELDS = ("rule", "from", "to", "newer", "older")
 _RELATION_FIELDS = ("relation_id", "label", "confidence", "labeler", "decided_at")
 _RELATION_COLUMNS = ("newer_id", "older_id", "consequence", "part", "likelihood", "evidence", *_RELATION_FIELDS)
@@ -141,6 +141,7 @@ def _of_latest(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, JsonObject
         found.append((older, _without_nulls(reason)))
     later = (
         open_pairs.filter(~_IS_DISPUTED)
+        .with_columns(likelihood=pl.coalesce("likelihood", "confidence", 1.0))
         .sort("older_id", "likelihood", "newer_id", descending=[False, True, False])
         .filter(pl.int_range(pl.len()).over("older_id") < MAX_LATER)
         .select("older_id", "newer_id", "likelihood")
@@ -161,7 +162,7 @@ def _of_formed(tables: Mapping[str, pl.DataFrame], which: pl.Expr) -> pl.DataFra
     pairs = _between_latest(tables, which).sort(
         _IS_DISPUTED, "likelihood", "relation_id", descending=[True, True, False], nulls_last=True
     )
-    found = repeated_by_formed(pairs, tables["memories"]).drop("share").with_columns(part=pl.lit(None, pl.String))
+    found = repeated_by_formed(pairs, tables["memories"]).with_columns(part=pl.lit(None, pl.String))
     return found.join(_latest(tables), left_on="older_id", right_on="memory_id", how="semi")
 
 

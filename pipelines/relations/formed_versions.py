@@ -24,8 +24,7 @@ def formed_versions(memories: pl.DataFrame, stated: pl.DataFrame, ended: pl.Data
     of_evidence = evidence_pairs(memories).join(
         stated.rename({"memory_id": "evidence_id"}), on="evidence_id", how="left"
     )
-    in_part = repeated_by_formed(ended, memories).filter(pl.col("share") >= MIN_ENDED)
-    of_parts = in_part.select(
+    of_parts = repeated_by_formed(ended, memories, MIN_ENDED).select(
         memory_id="older_id",
         evidence_id="newer_id",
         is_latest=pl.lit(False),

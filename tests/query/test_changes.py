@@ -189,6 +189,21 @@ def test_what_disputes_a_memory_disputes_the_formed_one_that_repeats_what_is_mea
     assert disputes(indexed(tmp_path / "i.duckdb", doubt, more=more)) == {"m8": "m7", "f1": "m7"}
 
 
+def test_what_ended_less_of_a_formed_memory_than_would_end_it_was_said_later(tmp_path):
+    said = {
+        "chunk_ids": ["c8"],
+        "char_start": 0,
+        "char_end": len(TWO),
+        "document_id": "d",
+        "observed_at": at("2024-01-02"),
+    }
+    formed = memory("f1", "Ana rents a flat in Kothrud, and her desk is at Acme.", unit="reflection", **said)
+    ended = relation("m7", "m8", "UPDATE", consequence="superseded", part="[[0, 14]]", likelihood=None)
+    index = indexed(tmp_path / "i.duckdb", ended, more=[memory("m8", TWO, **said), formed])
+    shown = next(m for m in search(index, "Where is the desk?").memories if m.memory_id == "f1")
+    assert [(n.memory_id, n.why, n.likelihood) for n in shown.later] == [("m7", "later", 0.4)]
+
+
 def test_a_formed_memory_is_not_disputed_by_what_it_rests_on_and_once_by_what_disputes_all_of_that(tmp_path):
     first, second = "The printer jams on Mondays.", "I fixed the printer with a new roller."
     said = [

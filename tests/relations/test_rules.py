@@ -157,51 +157,34 @@ def test_a_fact_that_changes_back_is_updated_although_the_older_memory_announced
     assert [update_by_rules(pair) is not None for pair in pairs] == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    ("newer", "is_ended"),
-    [
-        ("Forget what I told you about the alarm code.", True),
-        ("Please disregard everything I said about the alarm code!", True),
-        ("Forget what I told you about the garden gate.", False),
-        ("Forget what I said about the alarm, I was mistaken.", True),
-        ("I forgot the alarm code.", False),
-    ],
-)
-def test_what_is_taken_back_by_its_topic_ends(newer, is_ended):
-    found = find("The code of the alarm is my daughter's birthday.", newer)
-    assert (found is not None and found.evidence["rule"] == "taken back") is is_ended
+CODE, DENTIST = "The code of the alarm is my daughter's birthday.", "The dentist is at 3 pm."
 
 
 @pytest.mark.parametrize(
-    ("older", "newer", "is_ended"),
+    ("rule", "older", "newer", "is_ended"),
     [
-        ("The dentist is at 3 pm.", "Sorry, scratch that: 16:00.", True),
-        ("The dentist is at 3 pm.", "No wait, 4 pm.", True),
-        ("The dentist is at 3 pm.", "I meant 4 pm", True),
-        ("The dentist is at 3 pm.", "Scratch that: 15:00.", False),
-        ("I weigh 80 kg.", "Scratch that: 16:00.", False),
-        ("The dentist is at 3 pm.", "Wait for the bus until 4 pm.", False),
-        ("The dentist is at 3 pm.", "The tram leaves at 4 pm.", False),
-        ("We expect 12 guests.", "Oh, make that 14 guests.", True),
-        ("We expect 12 guests.", "Correction: 14.", False),
+        ("taken back", CODE, "Forget what I told you about the alarm code.", True),
+        ("taken back", CODE, "Please disregard everything I said about the alarm code!", True),
+        ("taken back", CODE, "Forget what I told you about the garden gate.", False),
+        ("taken back", CODE, "Forget what I said about the alarm, I was mistaken.", True),
+        ("taken back", CODE, "I forgot the alarm code.", False),
+        ("corrected", DENTIST, "Sorry, scratch that: 16:00.", True),
+        ("corrected", DENTIST, "No wait, 4 pm.", True),
+        ("corrected", DENTIST, "I meant 4 pm", True),
+        ("corrected", DENTIST, "Scratch that: 15:00.", False),
+        ("corrected", "I weigh 80 kg.", "Scratch that: 16:00.", False),
+        ("corrected", DENTIST, "Wait for the bus until 4 pm.", False),
+        ("corrected", DENTIST, "The tram leaves at 4 pm.", False),
+        ("corrected", "We expect 12 guests.", "Oh, make that 14 guests.", True),
+        ("corrected", "We expect 12 guests.", "Correction: 14.", False),
+        ("opposite", "I love olives.", "I can't stand olives anymore.", True),
+        ("opposite", "I hate jazz.", "I'm really into jazz.", True),
+        ("opposite", "I love olives.", "I still like olives.", False),
+        ("opposite", "I love olives.", "My sister hates olives.", False),
+        ("opposite", "I love olives.", "I hate green olives.", False),
+        ("opposite", "I love olives.", "Do I hate olives?", False),
     ],
 )
-def test_a_short_correction_ends_what_has_another_value_of_its_kind(older, newer, is_ended):
+def test_what_words_take_back_correct_or_reverse_ends(rule, older, newer, is_ended):
     found = find(older, newer)
-    assert (found is not None and found.evidence["rule"] == "corrected") is is_ended
-
-
-@pytest.mark.parametrize(
-    ("older", "newer", "is_ended"),
-    [
-        ("I love olives.", "I can't stand olives anymore.", True),
-        ("I hate jazz.", "I'm really into jazz.", True),
-        ("I love olives.", "I still like olives.", False),
-        ("I love olives.", "My sister hates olives.", False),
-        ("I love olives.", "I hate green olives.", False),
-        ("I love olives.", "Do I hate olives?", False),
-    ],
-)
-def test_an_opposite_liking_of_the_same_thing_ends_the_older_one(older, newer, is_ended):
-    found = find(older, newer)
-    assert (found is not None and found.evidence["rule"] == "opposite") is is_ended
+    assert (found is not None and found.evidence["rule"] == rule) is is_ended

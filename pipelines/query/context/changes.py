@@ -24,6 +24,14 @@ def reasons_of_latest(served: ServedScope, memories: Iterable[Memory]) -> dict[s
     return served.reasons([m.memory_id for m in memories if m.is_latest])
 
 
+def reasons_of_parts(served: ServedScope, ids: Sequence[str]) -> dict[str, list[ReasonRecord]]:
+    """Returns what ended parts of memories, by id; nothing that is left out. Of other memories no text is read."""
+    in_part = [i for i, found in served.all_reasons(ids).items() if any(r["kind"] == PART for r in found)]
+    reasons = served.reasons(in_part) if in_part else {}
+    parts = {i: [r for r in found if r["kind"] == PART] for i, found in reasons.items()}
+    return {i: found for i, found in parts.items() if found}
+
+
 def mark_changes(
     served: ServedScope, ranked: Sequence[RankedMemory], reasons: Mapping[str, Sequence[ReasonRecord]]
 ) -> list[RankedMemory]:
@@ -105,13 +113,11 @@ def newer_first(ranked: Sequence[Ranked], k: int) -> list[Ranked]:
 
 def _ended_for_question(query: ScopeQuery, ids: Sequence[str]) -> dict[str, set[str]]:
     """Returns what ended the part of a memory that a question is about, by the id of that memory."""
-    memories = query.served.memories(ids)
-    found: dict[str, set[str]] = {}
-    for i, of_memory in sorted(reasons_of_latest(query.served, memories.values()).items()):
-        by = {r["by"] for r in of_memory if r["kind"] == PART and _is_about(query, memories[i].text, r["part"])}
-        if by:
-            found[i] = by
-    return found
+    reasons = reasons_of_parts(query.served, ids)
+    memories = query.served.memories(list(reasons)) if reasons else {}
+    return {
+        i: {r["by"] for r in reasons[i] if _is_about(query, memory.text, r["part"])} for i, memory in memories.items()
+    }
 
 
 def _is_about(query: ScopeQuery, text: str, part: Sequence[tuple[int, int]]) -> bool:

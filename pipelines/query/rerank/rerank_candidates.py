@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from palimpsest.query.context.changes import reasons_of_latest, without_ended_parts
+from palimpsest.query.context.changes import reasons_of_parts, without_ended_parts
 from palimpsest.query.ranking.candidate import Ranked
 from palimpsest.query.ranking.fusion import z_values
 from palimpsest.query.rerank.reranker import RERANKED, Reranker, RerankerFailed
@@ -56,8 +56,9 @@ def _texts(ranked: Sequence[Ranked]) -> list[str]:
     """Returns the texts of candidates, as results show them: a part that a newer memory ended answers nothing."""
     texts: dict[tuple[int, str], str] = {}
     for query in {id(q): q for q, _ in ranked}.values():
-        memories = query.served.memories([c.memory_id for q, c in ranked if q is query])
+        ids = [c.memory_id for q, c in ranked if q is query]
+        memories = query.served.memories(ids)
         if not query.filters.history:
-            memories = without_ended_parts(memories, reasons_of_latest(query.served, memories.values()))
+            memories = without_ended_parts(memories, reasons_of_parts(query.served, ids))
         texts |= {(id(query), i): memory.text for i, memory in memories.items()}
     return [texts[id(q), c.memory_id] for q, c in ranked]

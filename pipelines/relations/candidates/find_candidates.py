@@ -85,7 +85,8 @@ def unordered_pairs(
         of: ids of memories whose pairs are found.
     """
     newer, older = (quantize(of_role) for of_role in vectors)
-    for _, search in _searches(recency_columns(memories, documents), memories["text"], (newer, older), {}):
+    state = recency_columns(memories, documents).with_columns(is_person=pl.lit(True))
+    for _, search in _searches(state, memories["text"], (newer, older), {}):
         yield from search.unordered_pairs(of)
 
 

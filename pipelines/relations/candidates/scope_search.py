@@ -48,7 +48,7 @@ class ScopeSearch:
         """Makes a search.
 
         Args:
-            rows: `memory_state` of the scope, oldest first; without `is_person`, all are of persons.
+            rows: `memory_state` of the scope, oldest first.
             as_newer: vectors of the rows as newer memories, quantized, shape (len(rows), d).
             as_older: the same as older ones.
             texts: of the rows.
@@ -57,7 +57,7 @@ class ScopeSearch:
         self.ids: list[str] = rows["memory_id"].to_list()
         self._newer, self._older = as_newer, as_older
         self._live = rows["live"].to_numpy()
-        self._is_person = rows["is_person"].to_numpy() if "is_person" in rows.columns else np.ones(len(rows), bool)
+        self._is_person = rows["is_person"].to_numpy()
         self._texts = texts
         self._entities = entities
         n = len(self.ids)
