@@ -7,6 +7,7 @@ import click
 
 from palimpsest.cli.scope_options import ScopeOptions, privacy_options, scope_options
 from palimpsest.cli.shared import common
+from palimpsest.query.request.one_line import changed_line
 
 if TYPE_CHECKING:
     from palimpsest.query.graph.fact_table import FactAnswer, FactTable
@@ -59,7 +60,8 @@ def _text(answer: "FactAnswer") -> str:
         since = f"since {f.valid_from.date().isoformat()}" if f.valid_from else ""
         about = "; ".join(n for n in (since, *notes) if n)
         cited = " ".join(f"[memory:{i}]" for i in f.provenance[:3])
-        lines.append(" ".join(f"{f.key} = {value}{f' ({about})' if about else ''} {cited}".split()))
+        line = " ".join(f"{f.key} = {value}{f' ({about})' if about else ''} {cited}".split())
+        lines.append(changed_line(line, f.disputed_by))
     if len(answer.facts) > _SHOWN:
         lines.append(f"and {len(answer.facts) - _SHOWN} more; --json has all")
     return "\n".join(lines)

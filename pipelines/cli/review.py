@@ -107,12 +107,19 @@ def _export(out: Output, home: Home, path: Path) -> int:
 def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for r in rows:
-        instead = f" instead of {r['instead_of']}" if r["instead_of"] else ""
-        is_estimated = r["why"] == DISPUTED and r["likelihood"] is not None
-        sure = f"{r['likelihood']:.2f} that it ended" if is_estimated else f"{r['confidence']:.2f}"
-        lines.append(f"{r['relation_id']}  {r['label']}{instead}, {r['why']}, {sure} by {r['labeler']}")
+        lines.append(f"{r['relation_id']}  {_state(r)} by {r['labeler']}")
         lines += [f"    {side}: {' '.join((r[side] or '').split())[:_MAX_TEXT_CHARS]}" for side in ("older", "newer")]
+        if r["part"]:
+            part = " ".join(r["older"][start:end] for start, end in json.loads(r["part"]))
+            lines.append(f"    only: {' '.join(part.split())[:_MAX_TEXT_CHARS]}")
     return lines
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    if row["why"] == DISPUTED and row["likelihood"] is not None:
+        return f"{DISPUTED}, {row['likelihood']:.2f} likely that the newer ends the older"
+    instead = f" instead of {row['instead_of']}" if row["instead_of"] else ""
+    return f"{row['label']}{instead}, {row['why']}, {row['confidence']:.2f}"
 
 
 def _relation_arguments(f: _Command) -> _Command:

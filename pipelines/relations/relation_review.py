@@ -17,7 +17,7 @@ from palimpsest.memories.recency import is_newer, recency_columns
 from palimpsest.relations.classify.label_pairs import relation_id
 from palimpsest.relations.classify.label_types import DISPUTED, LABELS, UNPAID
 from palimpsest.relations.classify.pairs_file import PairRow
-from palimpsest.relations.review_reasons import LOW_TRUST, REVIEW_REASONS
+from palimpsest.relations.review_reasons import LOW_TRUST, PART_ENDED, REVIEW_REASONS
 from palimpsest.relations.versions import UPDATE, versions
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import Decisions, RelationOverride, append_overrides, read_decisions
@@ -52,7 +52,8 @@ def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
     Reasons, in `why`, with their place in this order, from 1, in `rank`: `premise retired` (a DERIVE whose premise is
     retired), `low trust` (an UPDATE that was refused because the newer is trusted less), `low confidence`, `disputed`
-    (the newer may end the older, or contradicts it, likeliest first), `abstained` (from another label). A dispute of
+    (the newer may end the older, or contradicts it, likeliest first), `part ended` (an UPDATE of a part; the rest is
+    latest), `abstained` (from another label). A dispute of
     which one side is retired is resolved. What a person decided is shown again only when its premise was retired since.
     """
     relations = completed("relations", tables["relations"])
@@ -79,6 +80,8 @@ def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .then(pl.lit("low confidence"))
         .when(undecided & both_latest & (pl.col("consequence") == DISPUTED))
         .then(pl.lit(DISPUTED))
+        .when(undecided & both_latest & (pl.col("label") == UPDATE) & pl.col("part").is_not_null())
+        .then(pl.lit(PART_ENDED))
         .when(undecided & pl.col("rule").is_in(["abstain", UNPAID]))
         .then(pl.lit("abstained"))
     )
@@ -90,7 +93,10 @@ def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class FoundRelation:
-    """A relation by its memories; `instead_of` is the label that its labeler abstained from, or that trust refused."""
+    """A relation by its memories; `instead_of` is the label that its labeler abstained from, or that trust refused.
+
+    `is_in_build` is False of two memories that the build did not compare.
+    """
 
     relation_id: str
     newer_id: str
@@ -99,6 +105,7 @@ class FoundRelation:
     instead_of: str | None = None
     consequence: str | None = None
     part: str | None = None
+    is_in_build: bool = True
 
 
 def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> FoundRelation:
@@ -124,7 +131,7 @@ def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) ->
     if pair.height:
         return _found(pair)
     newer, older = _newer_first(tables, named)
-    return FoundRelation(relation_id(newer, older), newer, older, "NONE")
+    return FoundRelation(relation_id(newer, older), newer, older, "NONE", is_in_build=False)
 
 
 def _found(rows: pl.DataFrame) -> FoundRelation:
@@ -218,6 +225,10 @@ def _decide_one(found: FoundRelation, kind: str, label: str | None) -> RelationD
     right = label or ("NONE" if kind == "undo" else found.instead_of or found.label)
     if right not in LABELS:
         raise PalimpsestError(f"--as {right}: must be one of {', '.join(LABELS)}")
+    if kind == "confirm" and label is None and not found.is_in_build:
+        raise PalimpsestError(
+            f"{found.newer_id} {found.older_id}: this build has no relation of the two; name its label with --as"
+        )
     if kind == "undo" and label is None and found.label == "NONE" and found.consequence is None:
         raise PalimpsestError(
             f"{found.relation_id}: its label is already NONE; confirm it, or name another label with --as"

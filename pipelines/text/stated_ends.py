@@ -50,6 +50,8 @@ _LAST_DAY = _any_of(
     """,
     after=")" + _OF,
 )
+_UNTIL = re.compile(r"\buntil\s+(?:the\s+)?$", re.I)
+_REASON = re.compile(r"\s+(?:while|because|since|as(?! long))\b(?:(?!\b(?:and|but|so)\b)[^,;:])*$", re.I)
 _LATEST = _any_of("by no_later_than", after=")" + _OF)
 _ONLY = re.compile(r"\b(?:only|just)\s+(?:(?:valid|open|closed|here|there|away)\s+)?(?:(?:for|on|in)\s+)?$", re.I)
 _RANGE = re.compile(r"\b(?:from|between)\s+(?:the\s+)?$", re.I)
@@ -207,9 +209,14 @@ def _last(ends: Sequence[dt.date | None]) -> dt.date | None:
 def _sentence_end(sentence: str, ref: dt.date) -> dt.date | None:
     text = _SAME_AS_UNTIL.sub("until", " ".join(sentence.replace("\u2019", "'").split()))
     text = _WEEKDAY_BEFORE_DATE.sub("", text)
-    if text.rstrip("\"')").endswith("?") or _OPEN.search(text):
+    if text.rstrip("\"')").endswith("?"):
         return None
     dates = [*find_dates_ahead(text, ref), *_durations(text, ref)]
+    if last_day := next((d for d in dates if _UNTIL.search(text[: d.start]) and _REASON.match(text, d.end)), None):
+        text = text[: last_day.end]
+        dates = [d for d in dates if d.end <= last_day.end]
+    if _OPEN.search(text):
+        return None
     clauses = _clauses(text, dates) if dates else []
     return _last([_clause_end(text, start, stop, dates, ref) for start, stop in clauses])
 

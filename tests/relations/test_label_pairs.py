@@ -5,9 +5,10 @@ import pytest
 
 from palimpsest.relations.candidates.find_candidates import candidate_pairs
 from palimpsest.relations.classify import label_pairs as label_pairs_module
-from palimpsest.relations.classify.label_pairs import label_pairs
+from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
 from palimpsest.relations.classify.label_types import LabelResult
 from palimpsest.relations.classify.offline_labeler import offline_labeler
+from palimpsest.store.decisions import Decisions, RelationOverride
 from palimpsest.store.tables import SCHEMAS
 from palimpsest.store.unfinished_rows import UnfinishedRows
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
@@ -75,6 +76,19 @@ def test_a_memory_whose_candidates_change_is_labelled_again_where_they_are_read_
     assert again.equals(label_pairs(pairs, inputs.memories, Reading())[0])
     _, apart = label_pairs(pairs, inputs.memories, Counting(), label_pairs(fewer, inputs.memories, Counting())[0])
     assert (apart["labelled"], apart["carried"]) == (1, 2)
+
+
+def test_a_confirmed_update_stays_in_the_list_of_its_memory_and_changes_no_other_label():
+    inputs = corpus()
+    pairs = pairs_of(inputs).sort("newer_id", "older_id")
+    first, _ = label_pairs(pairs, inputs.memories, Reading())
+    newer, older = next(n for n in pairs.select("newer_id", "older_id").rows() if n[0] == pairs["newer_id"].mode()[0])
+    decided = Decisions(relations=(RelationOverride(relation_id(newer, older), newer, older, "UPDATE"),))
+    again, usage = label_pairs(pairs, inputs.memories, Reading(), first, decided)
+    assert (usage["labelled"], usage["carried"], usage["decided_by_people"]) == (0, 2, 1)
+    from_new, _ = label_pairs(pairs, inputs.memories, Reading(), None, decided)
+    others = pl.col("labeler") != "person"
+    assert again.filter(others).equals(from_new.filter(others)) and from_new.height == 3
 
 
 def test_candidates_come_oldest_first_and_part_and_likelihood_are_stored():

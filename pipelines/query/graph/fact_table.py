@@ -7,13 +7,14 @@ is no key is searched for, and the facts of the memories found are shown.
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
+from palimpsest.query.context.changes import DISPUTED, name_changes, reasons_of_latest
 from palimpsest.query.request.arguments import clean_text
 from palimpsest.query.request.graph_types import Fact, Node
-from palimpsest.query.request.types import Scope
+from palimpsest.query.request.types import NewerText, Scope
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.name_keys import name_words
@@ -48,6 +49,7 @@ class KeyedFact:
         valid_from, valid_until: when it is valid; None where that is unknown, or still so.
         is_latest: whether a memory that states it is latest.
         conflicts: other latest values of a key that has one at a time, ascending.
+        disputed_by: the newest memory that disputes one that states it, where all of them are disputed.
     """
 
     key: str
@@ -62,6 +64,7 @@ class KeyedFact:
     valid_until: dt.datetime | None
     is_latest: bool
     conflicts: tuple[str, ...] = ()
+    disputed_by: NewerText | None = None
 
     def to_json(self) -> JsonObject:
         """Returns the line as JSON values."""
@@ -78,6 +81,7 @@ class KeyedFact:
             "valid_until": self.valid_until.isoformat() if self.valid_until else None,
             "is_latest": self.is_latest,
             "conflicts": list(self.conflicts),
+            "disputed_by": self.disputed_by.to_json() if self.disputed_by else None,
         }
 
 
@@ -186,12 +190,21 @@ def _keyed(graph: ServedGraph, facts: Sequence[Fact]) -> list[KeyedFact]:
     for rival in rivals:
         if set(rival.ends) <= nodes.keys() and rival.valid_until is None:
             values[rival.subject_id, _slot(rival)].add(_value(rival, nodes))
-    keyed = []
+    keyed, disputes = [], _disputes(graph.served, facts)
     for fact in (f for f in facts if set(f.ends) <= nodes.keys()):
         others = values.get((fact.subject_id, _slot(fact)), set()) - {_value(fact, nodes)}
         conflicts = tuple(sorted(others)) if fact.is_latest and not fact.is_negated else ()
-        keyed.append(_line(graph, fact, nodes, conflicts))
+        by = [disputes.get(i) for i in fact.memory_ids] if fact.is_latest else []
+        keyed.append(replace(_line(graph, fact, nodes, conflicts), disputed_by=by[-1] if by and all(by) else None))
     return keyed
+
+
+def _disputes(served: ServedScope, facts: Sequence[Fact]) -> dict[str, NewerText]:
+    """Returns what disputes the memories that state facts, by the id of the disputed one."""
+    found = served.all_reasons(sorted({i for f in facts if f.is_latest for i in f.memory_ids}))
+    memories = served.memories([i for i, reasons in found.items() if any(r["kind"] == DISPUTED for r in reasons)])
+    shown = name_changes(served, memories, reasons_of_latest(served, memories.values()))
+    return {i: m.disputed_by for i, m in shown.items() if m.disputed_by}
 
 
 def _line(graph: ServedGraph, fact: Fact, nodes: Mapping[str, Node], conflicts: tuple[str, ...]) -> KeyedFact:

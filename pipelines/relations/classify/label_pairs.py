@@ -65,8 +65,9 @@ def label_pairs(
     A pair is labelled once: a relation of `previous` made by the same program from the same inputs (`input_hash`: text,
     time and its offset, speaker, title and heading of both, and of the other candidates where the labeler reads them
     together) is carried over. What a person decided of a pair is its label, and the pair stays even when it is no
-    longer a candidate. Else an UPDATE of a memory that is trusted more than the newer one is refused (`low_trust`);
-    trust is not an input of the label. `decided_at` is when a person decided: labels have no clock.
+    longer a candidate; other pairs of the memory are read with an UPDATE of it, as before. Else an UPDATE of a memory
+    that is trusted more than the newer one is refused (`low_trust`); trust is not an input of the label. `decided_at`
+    is when a person decided: labels have no clock.
 
     Args:
         pairs: candidate_pairs.
@@ -80,22 +81,25 @@ def label_pairs(
     chosen = pairs if labeler.reads_together else nearest_pairs(pairs)
     wanted = _wanted_pairs(chosen, decided, memories, labeler.program_hash)
     by_person = _relations_by_person(wanted, decided)
-    open_pairs = wanted.join(by_person, on="relation_id", how="anti")
-    if labeler.reads_together:
-        open_pairs = _with_other_candidates(open_pairs)
-    carried = open_pairs.join(
-        _reusable_results(previous), on=["relation_id", "input_hash", "program_hash"], how="inner"
-    )
+    undecided = wanted.join(by_person, on="relation_id", how="anti")
+    read = undecided
+    if labeler.reads_together:  # with the UPDATEs that people decided: what a memory ends is not sought elsewhere
+        ended = wanted.join(by_person.filter(pl.col("label") == "UPDATE"), on="relation_id", how="semi")
+        read = _with_other_candidates(pl.concat([undecided, ended]))
+        undecided = read.join(by_person, on="relation_id", how="anti")
+    carried = undecided.join(_reusable_results(previous), on=["relation_id", "input_hash", "program_hash"], how="inner")
     if labeler.reads_together:  # all pairs of a memory, or none
-        incomplete = open_pairs.join(carried, on="relation_id", how="anti").select("newer_id").unique()
+        incomplete = undecided.join(carried, on="relation_id", how="anti").select("newer_id").unique()
         carried = carried.join(incomplete, on="newer_id", how="anti")
-    todo = _oldest_first(open_pairs.join(carried, on="relation_id", how="anti"), memories)
+        read = read.join(incomplete, on="newer_id", how="semi")
+    todo = _oldest_first(read.join(carried, on="relation_id", how="anti"), memories)
     labelled, costs = _label(todo, memories, labeler, save)
+    labelled = labelled.join(by_person, on="relation_id", how="anti")
     by_labeler = pl.concat([conform("relations", carried), labelled])
     by_labeler = refuse_low_trust(by_labeler, memories)
     relations = pl.concat([by_person, by_labeler])
     usage = {
-        "labelled": todo.height,
+        "labelled": labelled.height,
         "carried": carried.height,
         "decided_by_people": by_person.height,
         "low_trust": by_labeler.filter(is_low_trust()).height,
