@@ -143,8 +143,9 @@ def test_only_the_clauses_that_are_outdated_are_the_part():
 
 
 def test_the_likeliest_clause_is_outdated_where_none_is_likely():
-    words = [((0, 3), 0.1), ((10, 14), 0.3)]
-    assert outdated_part("Two cats, one dog.", words) == ((10, 18),)
+    words = [((0, 3), 0.1), ((16, 20), 0.3)]
+    assert outdated_part("Two small cats, one big dog.", words) == ((16, 28),)
+    assert outdated_part("Two cats, one big dog.", [((0, 3), 0.1), ((10, 14), 0.3)]) == ()  # no rest of two words
     assert outdated_part("One clause alone.", [((0, 3), 0.1)]) == ()
 
 

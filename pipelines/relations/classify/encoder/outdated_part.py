@@ -1,12 +1,13 @@
 """Which part of an older statement a newer one ends: whole clauses, by the words that the encoder reads as outdated."""
 
+import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
 from scipy.special import logit
 
-from palimpsest.text.clauses import clause_spans, covers, merge_spans
+from palimpsest.text.clauses import clause_spans, merge_spans
 
 OF_LIKELIEST, MARGIN = 0.5, 0.5
 """A clause is outdated from this share of the likeliest clause's log odds on, less the margin.
@@ -14,7 +15,10 @@ OF_LIKELIEST, MARGIN = 0.5, 0.5
 The share is that of a logistic regression over the clauses of held-out worlds. Against a fixed probability (.6), .13
 instead of .18 of the changes keep what ended, with as much of the rest kept.
 """
+MAX_LEFT = 2
+"""A rest of no more words states nothing: `[…] and eleven.`"""
 _ALMOST = 1e-3
+_WORD = re.compile(r"[^\W\d_]+")
 
 Span: TypeAlias = tuple[int, int]
 Words: TypeAlias = Sequence[tuple[Span, float]]
@@ -36,7 +40,9 @@ def outdated_part(text: str, words: Words) -> tuple[Span, ...]:
     odds = logit(np.clip([mean for _, mean in clauses], _ALMOST, 1 - _ALMOST))
     is_outdated = (odds >= OF_LIKELIEST * odds.max() - MARGIN) | (odds == odds.max())
     part = merge_spans([clause for (clause, _), ended in zip(clauses, is_outdated, strict=True) if ended])
-    return () if covers(text, part) else tuple(part)
+    edges = [0, *(at for span in part for at in span), len(text)]
+    left = sum(len(_WORD.findall(text, a, b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
+    return tuple(part) if left > MAX_LEFT else ()
 
 
 def _mean(clause: Span, words: Words) -> float | None:
