@@ -4,24 +4,25 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from palimpsest.text.clauses import clause_spans, merge_spans
 from palimpsest.text.parse import parse_texts
+from palimpsest.text.sentences import memory_sentence_spans
 
 MIN_OUTDATED = 0.6
 """Mean probability of a clause's words from which it is outdated."""
-OF_LIKELIEST, MARGIN = 0.85, 0.3
-"""It also is from this share of the likeliest clause's log odds on, less the margin: some texts have low ones.
+MIN_DEPENDENT = 0.4
+"""The same for a clause that states nothing alone, where another one of its sentence is outdated."""
 
-Chosen on held-out worlds: .13 instead of .18 of the changes keep what ended.
-"""
+OF_LIKELIEST, MARGIN = 0.85, 0.3
+"""A clause also is outdated from this share of the likeliest clause's log odds on, less the margin."""
 MAX_LEFT = 2
 """A rest of no more words states nothing: `[…] and eleven.`"""
-_FINITE = frozenset({"VBD", "VBP", "VBZ", "MD"})
-_ALMOST = 1e-3
+
 _WORD = re.compile(r"[^\W\d_]+")
+_FINITE = frozenset({"VBD", "VBP", "VBZ", "MD"})
+_SUBJECTS = frozenset({"nsubj", "nsubjpass", "expl", "csubj"})
 
 Span: TypeAlias = tuple[int, int]
 Words: TypeAlias = Sequence[tuple[Span, float]]
@@ -31,8 +32,8 @@ Words: TypeAlias = Sequence[tuple[Span, float]]
 def outdated_part(text: str, words: Words) -> tuple[Span, ...]:
     """Returns the spans of the clauses that are outdated; none where that is all of the text.
 
-    The likeliest clause always is: that something ends is decided already. All of the text is outdated with the only
-    verb in it: `third floor, no lift` states nothing without `We rent a flat`.
+    The likeliest clause is outdated where none is likely enough: that something ends is decided already. All of the
+    text is outdated with the only verb in it: `third floor, no lift` states nothing without `We rent a flat`.
 
     Args:
         text: of the older statement.
@@ -41,20 +42,39 @@ def outdated_part(text: str, words: Words) -> tuple[Span, ...]:
     clauses = [(clause, mean) for clause in clause_spans(text) if (mean := _mean(clause, words)) is not None]
     if len(clauses) < 2:
         return ()
-    odds = logit(np.clip([mean for _, mean in clauses], _ALMOST, 1 - _ALMOST))
-    is_outdated = (odds >= min(logit(MIN_OUTDATED), OF_LIKELIEST * odds.max() - MARGIN)) | (odds == odds.max())
-    part = merge_spans([clause for (clause, _), ended in zip(clauses, is_outdated, strict=True) if ended])
+    likeliest = max(mean for _, mean in clauses)
+    least = min(MIN_OUTDATED, likeliest, float(expit(OF_LIKELIEST * logit(likeliest) - MARGIN)))
+    ended = [clause for clause, mean in clauses if mean >= least]
+    sentences = [s for s in memory_sentence_spans(text) if any(_overlap(s, clause) for clause in ended)]
+    beside = [c for c, mean in clauses if mean >= MIN_DEPENDENT and any(_overlap(s, c) for s in sentences)]
+    part = merge_spans([*ended, *_without_statement(text, beside)])
     edges = [0, *(at for span in part for at in span), len(text)]
     rest = " ".join(text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
-    return tuple(part) if len(_WORD.findall(rest)) > MAX_LEFT and _states(rest, text) else ()
+    if len(_WORD.findall(rest)) <= MAX_LEFT or _has_all_verbs(text, part, rest):
+        return ()
+    return tuple(part)
 
 
-def _states(rest: str, text: str) -> bool:
-    """Returns whether the rest of a text has a finite verb, or the text has none."""
-    of_rest, of_text = parse_texts([rest, text])
-    return not _FINITE.isdisjoint(of_rest.tags) or _FINITE.isdisjoint(of_text.tags)
+def _without_statement(text: str, clauses: Sequence[Span]) -> list[Span]:
+    """Returns the clauses that have no finite verb with a subject."""
+    parses = parse_texts([text[start:end] for start, end in clauses])
+    return [
+        clause
+        for clause, parse in zip(clauses, parses, strict=True)
+        if _FINITE.isdisjoint(parse.tags) or _SUBJECTS.isdisjoint(parse.deps)
+    ]
+
+
+def _has_all_verbs(text: str, part: Sequence[Span], rest: str) -> bool:
+    """Returns whether there are finite verbs in a part of a text, and none in the rest."""
+    of_part, of_rest = parse_texts([" ".join(text[start:end] for start, end in part), rest])
+    return not _FINITE.isdisjoint(of_part.tags) and _FINITE.isdisjoint(of_rest.tags)
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def _mean(clause: Span, words: Words) -> float | None:
-    inside = [p for span, p in words if span[0] < clause[1] and clause[0] < span[1]]
+    inside = [p for span, p in words if _overlap(span, clause)]
     return sum(inside) / len(inside) if inside else None
