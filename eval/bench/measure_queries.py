@@ -93,7 +93,7 @@ class _OpenHome:
             text, self.scope, strategy=self._load.strategy, hops=self._load.hops, narrow=self._load.narrow
         )
         took_ms = (time.perf_counter() - started) * 1000
-        if not found.memories or "[memory:" not in found.context:
+        if not (found.memories and found.lines):
             raise ComponentFailed(f"bench: no answer to {text!r}")
         return took_ms, found.timings
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from typing import Protocol
+from typing import Any, Protocol
 
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.context.quotes import Quote
@@ -65,7 +65,7 @@ class QueryResult:
         packed_ids: the memories whose whole text the context contains.
         neighbors: memories in the context that were not ranked, but surround those that were.
         folded: ids left out of the context, by the id of the memory that has the same text.
-        context: the packed context.
+        context: the packed context, cited by id and with full sources; by default it is shown with short ones.
         quotes: the memories that the context quotes in part.
         ms: milliseconds of the whole search.
         steps_ms: milliseconds of each step of the query path.
@@ -136,7 +136,8 @@ def search_queries(
         clock: seconds; tests replace it.
     """
     settings = settings or SearchSettings()
-    base = {"k": settings.depth, "strategy": settings.strategy, "budget_tokens": settings.budget_tokens}
+    base: dict[str, Any] = {"k": settings.depth, "all_results": True}
+    base |= {"strategy": settings.strategy, "budget_tokens": settings.budget_tokens}
     if hops is not None:
         base["hops"] = hops
     warm: set[tuple[Scope, date | str | tuple[str, ...] | None]] = set()
@@ -156,7 +157,7 @@ def search_queries(
             tuple(found.packed_ids),
             tuple(found.beside),
             found.folded,
-            found.context,
+            found.context_with("full"),
             ms,
             found.timings,
             tuple(found.quotes),

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from palimpsest.cli.shared import STRATEGY, Output, common
+from palimpsest.query.request.search_schema import SOURCES
 from palimpsest.store.decisions import Verdict
 from palimpsest.store.home import Home
 
@@ -19,7 +20,8 @@ from palimpsest.store.home import Home
 @click.option("--all-projects", is_flag=True, help="Search all projects of the user and the general memory.")
 @click.option("--all-collections", is_flag=True, help="Search every collection of the user.")
 @click.option("--session", help="Only memories of this session.")
-@click.option("--k", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many memories.")
+@click.option("--k", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many memories at most.")
+@click.option("--all-results", is_flag=True, help="Also results that are hardly evidence, up to --k.")
 @click.option(
     "--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Relations followed from the seeds."
 )
@@ -78,6 +80,13 @@ from palimpsest.store.home import Home
     show_default=True,
     help="What picks sentences of long memories that do not fit: the question's words, PALIMPSEST_LM's model, or none "
     "for whole memories only.",
+)
+@click.option(
+    "--sources",
+    type=click.Choice(SOURCES),
+    default="short",
+    show_default=True,
+    help="How the context cites: by number with a line for each document, by id with each place, or without sources.",
 )
 @click.option("--subgraph", is_flag=True, help="Also the nodes, edges and facts of the results, and how they relate.")
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")

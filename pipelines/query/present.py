@@ -38,7 +38,7 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
         return "\n".join([*lines, "nothing is returned; without --abstain the nearest memories are"])
     if result.compression and result.compression.failed:
         lines.append(f"quoted by words: {result.compression.failed}")
-    lines += [f"{m.line[2:]}" for m in result.pending]
+    lines += [result.citations.write(m.line)[2:] for m in result.pending]
     if not (result.memories or result.pending):
         return "\n".join([*lines, "nothing found in this scope; palimpsest scopes lists whose memories there are"])
     return "\n".join([*lines, "", result.context or "(nothing fits the budget)"])
@@ -173,9 +173,10 @@ def _state_words(memory: ShownMemory) -> str:
 
 def _state(memory: RankedMemory, with_collection: bool) -> str:
     """Returns when it was observed and its scope; the collection only where an answer comes from several."""
+    often = [f"said {len(memory.repeats) + 1} times"] if memory.repeats else []
     scope = [f"collection {memory.collection}"] if with_collection else []
     scope += [f"project {shorten_text(memory.project_id, _LINE_CHARS)}"] if memory.project_id else []
-    return ", ".join([_observed(memory), *scope])
+    return ", ".join([_observed(memory), *often, *scope])
 
 
 def _observed(memory: RankedMemory) -> str:

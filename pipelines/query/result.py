@@ -1,15 +1,18 @@
 """The answer to a search, and its JSON form."""
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.answerability.model import Answerability
 from palimpsest.query.context.compressor import Compression
 from palimpsest.query.context.history import Reason, Version, describe_reason
-from palimpsest.query.context.message import ChatMessage, Pending, Role, memory_message, scope_label
+from palimpsest.query.context.lines import Citations, ContextLine, context_tokens, write_context
+from palimpsest.query.context.message import ChatMessage, Role, memory_message, scope_label
 from palimpsest.query.context.quotes import Quote
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.graph.subgraph import Subgraph
@@ -53,12 +56,15 @@ _MEMORY_FIELDS: dict[str, JsonObject] = {
     "vector_score": _NUMBER,
     "words_score": _NUMBER,
     "graph_score": _NUMBER,
+    "relevance": _NUMBER,
     "tags": _TEXTS,
+    "repeats": _TEXTS,
     "why": _TEXT,
 }
 """The fields of a memory in JSON, in their order, with the schema of each."""
 _VERSION_FIELDS = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
 _UNCHANGED = ResolvedText("")
+_NUMBERS = re.compile(r"\[(\d{1,4}(?:, ?\d{1,4})*)\]")
 _TIME_NAMES = {"unresolved_phrase": "untold"}
 """Names in JSON of fields of `TemporalInterpretation`, where they differ."""
 
@@ -69,11 +75,11 @@ class SearchResult:
 
     Attributes:
         memories: best first, at most k.
-        context: packed from them, cited; empty where nothing was found or fits.
+        lines: of the context, in order; none where nothing was found or fits.
+        sources: how the context cites and lists its sources; one of `search_schema.SOURCES`.
         packed_ids: the memories whose whole text is in the context.
         quotes: the memories that the context quotes in part, with the spans in their documents.
         beside: memories in the context that were not ranked, but are neighbors of those that were.
-        context_tokens: of the context, as the embedder counts them.
         folded: ids left out of the context, by the id of the memory that they repeat.
         timings: milliseconds of each of `search.STEPS`, over all scopes, and `total_ms`.
         strategy: of the first scope, `auto` resolved.
@@ -94,10 +100,10 @@ class SearchResult:
     """
 
     memories: list[RankedMemory]
-    context: str
+    lines: tuple[ContextLine, ...]
+    sources: str
     packed_ids: tuple[str, ...]
     beside: tuple[Memory, ...]
-    context_tokens: int
     folded: dict[str, tuple[str, ...]]
     timings: dict[str, float]
     strategy: str
@@ -116,6 +122,36 @@ class SearchResult:
     pending: tuple[PendingMemory, ...] = ()
     cited: Mapping[str, Memory] = field(default_factory=dict)
 
+    @cached_property
+    def citations(self) -> Citations:
+        """The citations of the context: the number of a result is its rank, those of other memories follow."""
+        return Citations.of(self.sources, (m.memory_id for m in self.memories), self.lines)
+
+    @cached_property
+    def context(self) -> str:
+        """The context as text, cited; empty where it has no line."""
+        return write_context(self.lines, self.citations, count_tokens)
+
+    def context_with(self, sources: str) -> str:
+        """Returns the context with its sources written in another way; one of `search_schema.SOURCES`."""
+        return write_context(self.lines, replace(self.citations, sources=sources), count_tokens)
+
+    def with_ids(self, answer: str) -> str:
+        """Returns an answer that cites by number, as the context does, with the ids of the memories instead."""
+        ids = self.citations.ids
+
+        def cite(match: re.Match[str]) -> str:
+            numbers = [int(n) for n in match[1].split(",")]
+            known = [f"[memory:{ids[n - 1]}]" for n in numbers if 0 < n <= len(ids)]
+            return " ".join(known) if len(known) == len(numbers) else match[0]
+
+        return _NUMBERS.sub(cite, answer)
+
+    @cached_property
+    def context_tokens(self) -> int:
+        """Tokens of the context, as the embedder counts them."""
+        return context_tokens(self.lines, self.citations, count_tokens)
+
     def message(self, role: Role = "system", budgets: Mapping[str, int] | None = None) -> ChatMessage:
         """Returns the context as one message of a chat: marked as data, each line with its scope and date.
 
@@ -126,17 +162,16 @@ class SearchResult:
         Raises:
             ArgumentError: there is no such role, or a budget is below 0.
         """
-        pending: list[Pending] = [
-            {"uri": m.uri, "scope": scope_label(m.collection, m.user_id, m.project_id), "type": m.type}
-            for m in self.pending
-        ]
-        return memory_message(self.context, self.cited, pending, count_tokens, role=role, budgets=budgets)
+        waiting = {m.operation: (scope_label(m.collection, m.user_id, m.project_id), m.type) for m in self.pending}
+        return memory_message(self.lines, self.citations, self.cited, waiting, count_tokens, role=role, budgets=budgets)
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
 
-        `answerable` is whether `answer_probability`, that the first five results hold an answer, reaches the threshold;
-        `abstained` is null or why the results were left out.
+        `citations` has the ids of the memories that the context cites as `[1]`, `[2]` and so on; the first are those of
+        `memories`. `repeats` has the ids of what says the same as a memory and is left out for it. `answerable` is
+        whether `answer_probability`, that the first five results hold an answer, reaches the threshold; `abstained` is
+        null or why the results were left out.
         `time` is how words such as `last week` and `as of May` were interpreted. `resolved` is null or, where the
         question took something from the turns before it, the `text` that was searched and its `changes`. With history,
         each memory has `history`: the versions of its fact, newest first, with `why` and `kept`. `is_cut` says that
@@ -152,6 +187,7 @@ class SearchResult:
         return {
             "memories": [_memory_json(m, self) for m in self.memories],
             "context": self.context,
+            "citations": list(self.citations.ids),
             "packed_ids": list(self.packed_ids),
             "quotes": [{"memory_id": q.memory_id, "spans": [list(span) for span in q.spans]} for q in self.quotes],
             "beside": [m.memory_id for m in self.beside],
@@ -195,6 +231,7 @@ class SearchResult:
         properties: JsonObject = {
             "memories": {"type": "array", "items": memory},
             "context": _TEXT,
+            "citations": _TEXTS,
             "packed_ids": _TEXTS,
             "quotes": {"type": "array", "items": {"type": "object"}},
             "beside": _TEXTS,

@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.answerability.judge import count_terms, judge_results
-from palimpsest.query.context.changes import mark_changes, newer_first, reasons_of_latest, without_ended_parts
+from palimpsest.query.context.changes import LATER, mark_changes, newer_first, reasons_of_latest, without_ended_parts
 from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
@@ -24,6 +25,7 @@ from palimpsest.query.ranking.experimental.diversity import diversify_results
 from palimpsest.query.ranking.formed_places import join_formed
 from palimpsest.query.ranking.merge import merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, rank
+from palimpsest.query.ranking.relevance import DEPTH, least_relevance, relevance
 from palimpsest.query.ranking.task import Task, favor_task
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.tiers import narrow_to_tiers
@@ -40,6 +42,8 @@ from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.store.usage_log import DAYS_VARIABLE, UsageLog
 from palimpsest.text.terms import query_terms
 
+_LIKELY_LATER, _RELEVANT_LATER = 0.05, 0.01
+"""What was said later is in a context from this likelihood on that it ended the result, or from this relevance on."""
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
 
 
@@ -68,24 +72,37 @@ def run_search(
     question = resolve_text(request.text, request.turns, request.brief)
     queries = _scope_queries(request, question.text, backend, clock, usage)
     terms = count_terms(question.text, queries)
-    best, dropped, reranking = _rank_scopes(request, question.text, queries, reranker, timer)
+    ranking = _rank_scopes(request, question.text, queries, reranker, timer)
+    best = ranking.best
     reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
     memories = _ranked_memories(best, queries, reads)
     answerability = judge_results(terms, memories)
     abstained = request.abstain and not answerability.is_answerable
     if abstained:
         memories, best, reads = [], [], {}
+    least = 0.0 if request.history else least_relevance()  # who asks for all versions wants them all
+    shown = {m.memory_id for n, m in enumerate(memories) if n == 0 or m.relevance >= least}
+    if not request.all_results:
+        memories = [m for m in memories if m.memory_id in shown]
+        best = [(at, c) for at, c in best if c.memory_id in shown]
     texts: dict[str, str] = {}
     if request.explain:
         memories, texts = explain_results(memories, best, queries)
     timer.record("read_ms")
     replaced = {i: chain for read in reads.values() for i, chain in read.replaced.items()}
     neighbors = {i: near for read in reads.values() for i, near in read.neighbors.items()}
-    find = partial(_quotable_sentences, queries, best, {m.memory_id: m for m in memories})
-    picking = None if compressor is None else _SentencePicker(compressor, question.text, memories, find, timer)
+    packable = [m for m in memories if m.memory_id in shown]
+    find = partial(_quotable_sentences, queries, best, {m.memory_id: m for m in packable})
+    picking = None if compressor is None else _SentencePicker(compressor, question.text, packable, find, timer)
     sentences = no_sentences if request.compress == "none" else picking or find
-    later = _said_later(memories, {i: m for read in reads.values() for i, m in read.memories.items()})
-    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, sentences, later)
+    known = {i: m for read in reads.values() for i, m in read.memories.items()}
+    later = _said_later(packable, known, ranking.relevance)
+    packed = pack(packable, replaced, request.budget_tokens, count_tokens, neighbors, sentences, later, request.sources)
+    memories = [
+        replace(m, repeats=packed.folded.get(m.memory_id, ()))
+        for m in memories
+        if request.all_results or not any(m.memory_id in ids for ids in packed.folded.values())
+    ]
     timer.record("pack_ms")
     subgraph = None
     if request.subgraph:
@@ -95,11 +112,11 @@ def run_search(
         timer.record("subgraph_ms")
     return SearchResult(
         memories=memories,
-        context=packed.text,
+        lines=packed.lines,
+        sources=request.sources,
         packed_ids=packed.packed_ids,
         quotes=packed.quotes,
         beside=packed.beside,
-        context_tokens=packed.tokens,
         folded=dict(packed.folded),
         timings=timer.timings,
         strategy=queries[0].strategy,
@@ -108,8 +125,8 @@ def run_search(
         times={query.scope: query.temporal for query in queries},
         met=texts,
         question=question,
-        filters=request.filters_json() | {"below_min_score": dropped},
-        reranker=reranking,
+        filters=request.filters_json() | {"below_min_score": ranking.below_min_score},
+        reranker=ranking.reranking,
         compression=picking.compression if picking else None,
         answerability=answerability,
         abstained=abstained,
@@ -118,12 +135,29 @@ def run_search(
     )
 
 
-def _said_later(ranked: Sequence[RankedMemory], known: Mapping[str, Memory]) -> dict[str, list[Memory]]:
-    """Returns for results what was said later about the same and is no result itself, in order of time."""
+def _said_later(
+    ranked: Sequence[RankedMemory], known: Mapping[str, Memory], relevance: Mapping[str, float]
+) -> dict[str, list[Memory]]:
+    """Returns for results what was said later about the same and is no result itself, in order of time.
+
+    What is not likely to have ended a result has to be about the question.
+
+    Args:
+        ranked: results.
+        known: memories by id.
+        relevance: of the best memories, by id.
+    """
     results = {m.memory_id for m in ranked}
     found: dict[str, list[Memory]] = {}
     for memory in ranked:
-        named = [*([memory.disputed_by] if memory.disputed_by else []), *memory.later]
+        later = [
+            n
+            for n in memory.later
+            if n.why != LATER
+            or (n.likelihood or 0.0) >= _LIKELY_LATER
+            or relevance.get(n.memory_id, 0.0) >= _RELEVANT_LATER
+        ]
+        named = [*([memory.disputed_by] if memory.disputed_by else []), *later]
         ids = [n.memory_id for n in reversed(named) if n.memory_id not in results and n.memory_id in known]
         if ids:
             found[memory.memory_id] = [known[i] for i in ids]
@@ -137,10 +171,18 @@ def _cited(packed: Packed, ranked: Sequence[Memory], others: Sequence[Sequence[M
     return {m.memory_id: m for m in known if m.memory_id in ids}
 
 
+class _Ranking(NamedTuple):
+    """The best k of all scopes, the relevance of the best by id, how many were left out, what the reranker did."""
+
+    best: Sequence[Ranked]
+    relevance: Mapping[str, float]
+    below_min_score: int
+    reranking: Reranking | None
+
+
 def _rank_scopes(
     request: SearchRequest, text: str, queries: Sequence[ScopeQuery], reranker: Reranker | None, timer: "_StepTimer"
-) -> tuple[Sequence[Ranked], int, Reranking | None]:
-    """Returns the best k of all scopes, how many candidates were below `min_score`, and what the reranker did."""
+) -> _Ranking:
     tasks = {space: _task(request, space) for space in {query.space for query in queries}}
     timer.record("embed_ms")
     hops = 0 if request.nodes.narrow else request.hops  # a link may lead to other nodes' memories
@@ -153,9 +195,12 @@ def _rank_scopes(
     if reranker is not None:
         above, reranking = rerank_candidates(reranker, text, above)
         timer.record("rerank_ms")
-    best = newer_first(diversify_results(above, request.k), request.k)[: request.k]
+    ordered = newer_first(diversify_results(above, request.k), request.k)
+    chances = relevance([c for _, c in ordered[: max(request.k, DEPTH)]]).tolist()
+    best = [(q, replace(c, relevance=p)) for (q, c), p in zip(ordered, chances, strict=False)]
     timer.record("rank_ms")
-    return best, len(merged) - len(above), reranking
+    by_id = {c.memory_id: c.relevance for _, c in best}
+    return _Ranking(best[: request.k], by_id, len(merged) - len(above), reranking)
 
 
 def _task(request: SearchRequest, space: Space | None) -> Task | None:
@@ -239,7 +284,8 @@ def _quotable_sentences(
     """Returns the sentences of those results that may be quoted in part, by id."""
     found: dict[str, Sentences] = {}
     for query in queries:
-        whole = [m for at, c in best if at is query and not (m := memories[c.memory_id]).is_cut]
+        known = [memories[c.memory_id] for at, c in best if at is query and c.memory_id in memories]
+        whole = [m for m in known if not m.is_cut]
         found |= quotable_sentences(query, whole)
     return found
 
@@ -265,6 +311,7 @@ def _with_scores(memory: Memory, candidate: Candidate) -> RankedMemory:
         graph_score=candidate.score - candidate.base,
         hops=len(candidate.path),
         rerank_score=candidate.rerank,
+        relevance=candidate.relevance,
     )
 
 

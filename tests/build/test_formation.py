@@ -103,7 +103,7 @@ def test_what_rests_on_two_turns_is_a_result_itself_and_meets_the_needs_of_both(
     question = Question(id="q", question="What helped the printer?", type="single", user="ann", evidence=quotes)
     (judged,) = resolve(GoldenSet("chats", (question,), "ann"), judged_tables)
     with open_home(home.path) as reader:
-        found = reader.search(question.question, reader.resolve_scopes("chats", "ann"), k=3).memories
+        found = reader.search(question.question, reader.resolve_scopes("chats", "ann"), k=3, all_results=True).memories
     (formed,) = (m for m in found if m.unit == "reflection")
     assert formed.text == f"Ann says: {said[0]} {said[1]}"
     assert judged.formed == {formed.memory_id} and all(len(need) == 2 for need in judged.needs)

@@ -65,7 +65,7 @@ def test_a_text_is_pending_then_published_and_a_further_build_does_nothing(copy)
     assert not pending(home, "Where is the spare key?")
     with open_home(home.path) as reader:
         answer = reader.search("Where is the spare key?", ("chats", "ann"))
-    assert answer.memories[0].text == KEY and status.uri in answer.context
+    assert answer.memories[0].text == KEY and status.uri in answer.context_with("full")
     assert make_plan(home, [corpus]).nothing_to_do
 
 

@@ -58,7 +58,7 @@ def test_query_answers_with_the_current_fact_cited_and_history_shows_the_old_one
     done = process("query", "when is the deadline of Heron?", "--home", home, "--collection", "chats", "--json")
     answer = last_json(done)
     assert "20 April" in answer["memories"][0]["text"] and answer["memories"][0]["is_latest"]
-    assert f"[memory:{answer['memories'][0]['memory_id']}]" in answer["context"]
+    assert answer["citations"][0] == answer["memories"][0]["memory_id"] and " [1]\n" in answer["context"]
     assert all(m["is_latest"] for m in answer["memories"])
     chats = ("--home", home, "--collection", "chats", "--json")
     past = last_json(run("query", "when is the deadline of Heron?", "--as-of", "2026-02-15", *chats))

@@ -65,7 +65,7 @@ def test_a_less_trusted_source_is_proposed_confirmed_and_undone(tmp_path, home, 
     (row,) = command("review")["relations"]
     assert (row["why"], row["rank"], row["instead_of"]) == ("low trust", 2, "UPDATE")
     assert (row["older"], row["newer"], row["conflict"]) == (OLD, NEW, None)
-    found = command("query", "When is the deadline of project Heron?")
+    found = command("query", "When is the deadline of project Heron?", "--all-results", "--sources", "full")
     marks = {
         m["text"]: m["disputed_by"] and (m["disputed_by"]["text"], m["disputed_by"]["why"]) for m in found["memories"]
     }

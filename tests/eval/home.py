@@ -118,6 +118,9 @@ class Answer:
     quotes: tuple = ()
     answerability: None = None
 
+    def context_with(self, sources):
+        return self.context
+
 
 @dataclass
 class FakeReader:

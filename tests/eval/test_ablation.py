@@ -64,7 +64,8 @@ def test_words_before_the_date_stage_know_no_dates(judged_home):
     assert vector == 0.0 and 0 < words < date
 
 
-def test_a_stage_queries_with_its_settings_but_the_past_never_with_history(judged_home):
+def test_a_stage_queries_with_its_settings_but_the_past_never_with_history(judged_home, monkeypatch):
+    monkeypatch.setenv("PALIMPSEST_MIN_RELEVANCE", "0")
     with open_index(published(judged_home).index) as reader:
         staged = StageReader(reader, {"hops": 0, "history": True})
         now = staged.search("deadline of project Heron", Scope("chats", "ann"), k=5)

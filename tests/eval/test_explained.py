@@ -20,7 +20,7 @@ def results(tmp_path_factory):
     path = tmp_path_factory.mktemp("explained") / "i.duckdb"
     write(tables(MADE, links=[("m2", "m1", "EXTEND")]), path)
     with open_index(path) as reader:
-        return reader.search("Who keeps bees & honey?", ANA, explain=True)
+        return reader.search("Who keeps bees & honey?", ANA, explain=True, all_results=True)
 
 
 def test_every_result_is_reached_by_itself_and_over_the_links_that_explain_prints(results):

@@ -175,7 +175,7 @@ CAUGHT = {
     "ranks turned round": ({"results": last_first}, "R@5 fell"),
     "best results cut off": ({"results": only_other_words}, "R@5 fell"),
     "nothing is found": ({"results": lambda r: replace(r, memories=[], packed_ids=())}, "no judged query was answered"),
-    "nothing is packed": ({"results": lambda r: replace(r, packed_ids=(), context="")}, "packed_recall fell"),
+    "nothing is packed": ({"results": lambda r: replace(r, packed_ids=(), lines=())}, "packed_recall fell"),
     "the scope is ignored": ({"scope": lambda s: [Scope("notes", "ana"), Scope("notes", "ben")]}, "leak: "),
     "two users are swapped": (
         {"scope": lambda s: Scope("notes", "ben" if s.user_id == "ana" else "ana")},

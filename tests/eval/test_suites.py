@@ -165,7 +165,9 @@ def test_a_run_is_scored_packed_and_timed_inside_each_querys_scope(folder, tmp_p
     assert got["by_type"]["time"]["queries"] == 1 and got["by_time"]["none"]["queries"] == 2
     assert got["build"] == {"memories": 3}
     assert {(text, user) for text, (_, user, _), _ in reader.queries} == {("honey?", "s1"), ("weather?", "s2")}
-    assert all(f == {"k": 10, "strategy": "hybrid", "budget_tokens": 300} for _, _, f in reader.queries)
+    assert all(
+        f == {"k": 10, "all_results": True, "strategy": "hybrid", "budget_tokens": 300} for _, _, f in reader.queries
+    )
     first = json.loads(out.read_text().splitlines()[0])
     assert (first["query_id"], first["ranked"], first["scores"]) == ("q1", ["b", "a#1"], [0.9, 0.5])
     assert first["metrics"]["packed_recall"] == 0.5

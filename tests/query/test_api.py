@@ -42,8 +42,10 @@ def test_the_current_answer_comes_first_cited(reader, strategy):
     assert ids(results)[0] == "m2" and "m1" not in ids(results)
     best = results.memories[0]
     assert (best.uri, best.speaker, best.span, best.is_latest) == ("m2.md", "Ana", (0, 27), True)
-    assert "- (2024-02-01, Ana) The launch moved to Friday. [memory:m2]" in results.context
-    assert "replaced: (2024-01-01, until 2024-02-01) The launch is on Monday. [memory:m1]" in results.context
+    assert "- (2024-02-01, Ana) The launch moved to Friday. [memory:m2]" in results.context_with("full")
+    assert "replaced: (2024-01-01, until 2024-02-01) The launch is on Monday. [memory:m1]" in results.context_with(
+        "full"
+    )
     assert results.packed_ids[0] == "m2" and results.context_tokens <= 1200
     assert results.timings["total_ms"] >= results.timings["embed_ms"] > 0
     assert set(results.timings) == {*STEPS, "total_ms"}

@@ -1,9 +1,9 @@
 import numpy as np
 
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.context.neighbor_context import neighbor_ids
+from palimpsest.query.context.neighbor_context import completes, neighbor_ids
 from palimpsest.query.reader import open_index
-from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.request.types import Filters, Memory, Scope
 from palimpsest.query.scope.reading_order import ReadingOrder
 from palimpsest.query.scope.served_scope import ServedScope
 from tests.query.made import at, memory, tables, write
@@ -21,8 +21,7 @@ def turn(memory_id, text, ordinal, user_id="ana", **columns):
         document_id=f"d-{user_id}",
         ordinal=ordinal,
         uri="talk.jsonl",
-        speaker="Ana",
-        **columns,
+        **({"speaker": "Ana"} | columns),
     )
 
 
@@ -30,7 +29,7 @@ TALK = [
     turn("m5", "What did you plant in spring?", 0),
     turn("m4", "Potatoes and beans.", 1),
     turn("m3", "And where do the owls nest?", 2),
-    turn("m2", "In the old barn.", 3),
+    turn("m2", "In the old barn.", 3, speaker="Bo"),
     turn("m1", "Good to know.", 4),
     turn("b1", "Ben was there, too.", 2, "ben"),
 ]
@@ -75,13 +74,25 @@ def test_a_memory_that_is_no_candidate_is_no_neighbor(tmp_path):
     assert near == {"now": ["m2"], "history": ["m4", "m2"], "as of": ["m4"], "since": ["m2"], "elsewhere": []}
 
 
-def test_a_context_has_the_neighbors_of_the_best_and_an_answer_lists_them_apart(tmp_path):
+def test_a_context_has_the_reply_to_a_question_and_an_answer_lists_it_apart(tmp_path):
     write(tables([*TALK, *PAGE]), tmp_path / "i.duckdb")
     with open_index(tmp_path / "i.duckdb") as reader:
         found = reader.search("Where do the owls nest?", ANA, k=1, strategy="hybrid", budget_tokens=400)
         assert [m.memory_id for m in found.memories] == ["m3"]
-        assert [m.memory_id for m in found.beside] == ["m5", "m4", "m2", "m1"]
-        assert found.packed_ids == ("m3", "m5", "m4", "m2", "m1")
-        assert "  context: (Ana) In the old barn. [memory:m2]" in found.context.splitlines()
-        bare = reader.search("Where do the owls nest?", ANA, k=1, strategy="hybrid", budget_tokens=60)
+        assert [m.memory_id for m in found.beside] == ["m2"] and found.packed_ids == ("m3", "m2")
+        assert "  context: (Bo) In the old barn. [memory:m2]" in found.context_with("full").splitlines()
+        assert found.citations.ids == ("m3", "m2")
+        bare = reader.search("Where do the owls nest?", ANA, k=1, strategy="hybrid", budget_tokens=50)
     assert bare.packed_ids == ("m3",) and bare.beside == ()
+
+
+def test_what_completes_a_memory_is_a_reply_its_question_or_what_it_refers_back_to():
+    def said(text, speaker="Ana"):
+        return Memory("m", "notes", "ana", text, unit="turn", speaker=speaker, token_count=len(text.split()))
+
+    asks, replies = said("When do you open?", "Bo"), said("At eight.")
+    long_reply = said("On weekdays we open at eight, and on Saturdays not before ten in the morning.")
+    assert completes(asks, 1, replies) and completes(replies, -1, asks)
+    assert not completes(asks, -1, replies) and not completes(long_reply, -1, asks) and not completes(replies, 1, asks)
+    assert completes(said("He is late again."), -1, long_reply)
+    assert not completes(asks, 1, said("word " * 200))

@@ -85,7 +85,7 @@ def test_json_text_and_context_say_so(index):
     assert "(2024-06-01, m2, uncertain, 0.50 that it ended)" in results_text(found, explain=True)
     assert as_json["m2"]["disputed_by"] is None and not as_json["m1"]["is_cut"]
     assert f"     disputed by: {NEW}  (2024-06-01, m2)" in results_text(found)
-    assert f"- (2024-01-01, disputed by [memory:m2]) {OLD} [memory:m1]" in found.context
+    assert f"- (2024-01-01, disputed by [memory:m2]) {OLD} [memory:m1]" in found.context_with("full")
 
 
 def test_one_result_is_never_the_disputed_one(index):
@@ -186,7 +186,7 @@ def test_what_disputes_a_memory_disputes_the_formed_one_that_repeats_what_is_mea
     ]
     more = [memory("m8", TWO, observed_at=at("2024-01-02"), **said), *formed]
     doubt = disputed("m7", "m8", part=json.dumps([[0, 26]]))
-    assert disputes(indexed(tmp_path / "i.duckdb", doubt, more=more)) == {"m8": "m7", "f1": "m7"}
+    assert disputes(indexed(tmp_path / "i.duckdb", doubt, more=more), all_results=True) == {"m8": "m7", "f1": "m7"}
 
 
 def test_what_ended_less_of_a_formed_memory_than_would_end_it_was_said_later(tmp_path):
@@ -225,7 +225,8 @@ def test_what_was_said_later_about_the_same_follows_it_in_the_context(tmp_path):
     found = search(index, "Where do we rent a flat?", k=1)
     assert [m.memory_id for m in found.memories] == ["m6"]
     lines = found.context.splitlines()
-    assert lines[0].endswith("[memory:m6]") and lines[1].startswith("  later: (2024-05-02) The last box")
+    assert lines[0].endswith("[1]") and lines[1].endswith("[2]") and found.citations.ids == ("m6", "m7")
+    assert lines[1].startswith("  later: (2024-05-02) The last box")
     assert found.cited.keys() == {"m6", "m7"}
 
 

@@ -39,8 +39,8 @@ def test_a_collection_may_ask_for_diversity_and_results_stay_in_the_order_of_the
     made = tables([memory(f"m{i}", t) for i, t in enumerate(texts)])
     write(made, tmp_path / "i.duckdb", strategies={"notes": "hybrid"}, weights={"notes": {"diversity": 5.0}})
     with open_index(tmp_path / "i.duckdb") as reader:
-        plain = reader.search("Do the owls hunt mice?", ANA, k=3, strategy="hybrid").memories
-        apart = reader.search("Do the owls hunt mice?", ANA, k=3).memories
+        plain = reader.search("Do the owls hunt mice?", ANA, k=3, strategy="hybrid", all_results=True).memories
+        apart = reader.search("Do the owls hunt mice?", ANA, k=3, all_results=True).memories
     assert {m.memory_id for m in plain[:2]} == {"m0", "m1"}
     assert apart[0].memory_id == plain[0].memory_id and len({"m0", "m1"} & {m.memory_id for m in apart}) == 1
     assert [m.score for m in apart] == sorted((m.score for m in apart), reverse=True)

@@ -56,8 +56,9 @@ def test_a_search_in_a_project_sees_the_project_and_the_general_memory_and_nothi
 def test_an_answer_has_the_scope_of_each_memory_and_valid_citations(reader):
     answer = reader.search("which database?", reader.resolve_scopes(project="alpha"), k=5)
     assert "(undated, project alpha)" in results_text(answer)
-    assert "[memory:a1] a1.md, chars 0-40, project alpha" in answer.context
-    assert "project" not in next(line for line in answer.context.splitlines() if line.startswith("[memory:g1]"))
+    assert "[memory:a1] a1.md, chars 0-40, project alpha" in answer.context_with("full")
+    general = [line for line in answer.context_with("full").splitlines() if line.startswith("[memory:g1]")]
+    assert len(general) == 1 and "project" not in general[0]
     memories = {m["memory_id"]: m for m in answer.to_json()["memories"]}
     assert [memories["a1"][c] for c in SCOPE] == ["notes", "ana", "alpha"] and memories["g1"]["project_id"] == ""
 
@@ -65,7 +66,7 @@ def test_an_answer_has_the_scope_of_each_memory_and_valid_citations(reader):
         def find_error(self, memory_id, text, source):
             return None if source and source["uri"] == f"{memory_id}.md" and source["spans"] else memory_id
 
-    assert check_citations(answer.context, Known())[1] == []
+    assert check_citations(answer.context_with("full"), Known())[1] == []
 
 
 @pytest.mark.parametrize(

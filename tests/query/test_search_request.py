@@ -45,7 +45,7 @@ def test_a_request_in_json_is_the_request_that_a_search_makes():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"text": "x", "limit": 3}, "limit: not a field of a search; the fields are text, k, hops"),
+        ({"text": "x", "limit": 3}, "limit: not a field of a search; the fields are text, k, all_results, hops"),
         ({"k": 3}, "text: is missing"),
         ({"text": "x", "k": "3"}, "k='3': must be of type integer"),
         ({"text": "x", "k": True}, "k=True: must be of type integer"),

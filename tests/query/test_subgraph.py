@@ -37,7 +37,7 @@ def test_a_search_returns_what_its_results_name_and_state(reader: Reader) -> Non
 
 
 def test_relations_and_facts_are_lines_of_the_context_that_cite_memories_in_it(reader: Reader) -> None:
-    plain, answer = reader.search(QUESTION, ANA), reader.search(QUESTION, ANA, subgraph=True)
+    plain, answer = (reader.search(QUESTION, ANA, subgraph=s, sources="full") for s in (False, True))
     relations = answer.context.split("Relations:\n")[1].split("\nSources:")[0].splitlines()
     assert any("adds to" in line and line.endswith("[memory:m4] [memory:m3]") for line in relations)
     assert any("Ida Moreau works at Corvid" in line and line.endswith("[memory:m3]") for line in relations)
@@ -49,8 +49,8 @@ def test_relations_and_facts_are_lines_of_the_context_that_cite_memories_in_it(r
 
 @pytest.mark.parametrize("budget", [0, 40, 80, 120, 160, 200, 260])
 def test_lines_of_relations_displace_no_memory_and_keep_to_the_budget(reader: Reader, budget: int) -> None:
-    plain = reader.search(QUESTION, ANA, budget_tokens=budget)
-    answer = reader.search(QUESTION, ANA, budget_tokens=budget, subgraph=True)
+    plain = reader.search(QUESTION, ANA, budget_tokens=budget, sources="full")
+    answer = reader.search(QUESTION, ANA, budget_tokens=budget, sources="full", subgraph=True)
     assert answer.packed_ids == plain.packed_ids and answer.context_tokens <= budget
     assert count_tokens(answer.context) <= max(budget, answer.context_tokens)
     without = re.sub(r"Relations:\n(?:- .*\n)+", "", answer.context)

@@ -30,7 +30,7 @@ def home(tmp_path_factory, shared_vectors) -> Home:
 @pytest.mark.parametrize("question", ["Where is the red boat?", "When must the annex open?"])
 def test_the_brief_of_the_task_leads_the_context_once(home, name, question):
     with open_home(home.path) as reader:
-        answer = reader.search(question, ("notes", "ann"), task=name, budget_tokens=300)
+        answer = reader.search(question, ("notes", "ann"), task=name, budget_tokens=300, sources="full")
     lines = answer.context.splitlines()
     assert lines[0] == "Task:" and "before the harbor fair" in lines[1] and answer.context.count("harbor fair") == 1
     assert answer.context_tokens <= 300 and answer.context.count("Sources:") == 1 and "red boat" in answer.context

@@ -157,7 +157,9 @@ EDITS = {  # memories of ann: to the same words, to more words, to other words
 @pytest.mark.parametrize("is_built", [False, True])
 def test_a_delete_of_an_edited_memory_removes_what_it_was_edited_to(writers, home, is_built):
     client = writers("ann", projects=["apollo"])
-    memories = {m["text"]: m["memory_id"] for m in found(client, "red bike, bike rack, work at Heron", k=20)}
+    memories = {
+        m["text"]: m["memory_id"] for m in found(client, "red bike, bike rack, work at Heron", k=20, all_results=True)
+    }
     for before, text in EDITS.items():
         assert client.put(f"/memory/{memories[before]}", json={"text": text}).status_code == 200
     if is_built:

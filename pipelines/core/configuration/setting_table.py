@@ -1,7 +1,7 @@
 """The table of all settings: what `palimpsest config` shows, and what files may set."""
 
 from palimpsest.core.configuration.setting import Setting
-from palimpsest.core.configuration.settings_of_models import BATCHES, EMBEDDER, LM, RELATIONS
+from palimpsest.core.configuration.settings_of_models import BATCHES, EMBEDDER, LM, RELATIONS, SEARCH
 from palimpsest.core.configuration.settings_of_servers import NEO4J, SCHEDULE, SERVICE, WEB
 
 SECTIONS = {
@@ -10,6 +10,7 @@ SECTIONS = {
     "service": "Service",
     "embedder": "Embedder",
     "relations": "Relations",
+    "search": "Search",
     "lm": "Language model",
     "batches": "Batches",
     "web": "Web",
@@ -139,6 +140,17 @@ _GENERAL = (
     ),
 )
 
-SETTINGS: tuple[Setting, ...] = (*_GENERAL, *SERVICE, *EMBEDDER, *RELATIONS, *LM, *BATCHES, *WEB, *SCHEDULE, *NEO4J)
+SETTINGS: tuple[Setting, ...] = (
+    *_GENERAL,
+    *SERVICE,
+    *EMBEDDER,
+    *RELATIONS,
+    *SEARCH,
+    *LM,
+    *BATCHES,
+    *WEB,
+    *SCHEDULE,
+    *NEO4J,
+)
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}

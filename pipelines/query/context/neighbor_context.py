@@ -1,5 +1,9 @@
-"""The memories next to a result: the turns around it in its session, its neighbors in the document."""
+"""The memories next to a result that complete it.
 
+They are the reply to a question, the question of a short reply, and what a statement that refers back is about.
+"""
+
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -8,8 +12,12 @@ from palimpsest.query.context.pack import NeighborContext
 from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.text.retractions import refers_back
 
-REACH = 2  # neighbors on each side
+REACH = 1  # neighbors on each side
+_MAX_TOKENS = 80  # of a neighbor: a longer one says more than what is missing
+_SHORT_REPLY = 8  # words
+_YES_OR_NO = re.compile(r"(?:yes|yeah|yep|no|nope|sure|of course|exactly|right|me too|not yet|both|neither)\b", re.I)
 
 NeighborIds = Mapping[str, Sequence[tuple[int, str]]]
 """For a memory's id, (offset, id) of its neighbors, nearest first."""
@@ -40,8 +48,27 @@ def distinct_ids(neighbors: NeighborIds) -> list[str]:
 
 
 def neighbor_contexts(neighbors: NeighborIds, memories: Mapping[str, Memory]) -> dict[str, list[NeighborContext]]:
-    """Returns the neighbors of each memory as packing takes them; `memories` of the same scope by id."""
-    return {i: [NeighborContext(offset, memories[n]) for offset, n in near] for i, near in neighbors.items()}
+    """Returns the neighbors that complete each memory as packing takes them; `memories` of the same scope by id."""
+    return {
+        i: [NeighborContext(offset, memories[n]) for offset, n in near if completes(memories[i], offset, memories[n])]
+        for i, near in neighbors.items()
+    }
+
+
+def completes(memory: Memory, offset: int, neighbor: Memory) -> bool:
+    """Returns whether a memory is hard to understand, or says nothing, without the one before or after it."""
+    if neighbor.token_count > _MAX_TOKENS:
+        return False
+    if offset > 0:
+        return _is_question(memory) and memory.speaker != neighbor.speaker
+    words = memory.text.split()
+    is_reply = memory.speaker != neighbor.speaker and _is_question(neighbor)
+    is_short = len(words) <= _SHORT_REPLY or _YES_OR_NO.match(memory.text) is not None
+    return refers_back(memory.text) or (is_reply and is_short)
+
+
+def _is_question(memory: Memory) -> bool:
+    return memory.unit == "turn" and memory.text.rstrip().endswith("?")
 
 
 def _select_ids(ids: np.ndarray, allowed: np.ndarray, around: Iterable[tuple[int, int]]) -> list[tuple[int, str]]:

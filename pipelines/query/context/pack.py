@@ -1,4 +1,4 @@
-"""Packs ranked memories into a context under a budget of tokens, cited line by line, then sources.
+"""Packs ranked memories into the lines of a context under a budget of tokens.
 
 Memories are packed whole where all of them fit. Otherwise those that `quotes` may cut are quoted in part, and their
 sentences compete for the budget; short ones are packed whole or not at all.
@@ -11,19 +11,28 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from palimpsest.query.context.lines import (
+    CONTEXT,
+    FACT,
+    HEADING,
+    LATER,
+    REPLACED,
+    ContextLine,
+    CountTokens,
+    Source,
+)
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
 from palimpsest.query.context.version_groups import Fingerprints, group_versions, is_repetition
 from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.types import Memory, RankedMemory, ShownMemory
+from palimpsest.store.inbox import is_inbox_uri
 from palimpsest.text.document_status import status_in_heading
 
-_SOURCES = "Sources:"
-_FACT, _REPLACED, _LATER, _CONTEXT = "- ", "  replaced: ", "  later: ", "  context: "
 _NEARLY_WHOLE = 0.8  # share of a memory's tokens in a quote from which it is packed whole where that fits
 _MIN_ENTRY_TOKENS = 30  # of the shortest line with its citation and its source
+_SHORT_SHARE, _MIN_SHORT = 10, 32  # of the budget for short sources, and least tokens
 _PROJECT_CHARS = 60  # of a project's name in a source
 
-CountTokens = Callable[[str], int]
 FindSentences = Callable[[], Mapping[str, Sentences]]
 """Returns the sentences of the memories that may be quoted in part, by id."""
 
@@ -36,7 +45,7 @@ class NeighborContext(NamedTuple):
 
 
 _NO_NEIGHBORS: Mapping[str, Sequence[NeighborContext]] = {}
-_NOTHING_LATER: Mapping[str, Sequence[Memory]] = {}
+_NOTHINGLATER: Mapping[str, Sequence[Memory]] = {}
 
 
 def no_sentences() -> Mapping[str, Sentences]:
@@ -49,15 +58,15 @@ class Packed:
     """A context and what is in it.
 
     Attributes:
-        text: lines that each end with `[memory:<id>]`, then `Sources:` and one line for each memory cited.
+        lines: in order.
         packed_ids: the memories whose whole text is in it, in order, those of `beside` included.
         folded: memories left out because they repeat a better one, by the better one's id.
-        tokens: of the text as the embedder counts them, at most the budget.
+        tokens: of the lines and sources as the embedder counts them, at most the budget.
         beside: memories in it as context of others, not because they were ranked.
         quotes: the memories that it quotes in part, in order.
     """
 
-    text: str = ""
+    lines: tuple[ContextLine, ...] = ()
     packed_ids: tuple[str, ...] = ()
     folded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tokens: int = 0
@@ -72,7 +81,8 @@ def pack(
     count: CountTokens,
     neighbors: Mapping[str, Sequence[NeighborContext]] = _NO_NEIGHBORS,
     sentences: FindSentences = no_sentences,
-    later: Mapping[str, Sequence[Memory]] = _NOTHING_LATER,
+    later: Mapping[str, Sequence[Memory]] = _NOTHINGLATER,
+    sources: str = "short",
 ) -> Packed:
     """Packs memories in order of rank, each where it still fits, then what they replaced in the tokens that are left.
 
@@ -92,6 +102,7 @@ def pack(
         neighbors: for a memory's id, its neighbors, nearest first.
         sentences: of memories that may be quoted in part; called only where not all of them fit.
         later: for a memory's id, newer memories about the same that are not ranked, oldest first.
+        sources: how they are written; one of `search_schema.SOURCES`.
     """
     fingerprints = Fingerprints()
     groups, folded = group_versions(ranked, replaced, fingerprints)
@@ -99,7 +110,11 @@ def pack(
     groups = [[_citing_kept(m, stands_for) for m in versions] for versions in groups]
     if budget_tokens <= 0:  # of searches that want ranks alone
         return Packed(folded=folded)
-    packer = _Packer(budget_tokens - count(_SOURCES), count, len({m.collection for m in ranked}) > 1)
+    reserved = {"none": 0, "short": max(_MIN_SHORT, budget_tokens // _SHORT_SHARE), "full": count(HEADING)}[sources]
+    by_id = {m.memory_id: m for m in ranked}
+    same = {kept: [by_id[i] for i in ids] for kept, ids in folded.items()}
+    entries = _Entries(sources, count, len({m.collection for m in ranked}) > 1, same)
+    packer = _Packer(budget_tokens - reserved, entries)
     packer.add_ranked(groups, sentences)
     after = {versions[0].memory_id: packer.add_later(groups, rank, later) for rank, versions in enumerate(groups)}
     for versions in groups:
@@ -113,12 +128,12 @@ def pack(
         packed += [entry for _, entry in sorted(around.get(versions[0].memory_id, ()), key=lambda near: near[0])]
     if not packed:
         return Packed(folded=folded)
-    text = "\n".join([*(e.line for e in packed), _SOURCES, *(e.source for e in packed)])
+    lines = tuple(e.line for e in packed)
     memories = {n.memory.memory_id: n.memory for near in neighbors.values() for n in near}
     added = tuple(memories[e.memory_id] for e in packed if e.memory_id not in packer.entries)
     whole = tuple(e.memory_id for e in packed if e.quote is None)
     quotes = tuple(e.quote for e in packed if e.quote is not None)
-    return Packed(text, whole, folded, budget_tokens - packer.left, added, quotes)
+    return Packed(lines, whole, folded, sum(line.tokens for line in lines) + reserved, added, quotes)
 
 
 def _citing_kept(memory: Memory, stands_for: Mapping[str, str]) -> Memory:
@@ -130,11 +145,60 @@ def _citing_kept(memory: Memory, stands_for: Mapping[str, str]) -> Memory:
 
 @dataclass(frozen=True)
 class _Entry:
-    memory_id: str
-    line: str
-    source: str
-    tokens: int
+    line: ContextLine
     quote: Quote | None = None
+
+    @property
+    def memory_id(self) -> str:
+        return self.line.cites[-1]
+
+    @property
+    def tokens(self) -> int:
+        return self.line.tokens
+
+
+class _Entries:
+    """Makes the line of a memory and counts its tokens.
+
+    Args:
+        sources: how sources are written.
+        count: counts the tokens of a text.
+        several: whether the answer is from several collections, which sources then name.
+        same: for a memory's id, the results that say the same.
+    """
+
+    def __init__(self, sources: str, count: CountTokens, several: bool, same: Mapping[str, Sequence[Memory]]):
+        self._sources, self._count, self._several, self._same = sources, count, several, same
+
+    def whole(self, memory: Memory, mark: str) -> _Entry:
+        """Returns the line of a memory; white space is not counted."""
+        text, kept = one_line(memory.text), _kept_spans(memory)
+        tokens = memory.token_count if memory.token_count > 0 else self._count(text)
+        spans = ", ".join(f"{a}-{b}" for a, b in kept)
+        return _Entry(self._line(memory, mark, text, tokens, spans), Quote(memory.memory_id, kept) if kept else None)
+
+    def quote(self, draft: QuoteDraft, mark: str) -> _Entry:
+        """Returns the line of what is quoted of a memory."""
+        text = draft.text()
+        return _Entry(self._line(draft.memory, mark, text, self._count(text), draft.place()), draft.quote())
+
+    def _line(self, memory: Memory, mark: str, text: str, text_tokens: int, spans: str) -> ContextLine:
+        by = memory.disputed_by if isinstance(memory, RankedMemory) else None
+        line = ContextLine(
+            text,
+            mark,
+            _head(memory, self._same.get(memory.memory_id, ())),
+            (memory.memory_id,),
+            by.memory_id if by else "",
+            Source(_document_name(memory, self._several), _place(memory, self._several, spans)),
+        )
+        is_full = self._sources == "full"
+        citation = f"[memory:{memory.memory_id}]" if is_full else "[1]"
+        parts = [*line.head, *([f"disputed by {f'[memory:{by.memory_id}]' if is_full else '[1]'}"] if by else [])]
+        tokens = text_tokens + self._count(f"{mark}({', '.join(parts)})" if parts else mark) + self._count(citation)
+        if is_full and line.source:
+            tokens += self._count(f"{citation} {line.source.place}")
+        return replace(line, tokens=tokens)
 
 
 class _Packer:
@@ -146,20 +210,20 @@ class _Packer:
         needed: memories that dispute one in the context.
     """
 
-    def __init__(self, left: int, count: CountTokens, several_collections: bool):
-        self.left, self._count, self._several = left, count, several_collections
+    def __init__(self, left: int, make: _Entries):
+        self.left, self._make = left, make
         self.entries: dict[str, _Entry] = {}
         self.needed: set[str] = set()
 
     def add_ranked(self, groups: Sequence[Sequence[Memory]], find_sentences: FindSentences) -> None:
         """Adds the ranked memories: whole where all fit, else long ones in part, others where they fit."""
         marks = {
-            m.memory_id: (m, _REPLACED if depth else _FACT)
+            m.memory_id: (m, REPLACED if depth else FACT)
             for versions in groups
             for depth, m in enumerate(versions)
             if isinstance(m, RankedMemory)
         }
-        entries = {i: _entry(m, mark, self._count, self._several) for i, (m, mark) in marks.items()}
+        entries = {i: self._make.whole(m, mark) for i, (m, mark) in marks.items()}
         all_fit = sum(e.tokens for e in entries.values()) <= self.left
         sentences = {} if all_fit else find_sentences()
         drafts: dict[str, QuoteDraft] = {}
@@ -204,13 +268,13 @@ class _Packer:
             entries: of the whole memories: one of which little is missing is packed whole where that fits.
         """
         drafts = {d.memory.memory_id: d for d in order}
-        quotes = {i: self._quote_entry(d, marks[i][1]) for i, d in drafts.items()}
+        quotes = {i: self._make.quote(d, marks[i][1]) for i, d in drafts.items()}
         while order and sum(e.tokens for e in quotes.values()) > self.left:
             draft = order.pop()
             draft.chosen.pop()
             memory_id = draft.memory.memory_id
             if draft.chosen:
-                quotes[memory_id] = self._quote_entry(draft, marks[memory_id][1])
+                quotes[memory_id] = self._make.quote(draft, marks[memory_id][1])
             else:
                 del quotes[memory_id]
         for entry in quotes.values():
@@ -221,19 +285,12 @@ class _Packer:
                 self.left += entry.tokens
                 self._add(whole)
 
-    def _quote_entry(self, draft: QuoteDraft, mark: str) -> "_Entry":
-        memory = draft.memory
-        tail = f"[memory:{memory.memory_id}]"
-        line = f"{mark}{_attribution(memory)}{draft.text()} {tail}"
-        source = f"{tail} {_source(memory, self._several, draft.place())}"
-        return _Entry(memory.memory_id, line, source, self._count(line) + self._count(source), draft.quote())
-
     def add_replaced(self, versions: Sequence[Memory]) -> None:
         """Adds the versions under a packed fact that were not ranked and fit."""
         if versions[0].memory_id not in self.entries:
             return
         for depth, memory in enumerate(versions):
-            if not isinstance(memory, RankedMemory) and (entry := self._fit(memory, _REPLACED if depth else _FACT)):
+            if not isinstance(memory, RankedMemory) and (entry := self._fit(memory, REPLACED if depth else FACT)):
                 self.entries[memory.memory_id] = entry
 
     def add_later(
@@ -254,7 +311,7 @@ class _Packer:
         if not self._accompany(groups, rank, newer):
             return []
         for memory_id, other in newer.items():
-            if memory_id not in self.entries and (entry := self._fit(other, _LATER)):
+            if memory_id not in self.entries and (entry := self._fit(other, LATER)):
                 self.entries[memory_id] = entry
         return [self.entries[i] for i in newer if i in self.entries and i not in before]
 
@@ -272,7 +329,7 @@ class _Packer:
         if disputing is None:
             return True
         if by not in self.entries:
-            entry = _entry(disputing, _LATER if by in newer else _FACT, self._count, self._several)
+            entry = self._make.whole(disputing, LATER if by in newer else FACT)
             below = [m.memory_id for versions in groups[:rank:-1] for m in versions[::-1]]
             room = [i for i in below if i in self.entries and i not in self.needed]
             if self.left + sum(self.entries[i].tokens for i in room) < entry.tokens:
@@ -310,7 +367,7 @@ class _Packer:
                 words = fingerprints.of(memory)
                 if any(is_repetition(words, fingerprints.of(other)) for other in packed):
                     continue
-                if entry := self._fit(memory, _CONTEXT):
+                if entry := self._fit(memory, CONTEXT):
                     known.add(memory.memory_id)
                     packed.append(memory)
                     around.setdefault(head, []).append((offset, entry))
@@ -318,49 +375,43 @@ class _Packer:
 
     def _fit(self, memory: Memory, mark: str) -> _Entry | None:
         """Returns the memory's entry and takes its tokens, where they are left."""
-        entry = _entry(memory, mark, self._count, self._several)
+        entry = self._make.whole(memory, mark)
         if entry.tokens > self.left:
             return None
         self.left -= entry.tokens
         return entry
 
 
-def _entry(memory: Memory, mark: str, count: CountTokens, several: bool) -> _Entry:
-    head = f"{mark}{_attribution(memory)}"
-    tail = f"[memory:{memory.memory_id}]"
-    text = one_line(memory.text)  # white space is not counted
-    source = f"{tail} {_source(memory, several, _kept_place(memory))}"
-    tokens = memory.token_count if memory.token_count > 0 else count(text)
-    return _Entry(memory.memory_id, f"{head}{text} {tail}", source, tokens + count(head) + count(tail) + count(source))
-
-
-def _kept_place(memory: Memory) -> str:
-    """Returns the spans in the document of what is shown of a memory of which a part ended; empty where all is."""
+def _kept_spans(memory: Memory) -> tuple[tuple[int, int], ...]:
+    """Returns the spans in the document of what is shown of a memory of which a part ended; none where all is."""
     start = memory.char_start
     if not isinstance(memory, ShownMemory) or not memory.kept or start is None:
-        return ""
-    return ", ".join(f"{start + a}-{start + b}" for a, b in memory.kept)
+        return ()
+    return tuple((start + a, start + b) for a, b in memory.kept)
 
 
-def _attribution(memory: Memory) -> str:
-    """Returns when, who, until when, that its document is no longer in force, and what disputes it.
-
-    Each where known: `(2024-05-01, Ana) `.
-    """
+def _head(memory: Memory, same: Sequence[Memory]) -> tuple[str, ...]:
+    """Returns when, who, until when, how often, and that its document is no longer in force: each where known."""
     until = f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until and not memory.is_latest else ""
-    ranked = memory if isinstance(memory, RankedMemory) else None
-    by = ranked.disputed_by if ranked else None
-    disputed = f"disputed by [memory:{by.memory_id}]" if by else ""
-    observed = f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else ""
+    days = sorted({f"{m.observed_at:%Y-%m-%d}" for m in (memory, *same) if m.observed_at})
+    observed = f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
+    often = f"{len(same) + 1} times" if same else ""
     status = _flat(status_in_heading(memory.heading)) if memory.is_latest else ""
-    parts = ", ".join(p for p in (observed, _flat(memory.speaker), until, status, disputed) if p)
-    return f"({parts}) " if parts else ""
+    return tuple(part for part in (observed, _flat(memory.speaker), often, until, status) if part)
 
 
-def _source(memory: Memory, with_collection: bool, parts: str = "") -> str:
-    """Returns where a memory comes from, and its scope: the collection only where an answer comes from several.
+def _document_name(memory: Memory, with_collection: bool) -> str:
+    """Returns the name by which people know a memory's document: its title, its session, else its file."""
+    uri = memory.uri or ""
+    file = "" if is_inbox_uri(uri) else _flat(uri.partition("#")[0].rpartition("/")[2])
+    name = _flat(memory.document_title) or _flat(memory.session_id) or file or "remembered"
+    return f"{memory.collection}: {name}" if with_collection else name
 
-    `parts` are the spans that are quoted, where that is not all of it.
+
+def _place(memory: Memory, with_collection: bool, spans: str = "") -> str:
+    """Returns the place of a memory, and its scope: the collection only where an answer comes from several.
+
+    `spans` are those that are quoted, where that is not all of it.
     """
     place = [_flat(memory.uri) or memory.document_id or "?"]
     if memory.page is not None:
@@ -368,7 +419,7 @@ def _source(memory: Memory, with_collection: bool, parts: str = "") -> str:
     elif memory.unit == "turn" and memory.ordinal is not None:
         place.append(f"turn {memory.ordinal}")
     if memory.span:
-        place.append(f"chars {parts or f'{memory.span[0]}-{memory.span[1]}'}")
+        place.append(f"chars {spans or f'{memory.span[0]}-{memory.span[1]}'}")
     if with_collection:
         place.append(f"collection {memory.collection}")
     if memory.project_id:

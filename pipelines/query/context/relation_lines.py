@@ -3,16 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from palimpsest.query.context.pack import CountTokens, Packed
+from palimpsest.query.context.lines import ContextLine, CountTokens
+from palimpsest.query.context.pack import Packed
 
-_HEADING, _SOURCES = "Relations:", "Sources:"
+_HEADING = "Relations:"
 _MAX_LINES = 20
+_CITATION_TOKENS = 16  # of an id in brackets, at most
 
 
 def add_relation_lines(
     packed: Packed, lines: Iterable[tuple[str, tuple[str, ...]]], budget_tokens: int, count: CountTokens
 ) -> Packed:
-    """Returns a context with lines of relations between its memories and its sources.
+    """Returns a context with lines of relations after its memories.
 
     Nothing in it is displaced: each line is added in order where it still fits, and cites only memories that the
     context has, whole or in part. Without a line the context is the same.
@@ -24,18 +26,16 @@ def add_relation_lines(
         count: counts the tokens of a text, without special ones.
     """
     known = {*packed.packed_ids, *(q.memory_id for q in packed.quotes)}
-    left = budget_tokens - packed.tokens - count(_HEADING)
-    added: list[str] = []
+    heading = ContextLine(_HEADING, mark="", tokens=count(_HEADING))
+    left = budget_tokens - packed.tokens - heading.tokens
+    added: list[ContextLine] = []
     for text, memory_ids in lines:
         if not memory_ids or not known.issuperset(memory_ids) or len(added) == _MAX_LINES:
             continue
-        line = " ".join([f"- {text}", *(f"[memory:{i}]" for i in memory_ids)])
-        if (tokens := count(line)) <= left:
+        tokens = count(f"- {text}") + _CITATION_TOKENS * len(memory_ids)
+        if tokens <= left:
             left -= tokens
-            added.append(line)
+            added.append(ContextLine(text, cites=memory_ids, tokens=tokens))
     if not added:
         return packed
-    # No line of a memory is `Sources:`, because each starts with a mark.
-    memories, _, sources = packed.text.partition(f"\n{_SOURCES}\n")
-    text = "\n".join([memories, _HEADING, *added, _SOURCES, sources])
-    return replace(packed, text=text, tokens=budget_tokens - left)
+    return replace(packed, lines=(*packed.lines, heading, *added), tokens=budget_tokens - left)

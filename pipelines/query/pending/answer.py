@@ -37,8 +37,7 @@ def answer_with_pending(
     pending = search_pending(home, backend.build_id, request.scopes, request, text, clock)
     lines, tokens = pending_lines(pending, request.budget_tokens, count_tokens)
     result = answer(replace(request, budget_tokens=request.budget_tokens - tokens))
-    context = "\n".join(part for part in (result.context, lines) if part)
-    return replace(result, pending=pending, context=context, context_tokens=result.context_tokens + tokens)
+    return replace(result, pending=pending, lines=(*result.lines, *lines))
 
 
 def _scopes_of(request: SearchRequest, backend: Backend, home: Path) -> tuple[Scope, ...]:

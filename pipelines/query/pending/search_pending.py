@@ -2,14 +2,14 @@
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.times import comparable
-from palimpsest.query.context.pack import CountTokens
+from palimpsest.query.context.lines import ContextLine, CountTokens
 from palimpsest.query.pending.unbuilt_texts import UnbuiltText, unbuilt_texts
-from palimpsest.query.request.one_line import one_line
+from palimpsest.query.request.one_line import one_line, shorten_text
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.tiers import is_in_tiers
 from palimpsest.query.request.types import Scope
@@ -49,13 +49,16 @@ class PendingMemory:
         return {"state": "pending", **fields}
 
     @property
-    def line(self) -> str:
-        """The text on one line as a context has it, with when, who and where it is from."""
+    def operation(self) -> str:
+        """Hash of the operation that sent it, by which a context cites it."""
+        return operation_hash(self.uri)
+
+    @property
+    def line(self) -> ContextLine:
+        """The line of a context that has it, with when and who; its tokens are not counted."""
         observed = f"{self.observed_at:%Y-%m-%d}" if self.observed_at else ""
-        parts = ", ".join(p for p in ("pending", observed, _flat(self.speaker or "")) if p)
-        text = _flat(self.text)
-        shown = text if len(text) <= _MAX_LINE_CHARS else text[:_MAX_LINE_CHARS] + "…"
-        return f"- ({parts}) {shown} [pending:{operation_hash(self.uri)}]"
+        head = tuple(p for p in ("pending", observed, _flat(self.speaker or "")) if p)
+        return ContextLine(shorten_text(_flat(self.text), _MAX_LINE_CHARS), head=head, pending=self.operation)
 
 
 def search_pending(
@@ -97,16 +100,21 @@ def search_pending(
     return tuple(sorted(found, key=lambda m: (-m.score, -_seconds(m.observed_at), m.uri, m.text))[: request.k])
 
 
-def pending_lines(found: Iterable[PendingMemory], budget_tokens: int, count: CountTokens) -> tuple[str, int]:
+def pending_lines(
+    found: Iterable[PendingMemory], budget_tokens: int, count: CountTokens
+) -> tuple[tuple[ContextLine, ...], int]:
     """Returns the lines of a context for pending texts that fit a quarter of its budget, and their tokens."""
+    heading = ContextLine(HEADING, mark="", tokens=count(HEADING))
     left = limit = budget_tokens // _MAX_SHARE
-    left -= count(HEADING)
+    left -= heading.tokens
     lines = []
     for memory in found:
-        if (tokens := count(memory.line)) <= left:
+        line = memory.line
+        tokens = count(f"- ({', '.join(line.head)}) {line.text} [pending:{line.pending}]")
+        if tokens <= left:
             left -= tokens
-            lines.append(memory.line)
-    return ("\n".join([HEADING, *lines]), limit - left) if lines else ("", 0)
+            lines.append(replace(line, tokens=tokens))
+    return ((heading, *lines), limit - left) if lines else ((), 0)
 
 
 def _passes(unbuilt: UnbuiltText, request: SearchRequest) -> bool:

@@ -21,6 +21,7 @@ class Candidate:
         score_path: returns the links in its score; called only for results, for it costs more than scoring.
         hops: links that lifted it after that.
         rerank: score of the reranker; None where none read it.
+        relevance: probability that it is evidence, where that was judged.
     """
 
     memory_id: str
@@ -31,6 +32,7 @@ class Candidate:
     score_path: Callable[[], tuple[Link, ...]] = tuple
     hops: tuple[Link, ...] = ()
     rerank: float | None = None
+    relevance: float = 1.0
 
     @cached_property
     def path(self) -> tuple[Link, ...]:

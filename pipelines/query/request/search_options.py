@@ -12,7 +12,8 @@ class SearchOptions(TypedDict, total=False):
     """The keyword arguments of a search, with their defaults.
 
     Attributes:
-        k (5): how many memories, 1 to 1000.
+        k (10): how many memories at most, 1 to 1000.
+        all_results (False): return k results, also those that are hardly evidence; the context is without them.
         hops (1): links to follow from the best, 0 to 2; `flat` follows none.
         strategy ("auto"): a name of `STRATEGIES`, or auto: what the build chose for the collection, with the
             weights that the collection's settings give; or `Weights`, which are taken as they are.
@@ -49,6 +50,8 @@ class SearchOptions(TypedDict, total=False):
             `answerability` is below its threshold.
         compress ("words"): what picks the sentences of long results where the context cannot hold all results:
             the words of the question, or `lm`, the language model that the home was opened with.
+        sources ("short"): how the context cites: `short`, by number, with a line for each document; `full`, by id, with
+            the place of each memory; `none`, by number, without sources. The result's `citations` has the ids.
         subgraph (False): return the nodes, edges and facts of the results and how they relate, and add relations
             and facts to the context as short lines, in the tokens that its memories leave.
         tiers (()): tiers to stay in, any of them: `personal`, the user's general memory; `project`, that of
@@ -61,6 +64,7 @@ class SearchOptions(TypedDict, total=False):
     """
 
     k: int
+    all_results: bool
     hops: int
     strategy: str | Weights
     as_of: When | None
@@ -86,6 +90,7 @@ class SearchOptions(TypedDict, total=False):
     paths: Sequence[str]
     abstain: bool
     compress: str
+    sources: str
     subgraph: bool
     narrow: bool
     node_types: Sequence[str]

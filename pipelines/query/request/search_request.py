@@ -23,7 +23,7 @@ from palimpsest.query.request.arguments import (
 from palimpsest.query.request.node_search import NODE_OPTIONS, NodeSearch, parse_node_search
 from palimpsest.query.request.parse_where import parse_where
 from palimpsest.query.request.search_options import SearchOptions
-from palimpsest.query.request.search_schema import COMPRESS, PROPERTIES, is_kind
+from palimpsest.query.request.search_schema import COMPRESS, PROPERTIES, SOURCES, is_kind
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.tiers import parse_tiers
 from palimpsest.query.request.types import Filters, Scope
@@ -37,7 +37,8 @@ class SearchRequest:
     Attributes:
         text: the question.
         scopes: where to search, sorted; each is ranked by its own statistics.
-        k: how many memories.
+        k: how many memories at most.
+        all_results: return k results, also those that are hardly evidence.
         hops: links to follow from the best.
         strategy: name, `auto`, or weights.
         as_of: answer from what was current then.
@@ -62,6 +63,7 @@ class SearchRequest:
         abstain: return nothing where the results hardly hold an answer.
         compress: what picks the sentences of long results where a context cannot hold all: `words` or `lm`;
             `none` packs them whole or not at all.
+        sources: how the context cites and lists its sources; one of `SOURCES`.
         subgraph: return the nodes, edges and facts of the results, and relations as lines of the context.
         tiers: tiers to stay in, any of them: personal, project, task; empty means every tier.
         task: uri or title of the source of the task, whose brief leads the context; "" for none.
@@ -71,7 +73,8 @@ class SearchRequest:
 
     text: str
     scopes: tuple[Scope, ...]
-    k: int = 5
+    k: int = 10
+    all_results: bool = False
     hops: int = 1
     strategy: str | Weights = "auto"
     as_of: dt.datetime | None = None
@@ -95,6 +98,7 @@ class SearchRequest:
     paths: tuple[str, ...] = ()
     abstain: bool = False
     compress: str = "words"
+    sources: str = "short"
     subgraph: bool = False
     include_pending: bool = False
     tiers: tuple[str, ...] = ()
@@ -127,6 +131,8 @@ class SearchRequest:
         check_numbers(request.k, request.hops, request.budget_tokens)
         if request.compress not in COMPRESS:
             raise ArgumentError("compress", f"must be one of {', '.join(COMPRESS)}", request.compress)
+        if request.sources not in SOURCES:
+            raise ArgumentError("sources", f"must be one of {', '.join(SOURCES)}", request.sources)
         return request
 
     @classmethod

@@ -7,6 +7,7 @@ from palimpsest.query.request.arguments import MAX_HOPS, MAX_K, MAX_TEXT_CHARS
 from palimpsest.query.request.node_search import MAX_DEPTH
 
 COMPRESS = ("words", "lm", "none")
+SOURCES = ("short", "full", "none")
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "string": str,
@@ -58,7 +59,8 @@ PROPERTIES: dict[str, Property] = {
         "description": f"The question; what is beyond {MAX_TEXT_CHARS:,} characters is not read",
         "minLength": 1,
     },
-    "k": {"type": "integer", "description": "How many memories", "minimum": 1, "maximum": MAX_K, "default": 5},
+    "k": {"type": "integer", "description": "How many memories at most", "minimum": 1, "maximum": MAX_K, "default": 10},
+    "all_results": _flag("Return k memories, also those that are hardly evidence"),
     "hops": {
         "type": "integer",
         "description": "Links to follow from the best memories",
@@ -117,5 +119,11 @@ PROPERTIES: dict[str, Property] = {
         "enum": list(COMPRESS),
         "description": "What picks sentences of long results: lm where the reader has a compressor, none to quote none",
         "default": "words",
+    },
+    "sources": {
+        "type": "string",
+        "enum": list(SOURCES),
+        "description": "How the context cites: by number with a line a document, by id with each place, or no sources",
+        "default": "short",
     },
 }

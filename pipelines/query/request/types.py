@@ -213,6 +213,8 @@ class RankedMemory(ShownMemory):
         time_score: with `explain`, how well its times fit the period of the question, 0 to 1; None without one.
         premises: with `explain`, the memories it follows from that the filters do not leave out, oldest first.
         rerank_score: of the reranker, on a scale of its own; None where none read it.
+        repeats: ids of results that say the same and are left out for it, best first.
+        relevance: probability that it is evidence for the question, as far as the scores show.
     """
 
     score: float = 0.0
@@ -225,6 +227,8 @@ class RankedMemory(ShownMemory):
     time_score: float | None = None
     premises: tuple[PremiseText, ...] = ()
     rerank_score: float | None = None
+    relevance: float = 1.0
+    repeats: tuple[str, ...] = ()
 
 
 class ScoreStats(NamedTuple):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.memory_types import TASK
+from palimpsest.query.context.lines import ContextLine
 from palimpsest.query.context.pack import Packed, pack
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.arguments import MAX_K
@@ -16,7 +17,6 @@ from palimpsest.query.result import SearchResult
 
 HEADING = "Task:"
 _METADATA = "SELECT metadata FROM read_parquet(?) WHERE document_id = ?"
-_SOURCES = "Sources:"
 _MAX_SHARE = 2  # a brief takes half of the budget at most
 _MAX_BRIEF_CHARS = 2_000  # that favor memories like it
 
@@ -52,13 +52,14 @@ def answer_for_task(
     found = find_task(request, look_up)
     brief, tokens = request.brief or found.text, found.packed.tokens + count_tokens(HEADING)
     result = answer(replace(request, task="", brief=brief, budget_tokens=max(0, request.budget_tokens - tokens)))
-    if not found.packed.text:
+    if not found.packed.lines:
         return result
     ids = {*found.packed.packed_ids}
+    heading = ContextLine(HEADING, mark="", tokens=count_tokens(HEADING))
+    rest = tuple(line for line in result.lines if not (line.cites and ids.issuperset(line.cites)))
     return replace(
         result,
-        context=_lead(found.packed.text, _without(result.context, ids)),
-        context_tokens=result.context_tokens + tokens,
+        lines=(heading, *found.packed.lines, *rest),
         packed_ids=(*found.packed.packed_ids, *(i for i in result.packed_ids if i not in ids)),
         cited={**result.cited, **{m.memory_id: m for m in found.memories if m.memory_id in ids}},
     )
@@ -77,6 +78,7 @@ def find_task(request: SearchRequest, look_up: Callable[[SearchRequest], SearchR
         types=(TASK,),
         k=MAX_K,
         budget_tokens=0,
+        all_results=True,
         as_of=request.as_of,
         now=request.now,
         include_hidden=request.include_hidden,
@@ -89,7 +91,8 @@ def find_task(request: SearchRequest, look_up: Callable[[SearchRequest], SearchR
     if len(sources) > 1:
         raise ArgumentError("task", f"{len(sources)} sources have this title; name one by its uri", request.task)
     ordered = sorted(memories, key=lambda m: (m.ordinal or 0, m.char_start or 0, m.memory_id))
-    return TaskBrief(tuple(ordered), pack(ordered, {}, request.budget_tokens // _MAX_SHARE, count_tokens))
+    packed = pack(ordered, {}, request.budget_tokens // _MAX_SHARE, count_tokens, sources=request.sources)
+    return TaskBrief(tuple(ordered), packed)
 
 
 def task_uris(build: Path, brief: TaskBrief) -> list[str]:
@@ -108,19 +111,3 @@ def task_uris(build: Path, brief: TaskBrief) -> list[str]:
     stated = [json.loads(row[0] or "{}").get("links") for row in rows]
     links = [link for value in stated for link in (value if isinstance(value, list) else [value])]
     return [memory.uri or "", *(link for link in links if isinstance(link, str))]
-
-
-def _lead(brief: str, context: str) -> str:
-    """Returns the lines of a brief and those of a context, then the sources of both."""
-    first, _, first_sources = brief.partition(f"\n{_SOURCES}\n")
-    if not context:
-        return "\n".join([HEADING, brief])
-    lines, _, sources = context.partition(f"{_SOURCES}\n")
-    return "\n".join(part for part in (HEADING, first, lines.rstrip("\n"), _SOURCES, first_sources, sources) if part)
-
-
-def _without(context: str, ids: set[str]) -> str:
-    """Returns a context without the lines and sources of memories; empty where nothing else is left."""
-    citations = tuple(f"[memory:{i}]" for i in ids)
-    lines = [line for line in context.splitlines() if not line.startswith(citations) and not line.endswith(citations)]
-    return "" if lines == [_SOURCES] else "\n".join(lines)

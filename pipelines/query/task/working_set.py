@@ -6,6 +6,7 @@ Everything that fits the window is included, the newest turns first; nothing is 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.memory_units import REFLECTION
@@ -19,6 +20,7 @@ from palimpsest.query.result import SearchResult
 
 _TURN_TOKENS = 4  # of a message around its text
 _FILES_SHARE = 2  # files take half of the window at most
+_EVERY: dict[str, Any] = {"k": MAX_K, "hops": 0, "budget_tokens": 0, "all_results": True}  # of a search for all
 _LONG_AGO = dt.datetime(1, 1, 1, tzinfo=dt.UTC)
 
 
@@ -145,7 +147,9 @@ def _file_parts(scope: ScopeArgument, path: str, answer: Callable[[SearchRequest
         ArgumentError: no memory of it may be shown.
     """
     of_file = Where(path, Condition("uri", "=", (Value("text", path, path),)))
-    request = SearchRequest("file", parse_scopes(scope), k=MAX_K, hops=0, where=of_file, budget_tokens=0)
+    request = SearchRequest(
+        "file", parse_scopes(scope), k=MAX_K, hops=0, where=of_file, budget_tokens=0, all_results=True
+    )
     found = sorted((m for m in answer(request).memories if m.unit != REFLECTION), key=_place)
     if not found:
         raise ArgumentError("paths", "no memory of a source with this uri may be shown in this scope", path[:200])
@@ -156,7 +160,9 @@ def _stored_turns(
     scope: ScopeArgument, session: str, answer: Callable[[SearchRequest], SearchResult]
 ) -> list[WorkingTurn]:
     """Returns the turns of a session by time and place, at most `MAX_K`; no formed memory is one."""
-    request = SearchRequest(session, parse_scopes(scope), k=MAX_K, hops=0, session=session, budget_tokens=0)
+    request = SearchRequest(
+        session, parse_scopes(scope), k=MAX_K, hops=0, session=session, budget_tokens=0, all_results=True
+    )
     found = sorted((m for m in answer(request).memories if m.unit != REFLECTION), key=_place)
     return [WorkingTurn(m.text, m.speaker, m.observed_at, m.memory_id) for m in found]
 

@@ -5,6 +5,7 @@ No model is called. Pronouns become the names or phrases that they refer to, by 
 question. What a question omits is taken from the last question. Turns are read here only: nothing keeps them.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ MAX_TURN_CHARS = 2_000
 _MAX_NAMES = 4  # that a plural refers to
 _MAX_ANSWER_WORDS = 6  # of an answer that is a name or a phrase
 _MIN_CONTENT = 2  # words; a question with fewer is completed by the last question
+_CITATION = re.compile(r"\s*\[(?:(?:memory|pending):[0-9a-f]{1,16}|\d{1,4}(?:, ?\d{1,4})*)\]")
 _CLAUSE_SUBJECTS = word_set("i you we they he she it")
 _POSSESSIVES = word_set("his her its their hers theirs")
 
@@ -73,7 +75,10 @@ def resolve_text(text: str, turns: Sequence[str], brief: str = "") -> ResolvedTe
 
 def _exchanges(turns: Sequence[str], brief: str) -> list[_Exchange]:
     """Returns the exchanges, the latest first; the questions of earlier ones are resolved too."""
-    read = [Turn.parse(t[:MAX_TURN_CHARS]) for t in [*([brief] if brief.strip() else []), *turns[-MAX_TURNS:]]]
+    read = [
+        Turn.parse(_CITATION.sub("", t[:MAX_TURN_CHARS]))
+        for t in [*([brief] if brief.strip() else []), *turns[-MAX_TURNS:]]
+    ]
     pairs: list[tuple[str, str]] = []
     for turn in read:
         if not turn.text:

@@ -25,6 +25,7 @@ READ = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 WRITE = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 DELETE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 Strategy = Literal["auto", "hybrid", "words", "hierarchical", "graph"]
+Sources = Literal["short", "full", "none"]
 
 
 class Tools:
@@ -34,15 +35,22 @@ class Tools:
         self.service, self._caller = service, caller
 
     def search_memory(
-        self, query: str, k: int = 5, collection: str | None = None, strategy: Strategy = "auto", history: bool = False
+        self, query: str, k: int = 10, collection: str | None = None, strategy: Strategy = "auto", history: bool = False
     ) -> JsonObject:
         """Finds the memories that best answer a question. With history also what was superseded."""
         parameters = SearchBody(q=query, k=k, collection=collection, strategy=strategy, history=history)
         return self.may("read", lambda view: answer(self.service, view, parameters))
 
-    def get_context(self, query: str, budget_tokens: int = 1200, turns: list[str] | None = None) -> str:
-        """Returns a cited context for a question, ready to be put before an answer; turns are what was said before."""
-        parameters = SearchBody(q=query, k=10, budget_tokens=budget_tokens, turns=turns or [], include_pending=True)
+    def get_context(
+        self, query: str, budget_tokens: int = 1200, turns: list[str] | None = None, sources: Sources = "short"
+    ) -> str:
+        """Returns a cited context for a question, ready to be put before an answer; turns are what was said before.
+
+        It cites by number; with sources=full by the ids that get_memory takes.
+        """
+        parameters = SearchBody(
+            q=query, budget_tokens=budget_tokens, turns=turns or [], include_pending=True, sources=sources
+        )
         return str(self.may("read", lambda view: answer(self.service, view, parameters))["context"])
 
     def get_memory(self, memory_id: str) -> JsonObject:

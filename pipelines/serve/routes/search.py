@@ -21,7 +21,8 @@ class SearchParameters(BaseModel):
     q: str = Field(min_length=1, max_length=10_000, description="the question", examples=["Where do I work now?"])
     collection: Name | None = Field(default=None, description="only this collection")
     project: Name | None = Field(default=None, description="only this project and the general memory")
-    k: int = Field(default=5, ge=1, le=100, description="how many memories")
+    k: int = Field(default=10, ge=1, le=100, description="how many memories at most")
+    all_results: bool = Field(default=False, description="k memories, also those that are hardly evidence")
     strategy: Strategy = Field(default="auto", description="how they are ranked")
     hops: int = Field(default=1, ge=0, le=2, description="links to follow")
     history: bool = Field(default=False, description="superseded versions too")
@@ -36,6 +37,9 @@ class SearchParameters(BaseModel):
     )
     min_score: float | None = Field(default=None, ge=-1, le=1, description="least cosine")
     budget_tokens: int = Field(default=1200, ge=50, le=16_000, description="tokens of the context")
+    sources: Literal["short", "full", "none"] = Field(
+        default="short", description="how the context cites: by number, by id with each place, or without sources"
+    )
     abstain: bool = Field(default=False, description="nothing where the memories hardly hold an answer")
     explain: bool = Field(default=False, description="say of each memory why it is there")
     subgraph: bool = Field(default=False, description="nodes, edges and facts of the results")

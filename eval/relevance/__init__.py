@@ -1,0 +1,1 @@
+"""How likely a result is evidence: the model's training and figures."""
