@@ -6,6 +6,7 @@ each set by a model of all the others. A set that nobody is to tune on is named 
 
 import argparse
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import say, tracked
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES, collection_tables
 from palimpsest.eval.golden.questions import GoldenSet, load_questions
 from palimpsest.eval.golden.resolve import resolve
+from palimpsest.eval.labels.training.worlds import World, load_worlds
 from palimpsest.eval.runs.suite_runs import suite_home
 from palimpsest.eval.suites.run_suite import suite_queries
 from palimpsest.eval.suites.suite import load_suite
@@ -33,6 +37,7 @@ from palimpsest.store.home import SHIPPED, Home, data_folder
 
 LINE = DEFAULT_PERCENT / 100
 MAX_RESULTS = 10
+_EVERY_WORLD = 16
 _SIZES = (3, 8, 15)  # of smaller scopes, which are drawn from the results
 _INVERSE_REGULARIZATION, _SEED = 0.3, 0
 
@@ -94,6 +99,44 @@ def suite_results(folder: Path) -> list[JudgedResults]:
     return out
 
 
+def world_results() -> list[JudgedResults]:
+    """Searches the questions of some worlds that train: scopes of a few notes, in which much changes.
+
+    The note that ends another one is the evidence.
+    """
+    worlds = [w for w in load_worlds() if not w.is_held_out][::_EVERY_WORLD]
+    out = []
+    with tempfile.TemporaryDirectory(prefix="palimpsest-worlds-") as scratch:
+        corpus, home = Path(scratch) / "corpus", Home(Path(scratch) / "home")
+        _write_worlds(worlds, corpus)
+        home.create()
+        with home.lock(600):
+            run_without_dagster(home, make_plan(home, [corpus]))
+        with open_home(str(home.path)) as reader:
+            asked = [(w, n, c) for n, w in enumerate(worlds) for c in w.changes if c.question]
+            for world, n, change in tracked(asked, "worlds", "questions"):
+                memories = _search(reader, change.question, (corpus.name, str(n)), {})
+                text = " ".join(world.notes[change.newer].text.split())
+                ids = frozenset(m.memory_id for m in memories if " ".join(m.text.split()) in text)
+                out.append(judged(memories, {"newer": ids}))
+    return out
+
+
+def _write_worlds(worlds: Sequence[World], folder: Path) -> None:
+    """Writes worlds as a collection of turns, one user and file each."""
+    folder.mkdir()
+    settings = f"name: {folder.name}\ndescription: small worlds\nunit: turn\n"
+    (folder / "collection.yaml").write_text(settings, encoding="utf-8")
+    for n, world in enumerate(worlds):
+        rows = [
+            {"session_id": str(i), "user_id": str(n), "text": note.text, "timestamp": f"{note.date}T00:{i:02d}:00Z"}
+            | ({"speaker": note.speaker} if note.speaker else {})
+            for i, note in enumerate(world.notes)
+        ]
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        (folder / f"{n}.jsonl").write_text(lines, encoding="utf-8")
+
+
 def _search(reader: Reader, text: str, scope: object, filters: Mapping[str, object]) -> list[RankedMemory]:
     return reader.search(text, scope, k=DEPTH, budget_tokens=0, all_results=True, **filters).memories  # type: ignore[arg-type]
 
@@ -105,7 +148,7 @@ def fit(sets: Mapping[str, Sequence[JudgedResults]]) -> JsonObject:
     for questions in sets.values():
         for question in questions:
             lists = [list(range(len(question.candidates)))]
-            lists += [sorted(rng.choice(len(lists[0]), n, replace=False)) for n in _SIZES if n < len(lists[0])]
+            lists += [_smaller(question, n, rng) for n in _SIZES if n < len(lists[0])]
             for rows in lists:
                 read = features([question.candidates[i] for i in rows])[:MAX_RESULTS] if rows else np.empty((0, 0))
                 x += list(read)
@@ -120,6 +163,14 @@ def fit(sets: Mapping[str, Sequence[JudgedResults]]) -> JsonObject:
         "weights": [round(float(v), 6) for v in model.coef_[0]],
         "intercept": round(float(model.intercept_[0]), 6),
     }
+
+
+def _smaller(question: JudgedResults, size: int, rng: np.random.Generator) -> list[int]:
+    """Returns the rows of a smaller scope that has all evidence found, and other memories by chance."""
+    evidence = [i for i, met in enumerate(question.met) if met]
+    others = np.array([i for i, met in enumerate(question.met) if not met])
+    more = min(len(others), max(0, size - len(evidence)))
+    return sorted([*evidence, *rng.choice(others, more, replace=False).tolist()] if more else evidence)
 
 
 def figures(model: JsonObject, questions: Sequence[JudgedResults]) -> JsonObject:
@@ -173,7 +224,7 @@ def main() -> None:
     given = arguments.parse_args()
     with open_home(str(given.home)) as reader:
         sets: dict[str, Sequence[JudgedResults]] = dict(golden_results(reader, Home(given.home)))
-    sets |= {folder.name: suite_results(folder) for folder in given.suite}
+    sets |= {folder.name: suite_results(folder) for folder in given.suite} | {"worlds": world_results()}
     fitted = {name: questions for name, questions in sets.items() if name not in given.held_out}
     model = fit(fitted)
     by_set: JsonObject = {

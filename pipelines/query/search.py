@@ -2,7 +2,7 @@
 
 import datetime as dt
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -42,7 +42,9 @@ from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.store.usage_log import DAYS_VARIABLE, UsageLog
 from palimpsest.text.terms import query_terms
 
-_LIKELY_LATER, _RELEVANT_LATER = 0.05, 0.01
+_COMPLETED = 0.03
+"""Least relevance of a result that neighbors complete."""
+_LIKELY_LATER, _RELEVANT_LATER = 0.05, 0.005
 """What was said later is in a context from this likelihood on that it ended the result, or from this relevance on."""
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
 
@@ -90,13 +92,14 @@ def run_search(
         memories, texts = explain_results(memories, best, queries)
     timer.record("read_ms")
     replaced = {i: chain for read in reads.values() for i, chain in read.replaced.items()}
-    neighbors = {i: near for read in reads.values() for i, near in read.neighbors.items()}
+    likely = {m.memory_id for n, m in enumerate(memories) if n == 0 or m.relevance >= _COMPLETED}
+    neighbors = {i: near for read in reads.values() for i, near in read.neighbors.items() if i in likely}
     packable = [m for m in memories if m.memory_id in shown]
     find = partial(_quotable_sentences, queries, best, {m.memory_id: m for m in packable})
     picking = None if compressor is None else _SentencePicker(compressor, question.text, packable, find, timer)
     sentences = no_sentences if request.compress == "none" else picking or find
     known = {i: m for read in reads.values() for i, m in read.memories.items()}
-    later = _said_later(packable, known, ranking.relevance)
+    later = _said_later(packable, known, likely, ranking.relevance)
     packed = pack(packable, replaced, request.budget_tokens, count_tokens, neighbors, sentences, later, request.sources)
     memories = [
         replace(m, repeats=packed.folded.get(m.memory_id, ()))
@@ -136,15 +139,16 @@ def run_search(
 
 
 def _said_later(
-    ranked: Sequence[RankedMemory], known: Mapping[str, Memory], relevance: Mapping[str, float]
+    ranked: Sequence[RankedMemory], known: Mapping[str, Memory], likely: Set[str], relevance: Mapping[str, float]
 ) -> dict[str, list[Memory]]:
     """Returns for results what was said later about the same and is no result itself, in order of time.
 
-    What is not likely to have ended a result has to be about the question.
+    What is not likely to have ended a result has to be about the question, and so has the result.
 
     Args:
         ranked: results.
         known: memories by id.
+        likely: ids of results that are likely evidence.
         relevance: of the best memories, by id.
     """
     results = {m.memory_id for m in ranked}
@@ -155,7 +159,7 @@ def _said_later(
             for n in memory.later
             if n.why != LATER
             or (n.likelihood or 0.0) >= _LIKELY_LATER
-            or relevance.get(n.memory_id, 0.0) >= _RELEVANT_LATER
+            or (memory.memory_id in likely and relevance.get(n.memory_id, 0.0) >= _RELEVANT_LATER)
         ]
         named = [*([memory.disputed_by] if memory.disputed_by else []), *later]
         ids = [n.memory_id for n in reversed(named) if n.memory_id not in results and n.memory_id in known]

@@ -49,11 +49,12 @@ class Note:
 
 @dataclass(frozen=True)
 class Change:
-    """Note `newer` ends note `older`, or the `part` of its text."""
+    """Note `newer` ends note `older`, or the `part` of its text, and answers the question."""
 
     newer: int
     older: int
     part: str | None
+    question: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def load_worlds() -> list[World]:
 
 def _world(fields: dict) -> World:  # type: ignore[type-arg]
     notes = [Note(n["text"], n.get("speaker"), dt.date.fromisoformat(n["date"])) for n in fields["notes"]]
-    changes = [Change(c["newer"], c["older"], c.get("part")) for c in fields["changes"]]
+    changes = [Change(c["newer"], c["older"], c.get("part"), c.get("question", "")) for c in fields["changes"]]
     return World(fields["id"], notes, changes, [(n["newer"], n["older"]) for n in fields["near"]])
 
 

@@ -56,7 +56,7 @@ SEARCH = (
     Setting(
         "search.min_relevance",
         "PALIMPSEST_MIN_RELEVANCE",
-        "5",
+        "2",
         "chance in per cent, as far as the scores show, that a result is evidence for its question, from which a search"
         " returns it; the best one is returned in any case, and 0 returns as many as were wanted",
         "whole",

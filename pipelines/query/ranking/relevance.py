@@ -17,10 +17,11 @@ from palimpsest.query.ranking.candidate import Candidate
 from palimpsest.store.home import SHIPPED
 
 MODEL_FILE = "models/relevance.json"
-VARIABLE, DEFAULT_PERCENT = "PALIMPSEST_MIN_RELEVANCE", 5
-"""From 5 per cent on, the golden sets and suites hold all evidence about as often as in five results."""
-DEPTH = 30
-"""Candidates that say what is usual for a question."""
+VARIABLE, DEFAULT_PERCENT = "PALIMPSEST_MIN_RELEVANCE", 2
+"""From 2 per cent on, about as many results as five hold more of the evidence than the first five."""
+DEPTH = 100
+"""Candidates that are read of a question; fewer are all of its scope."""
+_USUAL_UNTIL = 30
 _USUAL_FROM, _FEW = 5, 12  # of this many or fewer, the lower half is usual
 _MIN_SPREAD = {"score": 0.1, "vector": 0.03}
 _MAX_DEVIATIONS = {"score": 12.0, "vector": 8.0}
@@ -30,7 +31,7 @@ def relevance(candidates: Sequence[Candidate]) -> np.ndarray:
     """Returns the probability that each candidate is evidence, shape (n,).
 
     Args:
-        candidates: of one question, best first; at most the first `DEPTH` say what is usual.
+        candidates: of one question, best first; `DEPTH` of them, or all.
     """
     return probabilities(candidates, _model())
 
@@ -74,7 +75,7 @@ def features(candidates: Sequence[Candidate]) -> np.ndarray:
             words[0] - words,
             links,
             score[0] - score,
-            np.full(count, min(0.0, np.log(min(count, DEPTH) / DEPTH))),
+            np.full(count, np.log(min(count, DEPTH) / DEPTH)),
         ]
     )
 
@@ -82,7 +83,7 @@ def features(candidates: Sequence[Candidate]) -> np.ndarray:
 def _usual(values: np.ndarray, name: str) -> tuple[float, float]:
     """Returns mean and deviation of the values that are usual for a question: without the best few."""
     first = _USUAL_FROM if len(values) >= _FEW else len(values) // 2
-    usual = values[first:DEPTH]
+    usual = values[first:_USUAL_UNTIL]
     return float(usual.mean()), max(float(usual.std()), _MIN_SPREAD[name])
 
 
