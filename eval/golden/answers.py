@@ -110,18 +110,28 @@ def check_citations(context: str, sources: Sources) -> tuple[int, list[str]]:
     return len(lines), errors
 
 
-def irrelevant_share(context: str, relevant: Collection[str]) -> float:
-    """Returns the share of the quoted tokens of a context that are of other memories than the relevant ones.
+def quoted_tokens(context: str, relevant: Collection[str]) -> tuple[int, int]:
+    """Returns the tokens that a context quotes of the relevant memories, and of all.
 
     Args:
-        context: as a search packs it; an empty one has no irrelevant token.
+        context: with full sources.
         relevant: ids of memories.
     """
     body = context.partition(f"\n{_SOURCES_HEADING}\n")[0]
     cited = [found for line in body.split("\n") if (found := _LINE.fullmatch(line))]
     tokens = [(found["id"] in relevant, count_tokens(found["text"])) for found in cited]
-    total = sum(count for _, count in tokens)
-    return sum(count for is_relevant, count in tokens if not is_relevant) / total if total else 0.0
+    return sum(count for is_relevant, count in tokens if is_relevant), sum(count for _, count in tokens)
+
+
+def irrelevant_share(context: str, relevant: Collection[str]) -> float:
+    """Returns the share of the quoted tokens of a context that are of other memories than the relevant ones.
+
+    Args:
+        context: with full sources; an empty one has no irrelevant token.
+        relevant: ids of memories.
+    """
+    of_relevant, total = quoted_tokens(context, relevant)
+    return 1 - of_relevant / total if total else 0.0
 
 
 def duplicate_share(memories: Sequence[Memory], folded: Mapping[str, Collection[str]], top: int) -> float:

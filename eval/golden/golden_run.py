@@ -15,6 +15,10 @@ STALE, DUPLICATES = f"stale@{TOP}", f"duplicates@{TOP}"
 RETIRED = "retired"
 # The share of the tokens of a context that are of memories which no piece of evidence is in.
 IRRELEVANT = "irrelevant_tokens"
+# The tokens of a context as it is shown, citations and sources included, and the share of them that is of evidence.
+CONTEXT_TOKENS, CONTEXT_PRECISION = "context_tokens", "context_precision"
+# The share of the results returned, at most five, that is relevant.
+RETURNED_PRECISION = f"returned_P@{TOP}"
 # The share of the top five that is relevant, of the questions with `MIN_BROAD` or more pieces of evidence.
 BROAD_PRECISION, MIN_BROAD = f"broad_P@{TOP}", 5
 # Whether any result of a question was scored by it: a part of the ranking that falls silent may cost little recall.

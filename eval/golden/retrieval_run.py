@@ -67,6 +67,8 @@ class QueryResult:
         folded: ids left out of the context, by the id of the memory that has the same text.
         context: the packed context, cited by id and with full sources; by default it is shown with short ones.
         quotes: the memories that the context quotes in part.
+        context_tokens: tokens of the context as it is shown, with short sources.
+        returned_ids: the memories that a search returns that is not for all results.
         ms: milliseconds of the whole search.
         steps_ms: milliseconds of each step of the query path.
         answer_probability: that the results hold an answer; None where the reader does not judge that.
@@ -81,6 +83,8 @@ class QueryResult:
     ms: float
     steps_ms: Mapping[str, float]
     quotes: tuple[Quote, ...] = ()
+    context_tokens: int = 0
+    returned_ids: frozenset[str] = frozenset()
     answer_probability: float | None = None
 
     @property
@@ -161,6 +165,8 @@ def search_queries(
             ms,
             found.timings,
             tuple(found.quotes),
+            found.context_tokens,
+            frozenset(found.returned_ids),
             found.answerability.probability if found.answerability else None,
         )
     return RetrievalRun(settings, results)

@@ -5,15 +5,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
-from palimpsest.eval.golden.answers import Sources, check_citations, duplicate_share, irrelevant_share
+from palimpsest.eval.golden.answers import Sources, check_citations, duplicate_share, irrelevant_share, quoted_tokens
 from palimpsest.eval.golden.build_tables import Tables, retired_ids
 from palimpsest.eval.golden.golden_run import (
+    CONTEXT_PRECISION,
+    CONTEXT_TOKENS,
     DIGITS,
     DUPLICATES,
     FILLED,
     IRRELEVANT,
     MIN_BROAD,
     RETIRED,
+    RETURNED_PRECISION,
     SIGNALS,
     STALE,
     TOP,
@@ -143,11 +146,16 @@ def score_golden(search: GoldenSearch, tables: Tables) -> GoldenRun:
 def _extra_measures(item: ResolvedQuestion, found: QueryResult, hits: Sequence[Hit]) -> dict[str, float]:
     """Returns the measures that no library has, as fractions; `RETIRED` apart."""
     in_context = item.needs_in_context(found.packed_ids, found.context)
+    relevant = frozenset().union(*item.needs)
+    returned = [m.memory_id in relevant for m in found.memories[:TOP] if m.memory_id in found.returned_ids]
     return {
+        CONTEXT_TOKENS: float(found.context_tokens),
+        CONTEXT_PRECISION: quoted_tokens(found.context, relevant)[0] / max(1, found.context_tokens),
+        RETURNED_PRECISION: sum(returned) / len(returned) if returned else 0.0,
         STALE: sum(h.stale for h in hits) / len(hits) if hits else 0.0,
         DUPLICATES: duplicate_share(found.memories, found.folded, TOP),
         "packed_recall": sum(in_context) / len(in_context),
-        IRRELEVANT: irrelevant_share(found.context, frozenset().union(*item.needs)),
+        IRRELEVANT: irrelevant_share(found.context, relevant),
         FILLED: len(found.memories) / DEPTH,
         **{name: float(any(getattr(m, score, 0.0) for m in found.memories)) for name, score in SIGNALS.items()},
     }

@@ -1,9 +1,11 @@
 """A suite measured through a reader: each judged query searched once inside its scope, then scored."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
+from palimpsest.eval.golden.answers import quoted_tokens
 from palimpsest.eval.golden.by_type import by_type, time_kind
+from palimpsest.eval.golden.golden_run import CONTEXT_PRECISION, CONTEXT_TOKENS
 from palimpsest.eval.golden.retrieval_run import (
     QueryResult,
     RetrievalQuery,
@@ -82,14 +84,19 @@ def score_suite(suite: Suite, run: RetrievalRun) -> SuiteResult:
         else len(suite.relevant(q) & packed[q]) / len(suite.relevant(q))
         for q in scopes
     }
-    per_query = {q: {**scores.per_query[q], "packed_recall": recall[q]} for q in scopes}
+    per_query = {
+        q: {**scores.per_query[q], "packed_recall": recall[q], **_context_measures(run.results[q], suite.relevant(q))}
+        for q in scopes
+    }
+    added = ("packed_recall", CONTEXT_PRECISION, CONTEXT_TOKENS)
     return SuiteResult(
         suite=suite.name,
         queries=len(scopes),
         unjudged=len(suite.queries) - len(scopes),
         strategy=run.settings.strategy,
         budget_tokens=run.settings.budget_tokens,
-        metrics={m: scores.mean[m] for m in MEASURES} | {"packed_recall": sum(recall.values()) / len(recall)},
+        metrics={m: scores.mean[m] for m in MEASURES}
+        | {m: sum(values[m] for values in per_query.values()) / len(per_query) for m in added},
         by_type=by_type(per_query, {q.query_id: q.type for q in suite.judged}),
         by_time=by_type(per_query, {q.query_id: time_kind(q.text) for q in suite.judged}),
         latency_ms=LatencyMs(**percentiles(run.took_ms)),
@@ -112,6 +119,15 @@ def row_ranking(result: QueryResult) -> list[tuple[str, float]]:
     for memory in result.memories:
         best.setdefault(corpus_id(memory.uri or ""), float(memory.score))
     return list(best.items())
+
+
+def _context_measures(result: QueryResult, relevant: Collection[str]) -> dict[str, float]:
+    """Returns the tokens of a context, and the share of them that is of relevant rows, judged or not line by line."""
+    known = [*result.memories, *result.neighbors]
+    ids = {m.memory_id for m in known if corpus_id(m.uri or "") in relevant}
+    of_relevant, _ = quoted_tokens(result.context, ids)
+    tokens = float(result.context_tokens)
+    return {CONTEXT_TOKENS: tokens, CONTEXT_PRECISION: of_relevant / max(1.0, tokens)}
 
 
 def _packed_rows(result: QueryResult) -> set[str]:

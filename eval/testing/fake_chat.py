@@ -7,7 +7,7 @@ from palimpsest.text.terms import query_terms, terms
 
 STAND_IN_NOTE = "A scripted server answers: it repeats one memory and shows the steps, not how a model answers."
 NO_ANSWER = "Neither the conversation nor memory has the answer."
-_LINE = re.compile(r"^- \([^)]*\) (.*) (\[(?:memory|pending):[0-9a-f]{16}\])$", re.MULTILINE)
+_LINE = re.compile(r"^- \([^)]*\) (.*) (\[(?:\d+|(?:memory|pending):[0-9a-f]{16})\])$", re.MULTILINE)
 
 
 def chat_reply(messages: Sequence[str]) -> str:

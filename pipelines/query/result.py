@@ -97,6 +97,7 @@ class SearchResult:
         subgraph: nodes, edges and facts of the results, and how they relate; None where it was not requested.
         pending: with `include_pending`, texts of the inbox that no build has formed yet, found by words alone.
         cited: the memories of which the context has the text or a part, by id.
+        returned_ids: the memories that are likely enough evidence; with `all_results` there are others.
     """
 
     memories: list[RankedMemory]
@@ -121,6 +122,7 @@ class SearchResult:
     subgraph: Subgraph | None = None
     pending: tuple[PendingMemory, ...] = ()
     cited: Mapping[str, Memory] = field(default_factory=dict)
+    returned_ids: frozenset[str] = frozenset()
 
     @cached_property
     def citations(self) -> Citations:

@@ -116,6 +116,7 @@ def run_search(
     return SearchResult(
         memories=memories,
         lines=packed.lines,
+        returned_ids=frozenset(shown),
         sources=request.sources,
         packed_ids=packed.packed_ids,
         quotes=packed.quotes,

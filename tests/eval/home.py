@@ -117,6 +117,8 @@ class Answer:
     folded: dict = field(default_factory=dict)
     quotes: tuple = ()
     answerability: None = None
+    context_tokens: int = 0
+    returned_ids: frozenset = frozenset()
 
     def context_with(self, sources):
         return self.context

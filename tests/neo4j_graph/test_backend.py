@@ -110,9 +110,9 @@ def test_both_backends_return_the_neighbors_of_a_memory(tmp_path: Path, graph: C
     write_index(tables_, vectors, tmp_path / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
     duck, neo = both(Made(tables_, tmp_path / "i.duckdb", "000001"), graph)
     for filters in (Filters(), Filters(history=True), Filters(session="s")):
-        a, b = (neighbor_ids(ServedScope(store, ANA, filters), ["t2", "p0", "p4"]) for store in (duck, neo))
+        a, b = (neighbor_ids(ServedScope(store, ANA, filters), ["t2", "p0", "p4"], 2) for store in (duck, neo))
         assert a == b
-    assert neighbor_ids(ServedScope(neo, ANA, Filters()), ["p0"]) == {"p0": [(2, "p2")]}
+    assert neighbor_ids(ServedScope(neo, ANA, Filters()), ["p0"], 2) == {"p0": [(2, "p2")]}
 
 
 def test_the_time_of_a_filter_is_included_on_both_backends(tmp_path: Path, graph: Connection) -> None:

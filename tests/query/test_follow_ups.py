@@ -69,6 +69,9 @@ def test_a_follow_up_takes_what_it_leaves_open_from_the_turns(turns, question, r
 
 @pytest.mark.parametrize("question", ["Why?", "And when?", "Since when?", "For how long?", "Tell me more about that"])
 def test_a_question_without_words_of_its_own_follows_the_last_one(question):
+    assert resolve_text(
+        "And when?", ["Where is the fair?", "assistant: In Ghent. [memory:0123456789abcdef] [2, 3]"]
+    ).text == (resolve_text("And when?", ["Where is the fair?", "assistant: In Ghent."]).text)
     found = resolve_text(question, ["Is the release on Tuesdays?", "It is."])
     assert "release" in found.text and question.split()[-1].rstrip("?") in found.text
 

@@ -58,3 +58,6 @@ def test_what_says_the_same_is_one_result_with_its_days_and_how_often(tmp_path):
         found = reader.search("Which port is it?", ANA)
     assert len(found.memories[0].repeats) == 2 and len(found.memories) == 2
     assert "(2026-01-01 to 2026-01-03, Dup, 3 times) The port is 8090. [1]" in found.context
+    best, other = (m.memory_id for m in found.memories)
+    assert found.with_ids("It is 8090 [1], not [2, 9].") == f"It is 8090 [memory:{best}], not [2, 9]."
+    assert found.with_ids("[1,2]") == f"[memory:{best}] [memory:{other}]"

@@ -45,7 +45,7 @@ def build(home: Home) -> None:
 
 def ask(home: Home, question: str, user: str = "shared") -> str:
     with open_home(home.path) as reader:
-        return reader.search(question, reader.resolve_scopes("notes", user)).context
+        return reader.search(question, reader.resolve_scopes("notes", user)).context_with("full")
 
 
 def test_a_page_is_cited_by_its_url_updated_and_deleted_for_good(home, site):

@@ -96,7 +96,7 @@ def test_a_time_keeps_the_offset_of_its_clock_and_is_filtered_by_the_day_there(h
     now = dt.datetime.now(dt.UTC)
     found = [search_pending(home.path, "", [Scope(*scope)], r, r.text, now) for r in requests]
     assert [len(memories) for memories in found] == [2, 0, 2]
-    assert "(pending, 2026-03-01)" in found[0][0].line and found[0][0].to_json()["observed_at"] == late
+    assert found[0][0].line.head == ("pending", "2026-03-01") and found[0][0].to_json()["observed_at"] == late
 
 
 def test_a_file_is_copied_with_its_name_and_a_sidecar_that_states_its_scope(home, tmp_path):
