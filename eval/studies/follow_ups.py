@@ -47,7 +47,7 @@ def measure(reader: Reader, resolved: Sequence[ResolvedQuestion], collection: st
         filters = {name: value for name, value in query.filters.items() if name != "turns"}
         for method, text in METHODS.items():
             searched = text(question.question, question.turns)
-            found = reader.search(searched, query.scope, k=TOP, **filters)  # type: ignore[arg-type]
+            found = reader.search(searched, query.scope, k=TOP, all_results=True, **filters)  # type: ignore[arg-type]
             recall = item.recall([m.memory_id for m in found.memories], TOP)
             rows.append((split_half(question.id), question.type, method, recall))
     return rows

@@ -69,7 +69,7 @@ def measure(conversations: Path, questions: Sequence[Question], folder: Path, fo
     with open_index(build.index) as reader:
         for item in resolved:
             query = item.query(HOUSEHOLD)
-            found = reader.search(query.text, query.scope, k=TOP)
+            found = reader.search(query.text, query.scope, k=TOP, all_results=True)
             recall[item.question.id] = item.recall([m.memory_id for m in found.memories], TOP)
     return recall
 

@@ -63,7 +63,7 @@ class PalimpsestPeer(BasePeer):
         if self._reader is None:
             self._reader = open_home(self._home.path, self.backend, count_reads=False)
         scope = Scope(COLLECTION, question.scope or SHARED_USER)
-        result = self._reader.search(question.text, scope, k=k, budget_tokens=BUDGET_TOKENS)
+        result = self._reader.search(question.text, scope, k=k, all_results=True, budget_tokens=BUDGET_TOKENS)
         self._count(1, result.timings["embed_ms"] / 1000)
         return list(dict.fromkeys(corpus_id(m.uri or "") for m in result.memories))
 

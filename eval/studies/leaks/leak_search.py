@@ -102,6 +102,7 @@ def _search(
         "explain": rng.random() < 0.5,
         "hops": rng.randrange(3),
         "k": 8,
+        "all_results": True,
         "subgraph": rng.random() < 0.4,
     }
     try:
