@@ -22,22 +22,24 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import say, tracked
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES, collection_tables
 from palimpsest.eval.golden.questions import GoldenSet, load_questions
-from palimpsest.eval.golden.resolve import resolve
+from palimpsest.eval.golden.retrieval_run import RetrievalQuery, SearchSettings, search_queries
+from palimpsest.eval.golden.search_golden import search_golden
 from palimpsest.eval.labels.training.worlds import World, load_worlds
 from palimpsest.eval.runs.suite_runs import suite_home
 from palimpsest.eval.suites.run_suite import suite_queries
 from palimpsest.eval.suites.suite import load_suite
 from palimpsest.eval.suites.suite_collection import corpus_id
 from palimpsest.query.ranking.candidate import Candidate
-from palimpsest.query.ranking.relevance import DEFAULT_PERCENT, DEPTH, MODEL_FILE, features
+from palimpsest.query.ranking.relevance import DEFAULT_PERCENT, DEPTH, MODEL_FILE, features, probabilities
 from palimpsest.query.reader import Reader, open_home
-from palimpsest.query.request.types import RankedMemory
+from palimpsest.query.request.types import RankedMemory, Scope
 from palimpsest.store.builds import published
 from palimpsest.store.home import SHIPPED, Home, data_folder
 
 LINE = DEFAULT_PERCENT / 100
 MAX_RESULTS = 10
 _EVERY_WORLD = 16
+_DEEP = SearchSettings(budget_tokens=0, depth=DEPTH)
 _SIZES = (3, 8, 15)  # of smaller scopes, which are drawn from the results
 _INVERSE_REGULARIZATION, _SEED = 0.3, 0
 
@@ -72,14 +74,14 @@ def golden_results(reader: Reader, home: Home) -> dict[str, list[JudgedResults]]
         if not questions:
             continue
         golden = GoldenSet(collection, tuple(questions), settings["user_id"])
-        items = [i for i in resolve(golden, collection_tables(tables, collection)) if i.question.answerable]
+        search = search_golden(reader, golden, collection_tables(tables, collection), _DEEP)
         found[collection] = [
             judged(
-                _search(reader, query.text, query.scope, query.filters),
+                search.retrieval.results[item.question.id].memories,
                 {str(n): frozenset(ids) for n, ids in enumerate(item.needs)},
             )
-            for item in tracked(items, collection, "questions")
-            for query in [item.query(collection)]
+            for item in search.resolved
+            if item.question.answerable
         ]
     return found
 
@@ -88,15 +90,18 @@ def suite_results(folder: Path) -> list[JudgedResults]:
     """Searches the queries of a suite that have relevant rows."""
     suite = load_suite(folder)
     home, _ = suite_home(folder)
-    out = []
     with open_home(str(home.path)) as reader:
-        for query in tracked(suite_queries(suite), folder.name, "queries"):
-            rows = {row for row, gain in suite.qrels.get(query.query_id, {}).items() if gain > 0}
-            memories = _search(reader, query.text, query.scope, query.filters)
-            needs = {row: frozenset(m.memory_id for m in memories if corpus_id(m.uri or "") == row) for row in rows}
-            if needs:
-                out.append(judged(memories, needs))
-    return out
+        run = search_queries(reader, tracked(suite_queries(suite), folder.name, "queries"), _DEEP)
+    return [
+        judged(
+            result.memories,
+            {
+                row: frozenset(m.memory_id for m in result.memories if corpus_id(m.uri or "") == row)
+                for row in suite.relevant(query_id)
+            },
+        )
+        for query_id, result in run.results.items()
+    ]
 
 
 def world_results() -> list[JudgedResults]:
@@ -105,7 +110,6 @@ def world_results() -> list[JudgedResults]:
     The note that ends another one is the evidence.
     """
     worlds = [w for w in load_worlds() if not w.is_held_out][::_EVERY_WORLD]
-    out = []
     with tempfile.TemporaryDirectory(prefix="palimpsest-worlds-") as scratch:
         corpus, home = Path(scratch) / "corpus", Home(Path(scratch) / "home")
         _write_worlds(worlds, corpus)
@@ -113,12 +117,17 @@ def world_results() -> list[JudgedResults]:
         with home.lock(600):
             run_without_dagster(home, make_plan(home, [corpus]))
         with open_home(str(home.path)) as reader:
-            asked = [(w, n, c) for n, w in enumerate(worlds) for c in w.changes if c.question]
-            for world, n, change in tracked(asked, "worlds", "questions"):
-                memories = _search(reader, change.question, (corpus.name, str(n)), {})
-                text = " ".join(world.notes[change.newer].text.split())
-                ids = frozenset(m.memory_id for m in memories if " ".join(m.text.split()) in text)
-                out.append(judged(memories, {"newer": ids}))
+            pairs = [(n, w, c) for n, w in enumerate(worlds) for c in w.changes if c.question]
+            queries = [
+                RetrievalQuery(str(i), c.question, Scope(corpus.name, str(n))) for i, (n, _, c) in enumerate(pairs)
+            ]
+            run = search_queries(reader, tracked(queries, "worlds", "questions"), _DEEP)
+    out = []
+    for i, (_, world, change) in enumerate(pairs):
+        memories = run.results[str(i)].memories
+        text = " ".join(world.notes[change.newer].text.split())
+        ids = frozenset(m.memory_id for m in memories if " ".join(m.text.split()) in text)
+        out.append(judged(memories, {"newer": ids}))
     return out
 
 
@@ -135,10 +144,6 @@ def _write_worlds(worlds: Sequence[World], folder: Path) -> None:
         ]
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (folder / f"{n}.jsonl").write_text(lines, encoding="utf-8")
-
-
-def _search(reader: Reader, text: str, scope: object, filters: Mapping[str, object]) -> list[RankedMemory]:
-    return reader.search(text, scope, k=DEPTH, budget_tokens=0, all_results=True, **filters).memories  # type: ignore[arg-type]
 
 
 def fit(sets: Mapping[str, Sequence[JudgedResults]]) -> JsonObject:
@@ -175,19 +180,17 @@ def _smaller(question: JudgedResults, size: int, rng: np.random.Generator) -> li
 
 def figures(model: JsonObject, questions: Sequence[JudgedResults]) -> JsonObject:
     """Returns what a model keeps of the results of questions, and what the first five are."""
-    from palimpsest.query.ranking import relevance
-
-    probabilities, truth = [], []
+    chances, truth = [], []
     shown, five = _Kept(), _Kept()
     for question in questions:
         if not question.candidates:
             continue
-        p = relevance.probabilities(question.candidates, model)[:MAX_RESULTS]
-        probabilities += list(p)
+        p = probabilities(question.candidates, model)[:MAX_RESULTS]
+        chances += list(p)
         truth += [bool(met) for met in question.met[: len(p)]]
         shown.add(question, [i for i, v in enumerate(p) if i == 0 or v >= LINE])
         five.add(question, list(range(min(5, len(question.candidates)))))
-    auroc = round(float(roc_auc_score(truth, probabilities)), 3)
+    auroc = round(float(roc_auc_score(truth, chances)), 3)
     return {"questions": len(questions), "auroc": auroc, "with the line": shown.to_json(), "first five": five.to_json()}
 
 

@@ -1,7 +1,6 @@
 """The answer to a search, and its JSON form."""
 
 import datetime as dt
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -64,7 +63,6 @@ _MEMORY_FIELDS: dict[str, JsonObject] = {
 """The fields of a memory in JSON, in their order, with the schema of each."""
 _VERSION_FIELDS = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
 _UNCHANGED = ResolvedText("")
-_NUMBERS = re.compile(r"\[(\d{1,4}(?:, ?\d{1,4})*)\]")
 _TIME_NAMES = {"unresolved_phrase": "untold"}
 """Names in JSON of fields of `TemporalInterpretation`, where they differ."""
 
@@ -140,14 +138,7 @@ class SearchResult:
 
     def with_ids(self, answer: str) -> str:
         """Returns an answer that cites by number, as the context does, with the ids of the memories instead."""
-        ids = self.citations.ids
-
-        def cite(match: re.Match[str]) -> str:
-            numbers = [int(n) for n in match[1].split(",")]
-            known = [f"[memory:{ids[n - 1]}]" for n in numbers if 0 < n <= len(ids)]
-            return " ".join(known) if len(known) == len(numbers) else match[0]
-
-        return _NUMBERS.sub(cite, answer)
+        return self.citations.with_ids(answer)
 
     @cached_property
     def context_tokens(self) -> int:

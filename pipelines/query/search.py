@@ -76,7 +76,10 @@ def run_search(
     terms = count_terms(question.text, queries)
     ranking = _rank_scopes(request, question.text, queries, reranker, timer)
     best = ranking.best
-    reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
+    likely = {c.memory_id for n, (_, c) in enumerate(best) if n == 0 or c.relevance >= _COMPLETED}
+    reads = {
+        q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], likely, request.history) for q in queries
+    }
     memories = _ranked_memories(best, queries, reads)
     answerability = judge_results(terms, memories)
     abstained = request.abstain and not answerability.is_answerable
@@ -92,8 +95,7 @@ def run_search(
         memories, texts = explain_results(memories, best, queries)
     timer.record("read_ms")
     replaced = {i: chain for read in reads.values() for i, chain in read.replaced.items()}
-    likely = {m.memory_id for n, m in enumerate(memories) if n == 0 or m.relevance >= _COMPLETED}
-    neighbors = {i: near for read in reads.values() for i, near in read.neighbors.items() if i in likely}
+    neighbors = {i: near for read in reads.values() for i, near in read.neighbors.items()}
     packable = [m for m in memories if m.memory_id in shown]
     find = partial(_quotable_sentences, queries, best, {m.memory_id: m for m in packable})
     picking = None if compressor is None else _SentencePicker(compressor, question.text, packable, find, timer)
@@ -101,17 +103,14 @@ def run_search(
     known = {i: m for read in reads.values() for i, m in read.memories.items()}
     later = _said_later(packable, known, likely, ranking.relevance)
     packed = pack(packable, replaced, request.budget_tokens, count_tokens, neighbors, sentences, later, request.sources)
-    memories = [
-        replace(m, repeats=packed.folded.get(m.memory_id, ()))
-        for m in memories
-        if request.all_results or not any(m.memory_id in ids for ids in packed.folded.values())
-    ]
+    repeated = set() if request.all_results else {i for ids in packed.folded.values() for i in ids}
+    memories = [replace(m, repeats=packed.folded.get(m.memory_id, ())) for m in memories if m.memory_id not in repeated]
     timer.record("pack_ms")
     subgraph = None
     if request.subgraph:
         subgraph = read_subgraph([query.served for query in queries], memories)
         lines = ((line.text, line.memory_ids) for line in subgraph.lines)
-        packed = add_relation_lines(packed, lines, request.budget_tokens, count_tokens)
+        packed = add_relation_lines(packed, lines, request.budget_tokens, count_tokens, request.sources)
         timer.record("subgraph_ms")
     return SearchResult(
         memories=memories,
@@ -201,11 +200,11 @@ def _rank_scopes(
         above, reranking = rerank_candidates(reranker, text, above)
         timer.record("rerank_ms")
     ordered = newer_first(diversify_results(above, request.k), request.k)
-    chances = relevance([c for _, c in ordered[: max(request.k, DEPTH)]]).tolist()
-    best = [(q, replace(c, relevance=p)) for (q, c), p in zip(ordered, chances, strict=False)]
+    read = [c for _, c in ordered[: max(request.k, DEPTH)]]
+    chances = dict(zip((c.memory_id for c in read), relevance(read).tolist(), strict=True))
+    best = [(q, replace(c, relevance=chances[c.memory_id])) for q, c in ordered[: request.k]]
     timer.record("rank_ms")
-    by_id = {c.memory_id: c.relevance for _, c in best}
-    return _Ranking(best[: request.k], by_id, len(merged) - len(above), reranking)
+    return _Ranking(best, chances, len(merged) - len(above), reranking)
 
 
 def _task(request: SearchRequest, space: Space | None) -> Task | None:
@@ -268,10 +267,10 @@ class _ScopeRead:
     reasons: Mapping[str, Sequence[ReasonRecord]]
 
 
-def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeRead:
-    """Reads the results of one scope; without `history` only what each replaced directly."""
+def _read_scope(query: ScopeQuery, ids: Sequence[str], likely: Set[str], history: bool) -> _ScopeRead:
+    """Reads the results of one scope, neighbors of the likely ones; without `history` what each replaced directly."""
     served = query.served
-    neighbors = neighbor_ids(served, ids)
+    neighbors = neighbor_ids(served, [i for i in ids if i in likely])
     memories = served.memories([*ids, *distinct_ids(neighbors), *served.related_ids(ids)])
     reasons = reasons_of_latest(served, memories.values())
     if not served.filters.history:

@@ -67,6 +67,12 @@ def name_changes(
     return {m.memory_id: m for m in _mark(served, shown, reasons, is_cut)}
 
 
+def disputes_of(served: ServedScope, memories: Mapping[str, Memory]) -> dict[str, NewerText]:
+    """Returns the newest memory that disputes each of some memories of a scope, by the id of the disputed one."""
+    shown = name_changes(served, memories, reasons_of_latest(served, memories.values()))
+    return {i: m.disputed_by for i, m in shown.items() if m.disputed_by}
+
+
 def without_ended_parts(
     memories: Mapping[str, Memory], reasons: Mapping[str, Sequence[ReasonRecord]]
 ) -> dict[str, Memory]:

@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from palimpsest.query.context.quotes import consecutive_runs
 from palimpsest.query.request.one_line import shorten_text
 
 FACT, REPLACED, LATER, CONTEXT = "- ", "  replaced: ", "  later: ", "  context: "
 HEADING = "Sources:"
 _SHARE = 10  # short sources take a tenth of the tokens at most, but name one document
 _NAME_CHARS = 40
-_NUMBER = re.compile(r"\[(\d+)\]")
+_NUMBERS = re.compile(r"\[(\d+(?:, ?\d+)*)\]")
 
 CountTokens = Callable[[str], int]
 
@@ -85,7 +86,22 @@ class Citations:
 
     def quote(self, text: str) -> str:
         """Returns a text in which nothing passes for a citation."""
-        return text if self.sources == "full" else _NUMBER.sub(r"(\1)", text)
+        return text if self.sources == "full" else _NUMBERS.sub(r"(\1)", text)
+
+    def with_ids(self, answer: str) -> str:
+        """Returns an answer that cites by number with the ids of the memories instead."""
+
+        def cite(match: re.Match[str]) -> str:
+            numbers = [int(n) for n in match[1].split(",")]
+            known = [f"[memory:{self.ids[n - 1]}]" for n in numbers if 0 < n <= len(self.ids)]
+            return " ".join(known) if len(known) == len(numbers) else match[0]
+
+        return _NUMBERS.sub(cite, answer)
+
+
+def counted_citation(sources: str, memory_id: str) -> str:
+    """Returns a citation with the tokens of that of a memory, whatever its number will be."""
+    return f"[memory:{memory_id}]" if sources == "full" else "[1]"
 
 
 def write_context(
@@ -138,10 +154,5 @@ def source_lines(lines: Sequence[ContextLine], citations: Citations, count: Coun
 
 def _ranges(numbers: Iterable[int]) -> str:
     """Returns numbers as they are cited, those that follow each other as one: `[1-3, 5]`."""
-    runs: list[list[int]] = []
-    for n in sorted(set(numbers)):
-        if runs and runs[-1][1] == n - 1:
-            runs[-1][1] = n
-        else:
-            runs.append([n, n])
+    runs = consecutive_runs(set(numbers))
     return f"[{', '.join(str(a) if a == b else f'{a}-{b}' for a, b in runs)}]"

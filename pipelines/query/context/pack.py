@@ -20,6 +20,7 @@ from palimpsest.query.context.lines import (
     ContextLine,
     CountTokens,
     Source,
+    counted_citation,
 )
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
 from palimpsest.query.context.version_groups import Fingerprints, group_versions, is_repetition
@@ -192,11 +193,10 @@ class _Entries:
             by.memory_id if by else "",
             Source(_document_name(memory, self._several), _place(memory, self._several, spans)),
         )
-        is_full = self._sources == "full"
-        citation = f"[memory:{memory.memory_id}]" if is_full else "[1]"
-        parts = [*line.head, *([f"disputed by {f'[memory:{by.memory_id}]' if is_full else '[1]'}"] if by else [])]
+        citation = counted_citation(self._sources, memory.memory_id)
+        parts = [*line.head, *([f"disputed by {counted_citation(self._sources, by.memory_id)}"] if by else [])]
         tokens = text_tokens + self._count(f"{mark}({', '.join(parts)})" if parts else mark) + self._count(citation)
-        if is_full and line.source:
+        if self._sources == "full" and line.source:
             tokens += self._count(f"{citation} {line.source.place}")
         return replace(line, tokens=tokens)
 

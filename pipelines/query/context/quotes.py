@@ -148,7 +148,7 @@ class QuoteDraft:
 
     def tokens_with(self, sentence: int | None = None) -> float:
         """Returns about how many tokens the quote and its spans have with one more sentence, the citation left out."""
-        runs = self._runs(self.chosen if sentence is None else [*self.chosen, sentence])
+        runs = consecutive_runs(self.chosen if sentence is None else [*self.chosen, sentence])
         chars = sum(self._spans[last][1] - self._spans[first][0] for first, last in runs)
         digits = sum(len(self._place(first, last)) for first, last in runs)
         elisions = _ELISION_TOKENS * (len(runs) + 1)
@@ -170,24 +170,25 @@ class QuoteDraft:
 
     def place(self) -> str:
         """Returns the parts as the table of sources names them: `12-34, 50-71`."""
-        return ", ".join(self._place(first, last) for first, last in self._runs(self.chosen))
+        return ", ".join(self._place(first, last) for first, last in consecutive_runs(self.chosen))
 
     def _place(self, first: int, last: int) -> str:
         at = self.memory.char_start or 0
         return f"{at + self._spans[first][0]}-{at + self._spans[last][1]}"
 
     def _local_spans(self) -> list[tuple[int, int]]:
-        return [(self._spans[first][0], self._spans[last][1]) for first, last in self._runs(self.chosen)]
+        return [(self._spans[first][0], self._spans[last][1]) for first, last in consecutive_runs(self.chosen)]
 
-    def _runs(self, chosen: Sequence[int]) -> list[list[int]]:
-        """Returns first and last of the sentences that follow each other."""
-        runs: list[list[int]] = []
-        for i in sorted(chosen):
-            if runs and runs[-1][1] == i - 1:
-                runs[-1][1] = i
-            else:
-                runs.append([i, i])
-        return runs
+
+def consecutive_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Returns first and last of the numbers that follow each other, ascending."""
+    runs: list[tuple[int, int]] = []
+    for n in sorted(numbers):
+        if runs and runs[-1][1] == n - 1:
+            runs[-1] = (runs[-1][0], n)
+        else:
+            runs.append((n, n))
+    return runs
 
 
 def quote_spans(text: str, spans: Sequence[tuple[int, int]]) -> str:

@@ -3,16 +3,19 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from palimpsest.query.context.lines import ContextLine, CountTokens
+from palimpsest.query.context.lines import ContextLine, CountTokens, counted_citation
 from palimpsest.query.context.pack import Packed
 
 _HEADING = "Relations:"
 _MAX_LINES = 20
-_CITATION_TOKENS = 16  # of an id in brackets, at most
 
 
 def add_relation_lines(
-    packed: Packed, lines: Iterable[tuple[str, tuple[str, ...]]], budget_tokens: int, count: CountTokens
+    packed: Packed,
+    lines: Iterable[tuple[str, tuple[str, ...]]],
+    budget_tokens: int,
+    count: CountTokens,
+    sources: str = "short",
 ) -> Packed:
     """Returns a context with lines of relations after its memories.
 
@@ -24,6 +27,7 @@ def add_relation_lines(
         lines: text and the memories it rests on, the most useful first.
         budget_tokens: of the whole context.
         count: counts the tokens of a text, without special ones.
+        sources: how the context cites; one of `search_schema.SOURCES`.
     """
     known = {*packed.packed_ids, *(q.memory_id for q in packed.quotes)}
     heading = ContextLine(_HEADING, mark="", tokens=count(_HEADING))
@@ -32,7 +36,7 @@ def add_relation_lines(
     for text, memory_ids in lines:
         if not memory_ids or not known.issuperset(memory_ids) or len(added) == _MAX_LINES:
             continue
-        tokens = count(f"- {text}") + _CITATION_TOKENS * len(memory_ids)
+        tokens = count(" ".join([f"- {text}", *(counted_citation(sources, i) for i in memory_ids)]))
         if tokens <= left:
             left -= tokens
             added.append(ContextLine(text, cites=memory_ids, tokens=tokens))

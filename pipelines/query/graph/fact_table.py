@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
-from palimpsest.query.context.changes import DISPUTED, name_changes, reasons_of_latest
+from palimpsest.query.context.changes import DISPUTED, disputes_of
 from palimpsest.query.request.arguments import clean_text
 from palimpsest.query.request.graph_types import Fact, Node
 from palimpsest.query.request.types import NewerText, Scope
@@ -194,8 +194,10 @@ def _keyed(graph: ServedGraph, facts: Sequence[Fact]) -> list[KeyedFact]:
     for fact in (f for f in facts if set(f.ends) <= nodes.keys()):
         others = values.get((fact.subject_id, _slot(fact)), set()) - {_value(fact, nodes)}
         conflicts = tuple(sorted(others)) if fact.is_latest and not fact.is_negated else ()
-        by = [disputes.get(i) for i in fact.memory_ids] if fact.is_latest else []
-        keyed.append(replace(_line(graph, fact, nodes, conflicts), disputed_by=by[-1] if by and all(by) else None))
+        by = [disputes[i] for i in fact.memory_ids if i in disputes] if fact.is_latest else []
+        is_disputed = bool(by) and len(by) == len(fact.memory_ids)
+        newest = max(by, key=_recency) if is_disputed else None
+        keyed.append(replace(_line(graph, fact, nodes, conflicts), disputed_by=newest))
     return keyed
 
 
@@ -203,8 +205,12 @@ def _disputes(served: ServedScope, facts: Sequence[Fact]) -> dict[str, NewerText
     """Returns what disputes the memories that state facts, by the id of the disputed one."""
     found = served.all_reasons(sorted({i for f in facts if f.is_latest for i in f.memory_ids}))
     memories = served.memories([i for i, reasons in found.items() if any(r["kind"] == DISPUTED for r in reasons)])
-    shown = name_changes(served, memories, reasons_of_latest(served, memories.values()))
-    return {i: m.disputed_by for i, m in shown.items() if m.disputed_by}
+    return disputes_of(served, memories)
+
+
+def _recency(newer: NewerText) -> tuple[bool, float, str]:
+    at = newer.observed_at
+    return at is not None, at.timestamp() if at else 0.0, newer.memory_id
 
 
 def _line(graph: ServedGraph, fact: Fact, nodes: Mapping[str, Node], conflicts: tuple[str, ...]) -> KeyedFact:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.query.context.changes import name_changes, reasons_of_latest
+from palimpsest.query.context.changes import disputes_of
 from palimpsest.query.context.history import histories
 from palimpsest.query.graph.evidence import Evidence, gather_evidence
 from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, PathStep, unique_nodes
@@ -17,7 +17,7 @@ from palimpsest.query.graph.timeline import changed_ids, find_stages
 from palimpsest.query.request.arguments import clean_text, clean_texts
 from palimpsest.query.request.graph_types import Node
 from palimpsest.query.request.parse_where import parse_where
-from palimpsest.query.request.types import Filters, NewerText, Scope
+from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.node_filter import NodeFilter
 from palimpsest.query.scope.served_graph import ServedGraph
@@ -155,7 +155,7 @@ class GraphReader:
         shown = [i for t in ties for i in t.memory_ids]
         nodes = _nodes_of(scope, evidence, shown)
         known = {n.node_id: n for n in nodes}
-        disputes = _disputes(scope, evidence, shown)
+        disputes = disputes_of(scope.served, {i: evidence.memories[i] for i in shown})
         lines = tuple(tie_line(t, evidence, known, disputes) for t in ties)
         paths = tuple(path for t in ties if (path := _path(t, evidence, known)))
         return _with_graph(scope, evidence, names, nodes, shown, lines, paths)
@@ -166,7 +166,7 @@ class GraphReader:
         stages = find_stages(evidence, changed_ids(list(evidence.memories.values())), k)
         versions = histories(scope.served, [s.main for s in stages])
         shown = [i for s in stages for i in s.memory_ids]
-        disputes = _disputes(scope, evidence, shown)
+        disputes = disputes_of(scope.served, {i: evidence.memories[i] for i in shown})
         lines = tuple(stage_line(s, evidence, versions, disputes) for s in stages)
         return _with_graph(scope, evidence, names, _nodes_of(scope, evidence, shown), shown, lines, ())
 
@@ -214,13 +214,6 @@ def _nodes_of(scope: _ScopeGraph, evidence: Evidence, memory_ids: Iterable[str])
     return unique_nodes(
         scope.graph.nodes([*named, *(n for i in memory_ids for n in evidence.nodes.get(i, ()))]).values()
     )
-
-
-def _disputes(scope: _ScopeGraph, evidence: Evidence, memory_ids: Iterable[str]) -> dict[str, NewerText]:
-    """Returns what disputes memories of an answer, by the id of the disputed one."""
-    memories = {i: evidence.memories[i] for i in memory_ids}
-    shown = name_changes(scope.served, memories, reasons_of_latest(scope.served, memories.values()))
-    return {i: m.disputed_by for i, m in shown.items() if m.disputed_by}
 
 
 def _path(tie: Tie, evidence: Evidence, nodes: dict[str, Node]) -> tuple[PathStep, ...]:

@@ -1,13 +1,14 @@
 """The JSON schema of a search: the fields that a service reads, their kinds and defaults."""
 
-from typing import TypedDict
+from typing import Literal, TypedDict, get_args
 
 from palimpsest.core.json_types import JsonValue
 from palimpsest.query.request.arguments import MAX_HOPS, MAX_K, MAX_TEXT_CHARS
 from palimpsest.query.request.node_search import MAX_DEPTH
 
 COMPRESS = ("words", "lm", "none")
-SOURCES = ("short", "full", "none")
+Sources = Literal["short", "full", "none"]
+SOURCES: tuple[Sources, ...] = get_args(Sources)
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "string": str,

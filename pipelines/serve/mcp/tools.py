@@ -11,6 +11,7 @@ from palimpsest.build.collection_info import list_collections
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.reader import Reader
+from palimpsest.query.request.search_schema import Sources
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.identity import Identity, Permission
 from palimpsest.serve.open_reader import CallerView
@@ -25,7 +26,6 @@ READ = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 WRITE = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 DELETE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 Strategy = Literal["auto", "hybrid", "words", "hierarchical", "graph"]
-Sources = Literal["short", "full", "none"]
 
 
 class Tools:

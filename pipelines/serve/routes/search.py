@@ -6,6 +6,7 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from palimpsest.core.json_types import JsonObject
+from palimpsest.query.request.search_schema import Sources
 from palimpsest.query.request.strategies import STRATEGIES
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.routes.field_types import IsoTimeOrDay, Name
@@ -37,7 +38,7 @@ class SearchParameters(BaseModel):
     )
     min_score: float | None = Field(default=None, ge=-1, le=1, description="least cosine")
     budget_tokens: int = Field(default=1200, ge=50, le=16_000, description="tokens of the context")
-    sources: Literal["short", "full", "none"] = Field(
+    sources: Sources = Field(
         default="short", description="how the context cites: by number, by id with each place, or without sources"
     )
     abstain: bool = Field(default=False, description="nothing where the memories hardly hold an answer")
