@@ -17,6 +17,7 @@ from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
 from palimpsest.query.context.pack import NeighborContext, Packed, no_sentences, pack
 from palimpsest.query.context.quotes import Sentences, quotable_sentences
+from palimpsest.query.context.reading_order import asks_present
 from palimpsest.query.context.relation_lines import add_relation_lines
 from palimpsest.query.embed_query import count_tokens, embed_query
 from palimpsest.query.graph.subgraph import read_subgraph
@@ -102,7 +103,18 @@ def run_search(
     sentences = no_sentences if request.compress == "none" else picking or find
     known = {i: m for read in reads.values() for i, m in read.memories.items()}
     later = _said_later(packable, known, likely, ranking.relevance)
-    packed = pack(packable, replaced, request.budget_tokens, count_tokens, neighbors, sentences, later, request.sources)
+    newest_first = asks_present(question.text)
+    packed = pack(
+        packable,
+        replaced,
+        request.budget_tokens,
+        count_tokens,
+        neighbors,
+        sentences,
+        later,
+        request.sources,
+        newest_first,
+    )
     repeated = set() if request.all_results else {i for ids in packed.folded.values() for i in ids}
     memories = [replace(m, repeats=packed.folded.get(m.memory_id, ())) for m in memories if m.memory_id not in repeated]
     timer.record("pack_ms")

@@ -1,7 +1,7 @@
 import numpy as np
 
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.context.neighbor_context import completes, neighbor_ids
+from palimpsest.query.context.neighbor_context import completes, neighbor_ids, pronoun_name
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Filters, Memory, Scope
 from palimpsest.query.scope.reading_order import ReadingOrder
@@ -96,3 +96,14 @@ def test_what_completes_a_memory_is_a_reply_its_question_or_what_it_refers_back_
     assert not completes(asks, -1, replies) and not completes(long_reply, -1, asks) and not completes(replies, 1, asks)
     assert completes(said("He is late again."), -1, long_reply)
     assert not completes(asks, 1, said("word " * 200))
+
+
+def test_a_pronoun_at_the_start_of_a_turn_gets_the_one_name_of_the_turn_before():
+    def said(text, speaker):
+        return Memory("m", "notes", "ana", text, unit="turn", speaker=speaker)
+
+    answer = said("She moved to Ghent.", "Joris")
+    assert pronoun_name(answer, said("Joris, how is Ruth these days?", "Ana")) == "she = Ruth"
+    assert pronoun_name(answer, said("How are Ruth and Gwen these days?", "Ana")) == ""
+    assert pronoun_name(answer, said("Hello Joris, any news?", "Ana")) == ""
+    assert pronoun_name(said("I moved.", "Joris"), said("How is Ruth?", "Ana")) == ""

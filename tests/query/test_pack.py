@@ -9,6 +9,7 @@ from palimpsest.query.context import pack as pack_module
 from palimpsest.query.context.lines import Citations, write_context
 from palimpsest.query.context.pack import NeighborContext
 from palimpsest.query.context.quotes import Quote, Sentences
+from palimpsest.query.context.reading_order import asks_present
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.types import Memory, NewerText, RankedMemory
 from palimpsest.text.sentence_terms import cut_sentences
@@ -174,6 +175,30 @@ def test_neighbors_of_the_best_results_fill_the_room_left_nearest_first_and_are_
     assert pack(ranked, {"m1": [older("m0", "short old")]}, facts.tokens, count_tokens, neighbors) == facts
     nearest = pack(ranked, {}, 105, count_tokens, neighbors)
     assert [m.memory_id for m in nearest.beside] == ["a1", "b1"] and nearest.tokens <= 105
+
+
+def test_a_neighbor_that_only_names_whom_a_pronoun_means_is_no_line_of_its_own():
+    ranked = [found("m1", "She moved to Ghent.", speaker="Joris", unit="turn")]
+    near = {"m1": [NeighborContext(-1, older("a1", "How is Ruth?"), "she = Ruth")]}
+    packed = pack(ranked, {}, 500, count_tokens, near)
+    assert lines(packed)[0] == ["- (Joris, she = Ruth) She moved to Ghent. [memory:m1]"]
+    assert packed.beside == ()
+
+
+@pytest.mark.parametrize(("newest_first", "turns"), [(False, ["t1", "t2", "t3"]), (True, ["t3", "t2", "t1"])])
+def test_turns_are_read_in_order_of_time_and_passages_in_that_of_their_document(newest_first, turns):
+    said = [found(f"t{day}", f"word{day} said", unit="turn", observed_at=at(f"2024-02-0{day}")) for day in (2, 3, 1)]
+    read = [found(f"c{n}", f"passage{n} read", document_id="d", ordinal=n) for n in (5, 4)]
+    packed = pack([said[0], read[0], said[1], said[2], read[1]], {}, 500, count_tokens, newest_first=newest_first)
+    assert packed.packed_ids == (*turns, "c4", "c5")
+
+
+@pytest.mark.parametrize(
+    ("question", "present"),
+    [("Where do I live now?", True), ("What is the latest price?", True), ("Where did I live?", False)],
+)
+def test_questions_about_the_present(question, present):
+    assert asks_present(question) is present
 
 
 def test_context_is_no_repeat_and_none_of_what_was_ranked_folded_or_left_out():

@@ -12,12 +12,15 @@ from palimpsest.query.context.pack import NeighborContext
 from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.turns.phrases import find_names
 from palimpsest.text.retractions import refers_back
 
 REACH = 1  # neighbors on each side
 _MAX_TOKENS = 80  # of a neighbor: a longer one says more than what is missing
 _SHORT_REPLY = 8  # words
 _YES_OR_NO = re.compile(r"(?:yes|yeah|yep|no|nope|sure|of course|exactly|right|me too|not yet|both|neither)\b", re.I)
+
+_HE_OR_SHE = re.compile(r"(?:And |But |So )?(He|She)\b", re.IGNORECASE)
 
 NeighborIds = Mapping[str, Sequence[tuple[int, str]]]
 """For a memory's id, (offset, id) of its neighbors, nearest first."""
@@ -50,9 +53,27 @@ def distinct_ids(neighbors: NeighborIds) -> list[str]:
 def neighbor_contexts(neighbors: NeighborIds, memories: Mapping[str, Memory]) -> dict[str, list[NeighborContext]]:
     """Returns the neighbors that complete each memory as packing takes them; `memories` of the same scope by id."""
     return {
-        i: [NeighborContext(offset, memories[n]) for offset, n in near if completes(memories[i], offset, memories[n])]
+        i: [
+            NeighborContext(offset, memories[n], pronoun_name(memories[i], memories[n]) if offset < 0 else "")
+            for offset, n in near
+            if completes(memories[i], offset, memories[n])
+        ]
         for i, near in neighbors.items()
     }
+
+
+def pronoun_name(memory: Memory, before: Memory) -> str:
+    """Returns what the pronoun at the start of a turn refers to, `she = Ana`; "" where the turn before has no one name.
+
+    Names of the two speakers, whole or short, are left out: they address each other.
+    """
+    refers = _HE_OR_SHE.match(memory.text)
+    if refers is None:
+        return ""
+    speakers = [s.lower() for s in (memory.speaker, before.speaker) if s]
+    names = {n.text for n in find_names(before.text) if n.is_sure and n.may_be_person and not n.is_place}
+    others = sorted(n for n in names if not any(s.startswith(n.lower()) for s in speakers))
+    return f"{refers[1].lower()} = {others[0]}" if len(others) == 1 else ""
 
 
 def completes(memory: Memory, offset: int, neighbor: Memory) -> bool:

@@ -23,6 +23,7 @@ from palimpsest.query.context.lines import (
     counted_citation,
 )
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
+from palimpsest.query.context.reading_order import Block, in_reading_order
 from palimpsest.query.context.version_groups import Fingerprints, group_versions, is_repetition
 from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.types import Memory, RankedMemory, ShownMemory
@@ -39,10 +40,14 @@ FindSentences = Callable[[], Mapping[str, Sentences]]
 
 
 class NeighborContext(NamedTuple):
-    """A memory `offset` positions after another, before it where that is negative."""
+    """A memory `offset` positions after another, before it where that is negative.
+
+    `names` says what a pronoun of the other refers to, `she = Ana`, where that is all that is needed of this one.
+    """
 
     offset: int
     memory: Memory
+    names: str = ""
 
 
 _NO_NEIGHBORS: Mapping[str, Sequence[NeighborContext]] = {}
@@ -84,8 +89,11 @@ def pack(
     sentences: FindSentences = no_sentences,
     later: Mapping[str, Sequence[Memory]] = _NOTHINGLATER,
     sources: str = "short",
+    newest_first: bool = False,
 ) -> Packed:
-    """Packs memories in order of rank, each where it still fits, then what they replaced in the tokens that are left.
+    """Packs memories by rank, each where it still fits, then what they replaced in the tokens that are left.
+
+    The lines come in the order in which they are read (`in_reading_order`), not by rank.
 
     What was said later about the same comes before that. A disputed memory never stands without the one that disputes
     it: memories of lower rank make room for that, else neither is shown. Where not all ranked memories fit, those with
@@ -104,6 +112,7 @@ def pack(
         sentences: of memories that may be quoted in part; called only where not all of them fit.
         later: for a memory's id, newer memories about the same that are not ranked, oldest first.
         sources: how they are written; one of `search_schema.SOURCES`.
+        newest_first: of turns.
     """
     fingerprints = Fingerprints()
     groups, folded = group_versions(ranked, replaced, fingerprints)
@@ -114,7 +123,9 @@ def pack(
     reserved = {"none": 0, "short": max(_MIN_SHORT, budget_tokens // _SHORT_SHARE), "full": count(HEADING)}[sources]
     by_id = {m.memory_id: m for m in ranked}
     same = {kept: [by_id[i] for i in ids] for kept, ids in folded.items()}
-    entries = _Entries(sources, count, len({m.collection for m in ranked}) > 1, same)
+    named = {i: next((n.names for n in near if n.names), "") for i, near in neighbors.items()}
+    neighbors = {i: [n for n in near if not n.names] for i, near in neighbors.items()}
+    entries = _Entries(sources, count, len({m.collection for m in ranked}) > 1, same, named)
     packer = _Packer(budget_tokens - reserved, entries)
     packer.add_ranked(groups, sentences)
     after = {versions[0].memory_id: packer.add_later(groups, rank, later) for rank, versions in enumerate(groups)}
@@ -122,11 +133,13 @@ def pack(
         packer.add_replaced(versions)
     folded_ids = {i for ids in folded.values() for i in ids}
     around = packer.add_neighbors(groups, folded_ids, neighbors, fingerprints)
-    packed: list[_Entry] = []
+    blocks = []
     for versions in groups:
-        packed += [packer.entries[m.memory_id] for m in versions if m.memory_id in packer.entries]
-        packed += after[versions[0].memory_id]
-        packed += [entry for _, entry in sorted(around.get(versions[0].memory_id, ()), key=lambda near: near[0])]
+        head = versions[0]
+        near = [entry for _, entry in sorted(around.get(head.memory_id, ()), key=lambda near: near[0])]
+        facts = [packer.entries[m.memory_id] for m in versions if m.memory_id in packer.entries]
+        blocks.append(Block(head, (*facts, *after[head.memory_id], *near)))
+    packed = in_reading_order(blocks, newest_first)
     if not packed:
         return Packed(folded=folded)
     lines = tuple(e.line for e in packed)
@@ -166,10 +179,18 @@ class _Entries:
         count: counts the tokens of a text.
         several: whether the answer is from several collections, which sources then name.
         same: for a memory's id, the results that say the same.
+        named: for a memory's id, what its pronoun refers to.
     """
 
-    def __init__(self, sources: str, count: CountTokens, several: bool, same: Mapping[str, Sequence[Memory]]):
-        self._sources, self._count, self._several, self._same = sources, count, several, same
+    def __init__(
+        self,
+        sources: str,
+        count: CountTokens,
+        several: bool,
+        same: Mapping[str, Sequence[Memory]],
+        named: Mapping[str, str],
+    ):
+        self._sources, self._count, self._several, self._same, self._named = sources, count, several, same, named
 
     def whole(self, memory: Memory, mark: str) -> _Entry:
         """Returns the line of a memory; white space is not counted."""
@@ -188,7 +209,7 @@ class _Entries:
         line = ContextLine(
             text,
             mark,
-            _head(memory, self._same.get(memory.memory_id, ())),
+            _head(memory, self._same.get(memory.memory_id, ()), self._named.get(memory.memory_id, "")),
             (memory.memory_id,),
             by.memory_id if by else "",
             Source(_document_name(memory, self._several), _place(memory, self._several, spans)),
@@ -361,7 +382,7 @@ class _Packer:
             for head in heads:
                 if nth >= len(neighbors.get(head, ())) or self.left < _MIN_ENTRY_TOKENS:
                     continue
-                offset, memory = neighbors[head][nth]
+                offset, memory, _ = neighbors[head][nth]
                 if memory.memory_id in known or memory.token_count > self.left:
                     continue
                 words = fingerprints.of(memory)
@@ -390,14 +411,14 @@ def _kept_spans(memory: Memory) -> tuple[tuple[int, int], ...]:
     return tuple((start + a, start + b) for a, b in memory.kept)
 
 
-def _head(memory: Memory, same: Sequence[Memory]) -> tuple[str, ...]:
-    """Returns when, who, until when, how often, and that its document is no longer in force: each where known."""
+def _head(memory: Memory, same: Sequence[Memory], named: str) -> tuple[str, ...]:
+    """Returns when, who, whom it names, how often, until when, and that its document is no longer in force."""
     until = f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until and not memory.is_latest else ""
     days = sorted({f"{m.observed_at:%Y-%m-%d}" for m in (memory, *same) if m.observed_at})
     observed = f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
     often = f"{len(same) + 1} times" if same else ""
     status = _flat(status_in_heading(memory.heading)) if memory.is_latest else ""
-    return tuple(part for part in (observed, _flat(memory.speaker), often, until, status) if part)
+    return tuple(part for part in (observed, _flat(memory.speaker), _flat(named), often, until, status) if part)
 
 
 def _document_name(memory: Memory, with_collection: bool) -> str:

@@ -21,6 +21,7 @@ from palimpsest.query.turns.words import (
     TOKEN,
     is_content,
     is_function_word,
+    is_person_noun,
     is_time,
     word_set,
 )
@@ -81,17 +82,6 @@ _MAX_BARE = {"how": 3, "which": 2, "what": 2, "when": 2, "where": 2, "why": 3}
 _EXISTS = word_set("""
 exist exists existed is are was were be been am isn't aren't wasn't weren't has have had will
 """)
-_PERSON_NOUNS = word_set("""
-aunt baby boss boy brother child client colleague cousin customer dad daughter father friend girl guide husband
-kid landlady landlord man mayor mother mum nephew niece nurse parent partner person sister son student uncle vet
-wife woman neighbour neighbor flatmate roommate chief lawyer dentist trainee employee clerk
-""")
-_PERSON_ENDINGS = ("er", "or", "ist", "ian", "ant", "eer")
-_NO_PERSONS = word_set("""
-number paper letter computer order water matter weather winter summer september october november december never
-ever after under over other another whether either user router server printer tower river color floor door
-doctorate chapter power register corner shower dinner
-""")
 _EMPTY_IT_BEFORE = word_set("""
 true possible likely safe ok okay fine allowed necessary clear worth better best easy hard wise that raining
 snowing cold warm hot dark late early
@@ -113,7 +103,8 @@ def find_dependence(text: str) -> Dependence:
     words = [(m.group(), m.start(), m.end()) for m in TOKEN.finditer(text)]
     if not words:
         return Dependence()
-    plain = [w.lower().replace("\u2019", "'") for w, _, _ in words]
+    department = "IT" if not text.isupper() else ""  # no pronoun
+    plain = [w if w == department else w.lower().replace("\u2019", "'") for w, _, _ in words]
     begin = _skip_openers(plain)
     pronouns = _open_pronouns(words, plain, _sentence_ends(text, words))
     omission, at = _find_omission(plain, begin, words)
@@ -237,7 +228,7 @@ def _explains(
     if kind is Kind.PERSON:
         if word in ("who", "whose", "whom", "which"):
             return new_clause
-        return (capital and plain[j - 1] not in ("in", "at", "into")) or _is_person_noun(word)
+        return (capital and plain[j - 1] not in ("in", "at", "into")) or is_person_noun(word)
     if kind is Kind.PLACE:
         return capital and plain[j - 1] in ("in", "at", "to", "from")
     if capital:
@@ -269,10 +260,3 @@ def _explains_possessive(
 def _has_clause_between(plain: list[str], ends: frozenset[int], j: int, i: int) -> bool:
     """Returns whether a new clause begins between two words: a pronoun in the same clause refers elsewhere."""
     return any(w in _CLAUSE_OPENERS for w in plain[j + 1 : i]) or any(end in ends for end in range(j, i))
-
-
-def _is_person_noun(word: str) -> bool:
-    stem = word.removesuffix("'s")
-    if stem in _PERSON_NOUNS:
-        return True
-    return len(stem) > len("user") and stem not in _NO_PERSONS and stem.endswith(_PERSON_ENDINGS)

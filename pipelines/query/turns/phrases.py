@@ -16,16 +16,18 @@ from palimpsest.query.turns.words import (
     TOKEN,
     is_content,
     is_function_word,
+    is_person_noun,
     is_time,
     word_set,
 )
 
 _ID = re.compile(r"(?=\S*\d)(?=\S*[A-Z])\w+(?:[-.]\w+)+|[A-Z]{2,}+[^\W\d]*+\d\w*+")
-_NO_PERSON_BEFORE = word_set("the a an our this that each every")
+_NO_PERSON_BEFORE = word_set("the a an our this each every")
 _LINKS = word_set("of the de van von der and")  # inside a name: The Isle of Skye
 _LABEL = re.compile(r"\s*(user|human|assistant|ai|bot|system)\s*:\s*", re.IGNORECASE)
 _ASSISTANT = word_set("assistant ai bot system")
 _QUESTION_BEGINS = 4  # words
+_OPENING = 6  # words in which a question says what it wants
 _NO_SUBJECT = AUXILIARIES | HE_OR_SHE | THEY | IT | word_set("i me you we us")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
@@ -164,3 +166,23 @@ def _leads(word: str) -> bool:
 def content_words(text: str) -> list[str]:
     """Returns the words that say what a text is about, in order, times left out."""
     return [w for w in (m.group() for m in TOKEN.finditer(text)) if is_content(w) and not is_time(w)]
+
+
+def asks_person(question: str) -> bool:
+    """Returns whether a question wants a person: who, which singer, what is the name of your boss."""
+    words = [m.group().lower() for m in TOKEN.finditer(question)][:_OPENING]
+    asks = next((i for i, w in enumerate(words) if w.removesuffix("'s") in QUESTION_WORDS), None)
+    if asks is None or words[asks] not in ("which", "what"):
+        return asks is not None and words[asks].startswith("who")
+    heads = [w for w, following in zip(words[asks + 1 :], words[asks + 2 :], strict=False) if _ends_phrase(following)]
+    return any(is_person_noun(w) for w in [*words[asks + 1 : asks + 2], *heads, *words[-1:]])
+
+
+def _ends_phrase(following: str) -> bool:
+    return following in AUXILIARIES or not is_content(following)
+
+
+def person_phrase(text: str) -> str:
+    """Returns the common noun of the first person that a text mentions; "" where it mentions none."""
+    words = (m.group().removesuffix("'s") for m in TOKEN.finditer(text))
+    return next((w for w in words if is_person_noun(w.lower())), "")

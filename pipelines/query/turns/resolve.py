@@ -14,13 +14,15 @@ from palimpsest.query.turns.frame import put_into_frame, put_time_into_frame
 from palimpsest.query.turns.phrases import (
     Name,
     Turn,
+    asks_person,
     content_words,
     find_names,
     is_definition,
+    person_phrase,
     split_sentences,
     subject_phrase,
 )
-from palimpsest.query.turns.words import HE_OR_SHE, IT, QUESTION_WORDS, TOKEN, is_content, word_set
+from palimpsest.query.turns.words import IT, QUESTION_WORDS, TOKEN, is_content, word_set
 
 MAX_TURNS = 5
 MAX_TURN_CHARS = 2_000
@@ -28,6 +30,12 @@ _MAX_NAMES = 4  # that a plural refers to
 _MAX_ANSWER_WORDS = 6  # of an answer that is a name or a phrase
 _MIN_CONTENT = 2  # words; a question with fewer is completed by the last question
 _CITATION = re.compile(r"\s*\[(?:(?:memory|pending):[0-9a-f]{1,16}|\d{1,4}(?:, ?\d{1,4})*)\]")
+_REFUSAL = re.compile(
+    r"\W*(?:sorry\W+)?(?:but )?(?:(?:i|we)(?:['\u2019]m| am| are)? ?"
+    r"(?:do not|don['\u2019]t|cannot|can['\u2019]t|could not|couldn['\u2019]t|unable to|not sure|have no|found no)\b"
+    r" ?(?:have|know|see|find|recall|remember|say|tell|memor|record|information|mention|\W|$)|there (?:is|are) no\b)",
+    re.IGNORECASE,
+)
 _CLAUSE_SUBJECTS = word_set("i you we they he she it")
 _POSSESSIVES = word_set("his her its their hers theirs")
 
@@ -85,7 +93,8 @@ def _exchanges(turns: Sequence[str], brief: str) -> list[_Exchange]:
             continue
         answers = turn.by_assistant or (turn.by_assistant is None and not turn.is_question and _is_open(pairs))
         if answers and pairs:
-            pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {turn.text}".strip())
+            answer = "" if _REFUSAL.match(turn.text) else turn.text
+            pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {answer}".strip())
         else:
             pairs.append((turn.text, ""))
     out: list[_Exchange] = []
@@ -132,10 +141,12 @@ def _first_question_word(text: str) -> str:
 def _replace_pronouns(text: str, pronouns: Sequence[OpenPronoun], exchanges: Sequence[_Exchange]) -> ResolvedText:
     """Puts referents in place of pronouns; the last question's words too where the question has few of its own."""
     changes, out, end = [], [], 0
+    placed: set[str] = set()
     for pronoun in pronouns:
         referent = _referent(pronoun, exchanges)
-        if not referent:
+        if not referent or referent in placed:  # the name stands once: her is clear after it, and them is another
             continue
+        placed.add(referent)
         shown = f"{referent}'s" if _is_possessive(text, pronoun) else referent
         if pronoun.kind is Kind.PLACE and not text[: pronoun.start].rstrip().lower().endswith((" in", " from", " to")):
             shown = f"in {referent}"
@@ -164,25 +175,22 @@ def _referent(pronoun: OpenPronoun, exchanges: Sequence[_Exchange]) -> str:
     """Returns what a pronoun refers to: the best of the latest exchange that has a candidate; "" where none has."""
     find = {Kind.PERSON: _person, Kind.GROUP: _group, Kind.THING: _thing, Kind.PLACE: _place}[pronoun.kind]
     found = next((f for e in exchanges if (f := find(e))), "")
-    return found or next((f for e in exchanges if (f := subject_phrase(e.question))), "")
+    if found or pronoun.kind is Kind.PERSON:
+        return found
+    return next((f for e in exchanges if (f := subject_phrase(e.question))), "")
 
 
 def _person(exchange: _Exchange) -> str:
-    """Returns the person of an exchange: who the answer names if a person is wanted, else the question's."""
-    of_answer, of_question = (
-        sorted((n for n in find_names(t) if _may_be_subject(n)), key=lambda n: not n.is_sure)
-        for t in (exchange.answer, exchange.question)
-    )
-    first = TOKEN.search(exchange.answer)
-    question_word = _first_question_word(exchange.question)
-    again = first is not None and first.group().lower() in HE_OR_SHE and question_word != "who"
-    if of_question and (again or question_word not in ("who", "whose", "whom", "which", "what")):
-        of_answer = []
-    return next((n.text for n in [*of_answer, *of_question]), "")
+    """Returns the person of an exchange: who the answer names if the question wants a person, else the question's."""
+    of_answer, of_question = (_persons(t) for t in (exchange.answer, exchange.question))
+    names = [*of_answer, *of_question] if asks_person(exchange.question) else [*of_question, *of_answer]
+    return next((n.text for n in names), "") or person_phrase(exchange.question)
 
 
-def _may_be_subject(name: Name) -> bool:
-    return name.may_be_person and not name.is_place and not name.is_governed
+def _persons(text: str) -> list[Name]:
+    """Returns the names in a text that may be a person's: subjects first, in order."""
+    names = [n for n in find_names(text) if n.may_be_person and not n.is_place]
+    return sorted(names, key=lambda n: (n.is_governed, not n.is_sure))
 
 
 def _group(exchange: _Exchange) -> str:

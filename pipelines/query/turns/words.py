@@ -39,6 +39,17 @@ year years month months week weeks day days spring summer autumn winter morning 
 now then later earlier before after since until ago last next beginning start end mid early late time past
 change younger older young old first formerly previously originally recently today's
 """)
+_PERSON_NOUNS = word_set("""
+aunt baby boss boy brother child client colleague cousin customer dad daughter father friend girl guide husband
+kid landlady landlord man mayor mother mum nephew niece nurse parent partner person sister son student uncle vet
+wife woman neighbour neighbor flatmate roommate chief lawyer dentist trainee employee clerk
+""")
+_PERSON_ENDINGS = ("er", "or", "ist", "ian", "ant", "eer")
+_NO_PERSONS = word_set("""
+number paper letter computer order water matter weather winter summer september october november december never
+ever after under over other another whether either user router server printer tower river color floor door
+doctorate chapter power register corner shower dinner horror outdoor indoor error mirror motor flavor interior exterior
+""")
 _NUMBER = re.compile(r"\d[\d.,:-]*\w{0,2}")
 
 
@@ -74,3 +85,11 @@ def is_function_word(word: str) -> bool:
     return (
         folded == "i" or folded in STOPWORDS or folded in CALENDAR_WORDS or folded in AUXILIARIES or folded in OPENERS
     )
+
+
+def is_person_noun(word: str) -> bool:
+    """Returns whether a common noun is a person: boss, singer."""
+    stem = word.removesuffix("'s")
+    if stem in _PERSON_NOUNS:
+        return True
+    return len(stem) > len("user") and stem not in _NO_PERSONS and stem.endswith(_PERSON_ENDINGS)
