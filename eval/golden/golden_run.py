@@ -17,6 +17,8 @@ RETIRED = "retired"
 IRRELEVANT = "irrelevant_tokens"
 # The tokens of a context as it is shown, citations and sources included, and the share of them that is of evidence.
 CONTEXT_TOKENS, CONTEXT_PRECISION = "context_tokens", "context_precision"
+# Whether all evidence of a question is in its context, and how many pieces of evidence 1,000 tokens of it hold.
+PACKED_ALL, EVIDENCE_RATE = "packed_all", "evidence_per_1000_tokens"
 # The share of the results returned, at most five, that is relevant.
 RETURNED_PRECISION = f"returned_P@{TOP}"
 # The share of the top five that is relevant, of the questions with `MIN_BROAD` or more pieces of evidence.

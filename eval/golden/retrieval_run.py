@@ -167,6 +167,6 @@ def search_queries(
             tuple(found.quotes),
             found.context_tokens,
             frozenset(found.returned_ids),
-            found.answerability.probability if found.answerability else None,
+            max((m.relevance for m in found.memories), default=0.0),
         )
     return RetrievalRun(settings, results)

@@ -36,6 +36,8 @@ HEADLINES = (
     ("R@5", "Recall@5", "of what a question needs, the share among the top five", True),
     ("nDCG@10", "nDCG@10", "how high it ranks among the top ten", True),
     ("packed_recall", "Recall after packing", "the share that is in the packed context", True),
+    ("packed_all", "All evidence packed", "questions with all that they need in the packed context", True),
+    ("evidence_per_1000_tokens", "Evidence per 1,000 tokens", "pieces that a context holds, by its length", True),
     ("irrelevant_tokens", "Irrelevant tokens", "share of the packed context that no evidence is in", False),
     (
         "context_precision",

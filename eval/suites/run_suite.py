@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from palimpsest.eval.golden.answers import quoted_tokens
 from palimpsest.eval.golden.by_type import by_type, time_kind
-from palimpsest.eval.golden.golden_run import CONTEXT_PRECISION, CONTEXT_TOKENS
+from palimpsest.eval.golden.golden_run import CONTEXT_PRECISION, CONTEXT_TOKENS, EVIDENCE_RATE, PACKED_ALL
 from palimpsest.eval.golden.retrieval_run import (
     QueryResult,
     RetrievalQuery,
@@ -63,7 +63,8 @@ def score_suite(suite: Suite, run: RetrievalRun) -> SuiteResult:
 
     `packed_recall` is the share of a query's evidence that the packed context quotes, in the words of its own row.
     Where the suite states no evidence for a query, it is the share of its relevant rows whose whole text is in the
-    context: a row that is quoted in part does not count, for nobody judged which part answers. Queries without a
+    context: a row that is quoted in part does not count, for nobody judged which part answers; so do `packed_all` and
+    `evidence_per_1000_tokens`, and `context_precision` counts the tokens of relevant rows. Queries without a
     relevant row are not searched; `unjudged` counts them.
 
     Raises:
@@ -85,10 +86,17 @@ def score_suite(suite: Suite, run: RetrievalRun) -> SuiteResult:
         for q in scopes
     }
     per_query = {
-        q: {**scores.per_query[q], "packed_recall": recall[q], **_context_measures(run.results[q], suite.relevant(q))}
+        q: {
+            **scores.per_query[q],
+            "packed_recall": recall[q],
+            PACKED_ALL: float(recall[q] == 1.0),
+            EVIDENCE_RATE: 1000 * recall[q] * pieces / max(1, run.results[q].context_tokens),
+            **_context_measures(run.results[q], suite.relevant(q)),
+        }
         for q in scopes
+        for pieces in [len(suite.evidence.get(q, suite.relevant(q)))]
     }
-    added = ("packed_recall", CONTEXT_PRECISION, CONTEXT_TOKENS)
+    added = ("packed_recall", PACKED_ALL, EVIDENCE_RATE, CONTEXT_PRECISION, CONTEXT_TOKENS)
     return SuiteResult(
         suite=suite.name,
         queries=len(scopes),

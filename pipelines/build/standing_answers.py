@@ -59,7 +59,6 @@ def answer_standing_questions(home: Home, build: Build, base: Build | None) -> i
 def _answer(reader: Reader, owned: _Owned, scopes: list[Scope]) -> StoredAnswer:
     question = owned.question
     found = reader.search(question.question, scopes, k=question.k)
-    judged = found.answerability
     return StoredAnswer(
         collection=owned.collection,
         user_id=owned.user_id,
@@ -67,6 +66,5 @@ def _answer(reader: Reader, owned: _Owned, scopes: list[Scope]) -> StoredAnswer:
         question=question.question,
         k=question.k,
         memory_ids=tuple(m.memory_id for m in found.memories),
-        probability=round(judged.probability, 6) if judged else 0.0,
-        is_answerable=judged is not None and judged.is_answerable,
+        relevance=round(max((m.relevance for m in found.memories), default=0.0), 6),
     )

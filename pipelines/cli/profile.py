@@ -55,7 +55,7 @@ def _text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> str:
         if len(section) > _SHOWN:
             lines.append(f"  and {len(section) - _SHOWN} more; --json has all")
     for answer in answers:
-        weak = "" if answer.stored.is_answerable else " (weak evidence)"
+        weak = " (weak evidence)" if answer.stored.is_weak else ""
         lines += [f"{answer.stored.question}{weak}", *(f"  {line}" for line in answer.lines() or ["  no answer"])]
     return "\n".join(lines)
 

@@ -91,7 +91,7 @@ from palimpsest.store.home import Home
 @click.option("--subgraph", is_flag=True, help="Also the nodes, edges and facts of the results, and how they relate.")
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
 @click.option("--message", "as_message", is_flag=True, help="Print the context as one message of a chat.")
-@click.option("--abstain", is_flag=True, help="Return no memories, and say why, where they hardly hold an answer.")
+@click.option("--abstain", is_flag=True, help="Return no memories where none is likely to hold an answer.")
 @click.option("--include-pending", is_flag=True, help="Also what was remembered and is not built yet, by words.")
 @click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")
 @click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")

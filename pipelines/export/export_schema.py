@@ -66,7 +66,7 @@ def export_schema() -> JsonObject:
         "standing": _list(
             _object(
                 {"collection": _NAME, "user_id": _TEXT, "question_id": _TEXT, "question": _TEXT, "k": _COUNT},
-                {"memory_ids": _list(_HASH), "probability": {"type": "number"}, "is_answerable": {"type": "boolean"}},
+                {"memory_ids": _list(_HASH), "relevance": {"type": "number"}},
             )
         ),
         "answers": _list(

@@ -22,7 +22,7 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
     several = len({m.collection for m in result.memories}) > 1
     for rank, memory in enumerate(result.memories, 1):
         text = shorten_text(memory.text, _LINE_CHARS)
-        lines.append(f"{rank}. {memory.score:+.2f}  {text}  ({_state(memory, several)})")
+        lines.append(f"{rank}. {memory.relevance:4.0%}  {text}  ({_state(memory, several)})")
         later = memory.later if explain or memory.is_cut else ()
         lines += [f"     {line}" for line in _newer_lines(memory.disputed_by, later, explain)]
         if explain:
@@ -31,11 +31,9 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
         versions = result.versions.get(memory.memory_id, ())
         lines += _history(versions, first_rank.get(memory.memory_id))
         first_rank |= {v.memory.memory_id: first_rank.get(v.memory.memory_id, rank) for v in versions}
-    if result.answerability and (explain or result.abstained):
-        lines.append(result.answerability.text)
     lines += _subgraph_lines(result.subgraph)
     if result.abstained:
-        return "\n".join([*lines, "nothing is returned; without --abstain the nearest memories are"])
+        return "\n".join([*lines, "no memory is likely to hold an answer; without --abstain the nearest are returned"])
     if result.compression and result.compression.failed:
         lines.append(f"quoted by words: {result.compression.failed}")
     lines += [result.citations.write(m.line)[2:] for m in result.pending]

@@ -18,7 +18,7 @@ from palimpsest.query.request.arguments import ScopeArgument
 from palimpsest.query.request.search_options import SearchOptions
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.types import Scope
-from palimpsest.query.rerank.reranker import Reranker, open_reranker
+from palimpsest.query.rerank.reranker import AnyReranker, open_reranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes
@@ -50,7 +50,7 @@ class Reader(BuildViews):
         home: Path | None = None,
         backend_name: str = "duckdb",
         clock: Callable[[], dt.datetime] = real_time,
-        reranker: Reranker | None = None,
+        reranker: AnyReranker | None = None,
         usage: UsageLog | None = None,
         compressor: Compressor | None = None,
     ):
@@ -259,9 +259,9 @@ def open_home(
     Args:
         path: the home: a folder, or `s3://bucket/prefix`, whose copy on this machine is brought up to date first.
         backend: duckdb or neo4j.
-        reranker: reads the best 30 candidates of each search: `lm` for the model of PALIMPSEST_LM, else the folder or
-            the name of a cross-encoder; empty for none; None for what PALIMPSEST_RERANKER names. It is loaded at the
-            first search. A service must not take it from a request.
+        reranker: reads the best candidates of each search: `answers` for the model that is shipped, `lm` for the model
+            of PALIMPSEST_LM, `none`, else the folder or the name of a cross-encoder; None for what PALIMPSEST_RERANKER
+            names, `answers` by default. It is loaded at the first search. A service must not take it from a request.
         count_reads: write which memories searches return to the usage log of the home, for `accessed_within`;
             $PALIMPSEST_USAGE_DAYS says for how many days they are kept, and 0 counts none.
         compressor: `lm` lets searches with `compress="lm"` have the model of PALIMPSEST_LM pick sentences; empty lets
@@ -286,4 +286,4 @@ def open_index(path: Path | str) -> Reader:
     """
     from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 
-    return Reader(DuckDBBackend(Path(path)))
+    return Reader(DuckDBBackend(Path(path)), reranker=open_reranker(None, None))

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.query.answerability.model import Answerability
 from palimpsest.query.context.compressor import Compression
 from palimpsest.query.context.history import Reason, Version, describe_reason
 from palimpsest.query.context.lines import Citations, ContextLine, context_tokens, write_context
@@ -90,8 +89,7 @@ class SearchResult:
         compression: what the language model that picks sentences did, None without one.
         met: with `explain`, the texts of the memories that links led from or to, by id.
         question: the question as it was searched, with what it took from the turns before it.
-        answerability: how likely the first five results hold an answer; None where that was not judged.
-        abstained: whether the results were left out for it, as `abstain` asks.
+        abstained: whether the results were left out, as `abstain` asks, for none is likely evidence.
         subgraph: nodes, edges and facts of the results, and how they relate; None where it was not requested.
         pending: with `include_pending`, texts of the inbox that no build has formed yet, found by words alone.
         cited: the memories of which the context has the text or a part, by id.
@@ -114,7 +112,6 @@ class SearchResult:
     filters: JsonObject = field(default_factory=dict)
     reranker: Reranking | None = None
     quotes: tuple[Quote, ...] = ()
-    answerability: Answerability | None = None
     abstained: bool = False
     compression: Compression | None = None
     subgraph: Subgraph | None = None
@@ -162,9 +159,8 @@ class SearchResult:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
 
         `citations` has the ids of the memories that the context cites as `[1]`, `[2]` and so on; the first are those of
-        `memories`. `repeats` has the ids of what says the same as a memory and is left out for it. `answerable` is
-        whether `answer_probability`, that the first five results hold an answer, reaches the threshold; `abstained` is
-        null or why the results were left out.
+        `memories`. `repeats` has the ids of what says the same as a memory and is left out for it. `abstained` is
+        whether the results were left out, for none is likely evidence.
         `time` is how words such as `last week` and `as of May` were interpreted. `resolved` is null or, where the
         question took something from the turns before it, the `text` that was searched and its `changes`. With history,
         each memory has `history`: the versions of its fact, newest first, with `why` and `kept`. `is_cut` says that
@@ -197,9 +193,7 @@ class SearchResult:
             "compression": None if self.compression is None else asdict(self.compression),
             "subgraph": None if self.subgraph is None else self.subgraph.to_json(),
             "pending": [memory.to_json() for memory in self.pending],
-            "answerable": self.answerability.is_answerable if self.answerability else None,
-            "answer_probability": round(self.answerability.probability, 6) if self.answerability else None,
-            "abstained": self.answerability.text if self.answerability and self.abstained else None,
+            "abstained": self.abstained,
         }
 
     @staticmethod
@@ -239,9 +233,7 @@ class SearchResult:
             "compression": {"type": ["object", "null"]},
             "subgraph": {"type": ["object", "null"]},
             "pending": {"type": "array", "items": {"type": "object"}},
-            "answerable": {"type": ["boolean", "null"]},
-            "answer_probability": {"type": ["number", "null"]},
-            "abstained": _OPTIONAL_TEXT,
+            "abstained": {"type": "boolean"},
         }
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
-from palimpsest.query.answerability.judge import count_terms, judge_results
 from palimpsest.query.context.changes import LATER, mark_changes, newer_first, reasons_of_latest, without_ended_parts
 from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import explain_results
@@ -26,13 +25,14 @@ from palimpsest.query.ranking.experimental.diversity import diversify_results
 from palimpsest.query.ranking.formed_places import join_formed
 from palimpsest.query.ranking.merge import merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, rank
-from palimpsest.query.ranking.relevance import DEPTH, least_relevance, relevance
+from palimpsest.query.ranking.relevance import DEPTH, LIKELY, least_relevance
 from palimpsest.query.ranking.task import Task, favor_task
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.tiers import narrow_to_tiers
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
-from palimpsest.query.rerank.rerank_candidates import Reranking, rerank_candidates
-from palimpsest.query.rerank.reranker import Reranker
+from palimpsest.query.rerank.answer_reader import AnswerReader
+from palimpsest.query.rerank.rerank_candidates import Reranking, rerank_candidates, with_relevance
+from palimpsest.query.rerank.reranker import AnyReranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.check_fields import check_fields
@@ -44,17 +44,17 @@ from palimpsest.store.usage_log import DAYS_VARIABLE, UsageLog
 from palimpsest.text.terms import query_terms
 
 _COMPLETED = 0.03
-"""Least relevance of a result that neighbors complete."""
+"""Least relevance of a result that neighbors complete, and that what was said later follows."""
 _LIKELY_LATER, _RELEVANT_LATER = 0.05, 0.005
-"""What was said later is in a context from this likelihood on that it ended the result, or from this relevance on."""
-STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
+"""What was said later is in a context from this likelihood on that it ended such a result, or this relevance."""
+STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "rerank_ms", "read_ms", "pack_ms")
 
 
 def run_search(
     request: SearchRequest,
     backend: Backend,
     clock: dt.datetime,
-    reranker: Reranker | None = None,
+    reranker: AnyReranker | None = None,
     usage: UsageLog | None = None,
     compressor: Compressor | None = None,
 ) -> SearchResult:
@@ -64,7 +64,7 @@ def run_search(
         request: the search.
         backend: the store of the build.
         clock: the real time; a memory past its retention is not served, and `accessed_within` is counted back from it.
-        reranker: reads the best candidates; without one the ranking alone decides.
+        reranker: reads the best candidates; without one the scores alone decide.
         usage: reads of memories; None where none are counted.
         compressor: picks the sentences of long results where the request says so.
 
@@ -74,7 +74,6 @@ def run_search(
     timer, compressor = _StepTimer(), requested_compressor(request.compress, compressor)
     question = resolve_text(request.text, request.turns, request.brief)
     queries = _scope_queries(request, question.text, backend, clock, usage)
-    terms = count_terms(question.text, queries)
     ranking = _rank_scopes(request, question.text, queries, reranker, timer)
     best = ranking.best
     likely = {c.memory_id for n, (_, c) in enumerate(best) if n == 0 or c.relevance >= _COMPLETED}
@@ -82,11 +81,11 @@ def run_search(
         q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], likely, request.history) for q in queries
     }
     memories = _ranked_memories(best, queries, reads)
-    answerability = judge_results(terms, memories)
-    abstained = request.abstain and not answerability.is_answerable
+    highest = max((m.relevance for m in memories), default=0.0)
+    abstained = request.abstain and highest < LIKELY
     if abstained:
         memories, best, reads = [], [], {}
-    least = 0.0 if request.history else least_relevance()  # who asks for all versions wants them all
+    least = 0.0 if request.history else least_relevance(highest)  # who asks for all versions wants them all
     shown = {m.memory_id for n, m in enumerate(memories) if n == 0 or m.relevance >= least}
     if not request.all_results:
         memories = [m for m in memories if m.memory_id in shown]
@@ -143,7 +142,6 @@ def run_search(
         filters=request.filters_json() | {"below_min_score": ranking.below_min_score},
         reranker=ranking.reranking,
         compression=picking.compression if picking else None,
-        answerability=answerability,
         abstained=abstained,
         subgraph=subgraph,
         cited=_cited(packed, memories, [*replaced.values(), *later.values()]),
@@ -155,7 +153,7 @@ def _said_later(
 ) -> dict[str, list[Memory]]:
     """Returns for results what was said later about the same and is no result itself, in order of time.
 
-    What is not likely to have ended a result has to be about the question, and so has the result.
+    What neither disputes nor may have ended a likely result has to be about the question.
 
     Args:
         ranked: results.
@@ -170,8 +168,10 @@ def _said_later(
             n
             for n in memory.later
             if n.why != LATER
-            or (n.likelihood or 0.0) >= _LIKELY_LATER
-            or (memory.memory_id in likely and relevance.get(n.memory_id, 0.0) >= _RELEVANT_LATER)
+            or (
+                memory.memory_id in likely
+                and ((n.likelihood or 0.0) >= _LIKELY_LATER or relevance.get(n.memory_id, 0.0) >= _RELEVANT_LATER)
+            )
         ]
         named = [*([memory.disputed_by] if memory.disputed_by else []), *later]
         ids = [n.memory_id for n in reversed(named) if n.memory_id not in results and n.memory_id in known]
@@ -197,7 +197,7 @@ class _Ranking(NamedTuple):
 
 
 def _rank_scopes(
-    request: SearchRequest, text: str, queries: Sequence[ScopeQuery], reranker: Reranker | None, timer: "_StepTimer"
+    request: SearchRequest, text: str, queries: Sequence[ScopeQuery], reranker: AnyReranker | None, timer: "_StepTimer"
 ) -> _Ranking:
     tasks = {space: _task(request, space) for space in {query.space for query in queries}}
     timer.record("embed_ms")
@@ -208,13 +208,13 @@ def _rank_scopes(
     merged = list(join_formed(merged, request.k))
     above = [(q, c) for q, c in merged if request.min_score is None or c.vector >= request.min_score]
     timer.record("rank_ms")
-    if reranker is not None:
+    reader = reranker if isinstance(reranker, AnswerReader) else None
+    if reranker is not None and not isinstance(reranker, AnswerReader):
         above, reranking = rerank_candidates(reranker, text, above)
-        timer.record("rerank_ms")
-    ordered = newer_first(diversify_results(above, request.k), request.k)
-    read = [c for _, c in ordered[: max(request.k, DEPTH)]]
-    chances = dict(zip((c.memory_id for c in read), relevance(read).tolist(), strict=True))
-    best = [(q, replace(c, relevance=chances[c.memory_id])) for q, c in ordered[: request.k]]
+    judged = with_relevance(reader, text, diversify_results(above, request.k)[: max(request.k, DEPTH)])
+    timer.record("rerank_ms")
+    chances = {c.memory_id: c.relevance for _, c in judged}
+    best = newer_first(judged, request.k)[: request.k]
     timer.record("rank_ms")
     return _Ranking(best, chances, len(merged) - len(above), reranking)
 

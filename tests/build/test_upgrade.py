@@ -54,7 +54,7 @@ def test_a_home_of_an_earlier_format_is_upgraded_in_place(tmp_path, number: int)
     assert {name: IngestLog(home.log / name).versions().height for name in versions} == versions
     with open_home(home.path) as reader:
         found = reader.search("deadline of Heron", reader.resolve_scopes("chats", "ann"))
-        assert "20 April" in found.context.splitlines()[0]
+        assert "20 April" in found.memories[0].text and "20 April" in found.context
         history = reader.search("length of the bridge", reader.resolve_scopes("notes"), history=True)
         assert "41 metres" in history.context and "40 metres" in history.context
     again = last_json(run("home", "upgrade", "--home", home.path, "--json"))

@@ -105,6 +105,7 @@ class Found:
     uri: str = ""
     text: str = "words"
     char_start: int = 0
+    relevance: float = 1.0
 
 
 @dataclass
@@ -116,7 +117,6 @@ class Answer:
     timings: dict = field(default_factory=dict)
     folded: dict = field(default_factory=dict)
     quotes: tuple = ()
-    answerability: None = None
     context_tokens: int = 0
     returned_ids: frozenset = frozenset()
 

@@ -106,6 +106,7 @@ def test_the_run_reports_current_facts_false_retirements_repeats_and_citations()
         "false_retirement": 0.25,
         "duplicate_share": pytest.approx(0.2),
         "unanswerable_answered": 1.0,
+        "abstention_recall": 0.0,
         "leaks": 0.0,
     }
 

@@ -102,16 +102,6 @@ def test_a_want_before_a_comma_and_not_is_a_preference_wherever_it_stands():
     assert 20 < sum(old for _, old in both) < 1980
 
 
-@pytest.mark.parametrize(
-    ("text", "is_stated"),
-    [("It costs about 140 euros.", True), ("The rent is now 900.", True), ("The rent is high.", False)],
-)
-def test_a_price_and_its_number_on_one_line_are_money(text, is_stated):
-    from palimpsest.query.answerability.question_form import EVIDENCE
-
-    assert bool(EVIDENCE["money"].search(text)) is is_stated
-
-
 def test_a_quote_is_found_without_case_outer_marks_and_number_of_spaces_as_a_pattern_of_its_words_finds_it():
     from palimpsest.relations.classify.lm.read_answer import find_quote
 

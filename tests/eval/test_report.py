@@ -71,6 +71,8 @@ def test_the_page_shows_headlines_types_latency_labels_misses_and_health(page):
         "R@5",
         "nDCG@10",
         "packed_recall",
+        "packed_all",
+        "evidence_per_1000_tokens",
         "irrelevant_tokens",
         "context_precision",
         "context_tokens",
@@ -83,7 +85,16 @@ def test_the_page_shows_headlines_types_latency_labels_misses_and_health(page):
         "p95_ms",
     ]
     assert [(t["type"], t["queries"]) for t in chats["types"]] == [("single", 2), ("temporal", 1), ("updated", 1)]
-    assert [x["step"] for x in chats["latency"]] == ["total", "embed", "seeds", "expand", "rank", "read", "pack"]
+    assert [x["step"] for x in chats["latency"]] == [
+        "total",
+        "embed",
+        "seeds",
+        "expand",
+        "rank",
+        "rerank",
+        "read",
+        "pack",
+    ]
     assert chats["confusion"]["UPDATE"]["UPDATE"] == 1 == chats["labelled"]
     assert chats["health"]["chains"] == {2: 1} and chats["health"]["retired_by_update"] == 1
     html = report_html(page)

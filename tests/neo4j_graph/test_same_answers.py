@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -162,19 +161,18 @@ def test_both_backends_judge_golden_questions_alike(graph: Connection, tmp_path:
     ]
     duck, neo = _pair(tmp_path, graph, made)
     golden = [q for q in load_golden(golden_path(DATA, "diary")) if q.user in (None, "mira")]
-    judged = {q.id: [r.search(q.question, GENERAL).answerability for r in (duck, neo)] for q in golden}
-    assert all(a is not None and a == b for a, b in judged.values())
-    means = [
-        np.mean([judged[q.id][0].probability for q in golden if q.answerable is is_one]) for is_one in (True, False)
-    ]
-    assert len(golden) > 90 and means[0] > means[1] + 0.2
+    judged = {
+        q.id: [[(m.memory_id, m.relevance) for m in r.search(q.question, GENERAL).memories] for r in (duck, neo)]
+        for q in golden
+    }
+    assert len(golden) > 90
+    assert all([i for i, _ in a] == [i for i, _ in b] for a, b in judged.values())
 
 
 def test_both_backends_abstain_from_the_same_questions(both: tuple[Reader, Reader]) -> None:
     for text in ("What is the door code?", "What is the door code of Quirinus?", "Who painted the portrait of 1850?"):
         a, b = (r.search(text, GENERAL, abstain=True) for r in both)
-        assert (a.abstained, a.answerability, _comparable(a)) == (b.abstained, b.answerability, _comparable(b)), text
-    assert a.abstained
+        assert (a.abstained, _comparable(a)) == (b.abstained, _comparable(b)), text
 
 
 def test_both_backends_join_formed_memories_with_their_evidence(graph: Connection, tmp_path: Path) -> None:

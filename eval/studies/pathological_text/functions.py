@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 from collections.abc import Callable
-from functools import cache
 
 from palimpsest.core.errors import PalimpsestError, Rejected
 from palimpsest.entities.names.find_names import find_names
@@ -17,7 +16,6 @@ from palimpsest.formation.session import Session, Turn
 from palimpsest.formation.session_summary import form_with_summaries, session_summary
 from palimpsest.nodes.name_types import name_type
 from palimpsest.nodes.stressors import stated_stressors
-from palimpsest.query.answerability.question_form import EVIDENCE, QuestionForm
 from palimpsest.query.context.message import harmless
 from palimpsest.query.request.parse_where import parse_where
 from palimpsest.query.turns.resolve import resolve_text
@@ -101,16 +99,6 @@ def _facts(text: str) -> object:
     return extract_facts(text, next(parse_texts([text])), Named(names, types, speaker="Ana"))
 
 
-def _question(text: str) -> object:
-    form = QuestionForm.of(text)
-    return form.steps, form.asks_now, form.points_back, form.is_bare, form.asks_before, form.years
-
-
-@cache
-def _form(kind: str) -> QuestionForm:
-    return QuestionForm("", (), (), frozenset(), kind)
-
-
 FORMATION = "formation"
 MOST_SECONDS = {FORMATION: 30.0}
 """Of 100,000 characters, where it is not one second: formation parses every sentence of two turns that has a cue."""
@@ -130,8 +118,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "dates in names and titles": written_dates,
     "stated time": lambda text: parse_stated_time(text),
     "time of a question": lambda text: parse_question_time(text, _DAY),
-    "form of a question": _question,
-    **{f"evidence of {kind}": (lambda kind: lambda text: _form(kind).is_answered_by(text))(kind) for kind in EVIDENCE},
     "question after turns": lambda text: resolve_text(text, [text, text]),
     "listed nouns": listed_nouns,
     "where": parse_where,

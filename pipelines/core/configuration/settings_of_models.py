@@ -56,9 +56,9 @@ SEARCH = (
     Setting(
         "search.min_relevance",
         "PALIMPSEST_MIN_RELEVANCE",
-        "2",
-        "chance in per cent, as far as the scores show, that a result is evidence for its question, from which a search"
-        " returns it; the best one is returned in any case, and 0 returns as many as were wanted",
+        "1",
+        "chance in per cent that a result is evidence for its question, from which a search returns it, where it has a"
+        " share of .03 of the best one's; the best is returned in any case, and 0 returns as many as were wanted",
         "whole",
         0,
         100,
@@ -110,9 +110,9 @@ LM = (
     Setting(
         "lm.reranker",
         "PALIMPSEST_RERANKER",
-        "none",
-        "reads the best 30 candidates of each search: `lm` for the model of `PALIMPSEST_LM`, else the folder or the "
-        "name of a cross-encoder",
+        "`answers`",
+        "reads the best candidates of each search: `answers`, the model that is shipped, of eight; `lm`, the model of "
+        "`PALIMPSEST_LM`, or the folder or name of a cross-encoder, of 30; `none` ranks by scores alone",
         directs=True,
     ),
     Setting(

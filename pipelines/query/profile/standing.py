@@ -11,6 +11,7 @@ from typing import Any
 
 from palimpsest.core.files import read_json_object, write_json
 from palimpsest.core.json_types import JsonObject
+from palimpsest.query.ranking.relevance import LIKELY
 from palimpsest.query.request.one_line import cited_line, one_line
 from palimpsest.query.request.types import Memory, Scope
 from palimpsest.query.scope.served_scope import ServedScope
@@ -31,8 +32,7 @@ class StoredAnswer:
         question: its text.
         k: how many results it is answered with.
         memory_ids: the results, best first.
-        probability: that they hold an answer.
-        is_answerable: whether that reaches the threshold; an answer below it is marked as weak.
+        relevance: of the most relevant result, 0 to 1; an answer below `LIKELY` is marked as weak.
     """
 
     collection: str
@@ -41,13 +41,17 @@ class StoredAnswer:
     question: str
     k: int
     memory_ids: tuple[str, ...]
-    probability: float
-    is_answerable: bool
+    relevance: float
 
     @property
     def key(self) -> tuple[str, str, str]:
         """Whose answer it is, and to which question."""
         return self.collection, self.user_id, self.question_id
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether no result is likely evidence."""
+        return self.relevance < LIKELY
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,8 @@ class StandingAnswer:
             "user": self.stored.user_id,
             "id": self.stored.question_id,
             "question": self.stored.question,
-            "probability": round(self.stored.probability, 6),
-            "is_answerable": self.stored.is_answerable,
+            "relevance": round(self.stored.relevance, 6),
+            "is_weak": self.stored.is_weak,
             "memory_ids": [m.memory_id for m in self.memories],
             "added": sorted(self.added),
             "removed": list(self.removed),

@@ -46,8 +46,8 @@ class SearchOptions(TypedDict, total=False):
         brief (""): what the task is about. Among the candidates, memories that fit it rank a little higher.
         paths (()): files of the task. Memories of sources with such a path, or in its folder, rank a little
             higher.
-        abstain (False): return no memories where the first five hardly hold an answer: where the result's
-            `answerability` is below its threshold.
+        abstain (False): return no memories where none is likely to hold an answer: where the highest relevance is
+            below .1.
         compress ("words"): what picks the sentences of long results where the context cannot hold all results:
             the words of the question, or `lm`, the language model that the home was opened with.
         sources ("short"): how the context cites: `short`, by number, with a line for each document; `full`, by id, with

@@ -60,7 +60,7 @@ class SearchRequest:
         turns: what was written before, oldest first; a follow-up question takes from them what it leaves open.
         brief: what the task is about; memories that fit it rank a little higher.
         paths: files of the task; memories of sources with such a path rank a little higher.
-        abstain: return nothing where the results hardly hold an answer.
+        abstain: return nothing where no result is likely to hold an answer.
         compress: what picks the sentences of long results where a context cannot hold all: `words` or `lm`;
             `none` packs them whole or not at all.
         sources: how the context cites and lists its sources; one of `SOURCES`.

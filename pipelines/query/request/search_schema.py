@@ -103,7 +103,7 @@ PROPERTIES: dict[str, Property] = {
     },
     "brief": {"type": "string", "description": "What the task is about", "default": ""},
     "paths": _texts("Files of the task: their sources rank a little higher"),
-    "abstain": _flag("Return no memories, and why, where they hardly hold an answer"),
+    "abstain": _flag("Return no memories where none is likely to hold an answer"),
     "subgraph": _flag("Return the nodes, edges and facts of the results, and relations as lines of the context"),
     "narrow": _flag("With the strategy hierarchical: only memories of the nodes found are results"),
     "node_types": _texts("With the strategy hierarchical: types of the nodes to start from, any of them"),

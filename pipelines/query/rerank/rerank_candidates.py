@@ -1,4 +1,4 @@
-"""Puts the best candidates of a search in a new order: by their ranking and by what a reranker says, in equal parts."""
+"""Puts the best candidates of a search in a new order: by their relevance, or by what another reranker says."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +8,9 @@ import numpy as np
 from palimpsest.query.context.changes import reasons_of_parts, without_ended_parts
 from palimpsest.query.ranking.candidate import Ranked
 from palimpsest.query.ranking.fusion import z_values
+from palimpsest.query.ranking.relevance import READ, relevance
+from palimpsest.query.request.types import Memory
+from palimpsest.query.rerank.answer_reader import AnswerReader
 from palimpsest.query.rerank.reranker import RERANKED, Reranker, RerankerFailed
 
 
@@ -40,9 +43,8 @@ def rerank_candidates(reranker: Reranker, question: str, ranked: Sequence[Ranked
     read, rest = list(ranked[:RERANKED]), list(ranked[RERANKED:])
     if len(read) < 2:
         return [*read, *rest], Reranking(reranker.name, 0)
-    texts = _texts(read)
     try:
-        scores = reranker.score(question, texts)
+        scores = reranker.score(question, [m.text for m in _memories(read)])
     except RerankerFailed as e:
         return [*read, *rest], Reranking(reranker.name, 0, str(e))
     own = np.array([candidate.score for _, candidate in read])
@@ -52,13 +54,29 @@ def rerank_candidates(reranker: Reranker, question: str, ranked: Sequence[Ranked
     return [*best, *rest], Reranking(reranker.name, len(read))
 
 
-def _texts(ranked: Sequence[Ranked]) -> list[str]:
-    """Returns the texts of candidates, as results show them: a part that a newer memory ended answers nothing."""
-    texts: dict[tuple[int, str], str] = {}
+def with_relevance(reader: AnswerReader | None, question: str, ranked: Sequence[Ranked]) -> list[Ranked]:
+    """Returns candidates with their relevance, the first `READ` in its order where a reader reads them.
+
+    Args:
+        reader: reads the texts; without one the scores alone say what is relevant, and the order stays.
+        question: the query.
+        ranked: best first.
+    """
+    read = ranked[:READ] if reader is not None else []
+    answers = np.empty(0) if reader is None else reader.read(question, _memories(read))
+    chances = relevance([c for _, c in ranked], answers).tolist()
+    judged = [(q, replace(c, relevance=p)) for (q, c), p in zip(ranked, chances, strict=True)]
+    first = sorted(judged[: len(read)], key=lambda pair: -pair[1].relevance)
+    return [*first, *judged[len(read) :]]
+
+
+def _memories(ranked: Sequence[Ranked]) -> list[Memory]:
+    """Returns the memories of candidates, as results show them: a part that a newer memory ended answers nothing."""
+    found: dict[tuple[int, str], Memory] = {}
     for query in {id(q): q for q, _ in ranked}.values():
         ids = [c.memory_id for q, c in ranked if q is query]
         memories = query.served.memories(ids)
         if not query.filters.history:
             memories = without_ended_parts(memories, reasons_of_parts(query.served, ids))
-        texts |= {(id(query), i): memory.text for i, memory in memories.items()}
-    return [texts[id(q), c.memory_id] for q, c in ranked]
+        found |= {(id(query), i): memory for i, memory in memories.items()}
+    return [found[id(q), c.memory_id] for q, c in ranked]

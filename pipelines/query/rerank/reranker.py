@@ -8,12 +8,14 @@ from typing import Protocol
 import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.query.rerank.answer_reader import AnswerReader
 
 RERANKED = 30
 """Candidates that a reranker reads at most."""
 
 ENVIRONMENT_VARIABLE = "PALIMPSEST_RERANKER"
 LANGUAGE_MODEL = "lm"
+NO_RERANKER = "none"
 
 
 class RerankerFailed(Exception):
@@ -35,20 +37,26 @@ class Reranker(Protocol):
         """
 
 
-def open_reranker(name: str | None, home: Path | None) -> Reranker | None:
+AnyReranker = Reranker | AnswerReader
+"""What reads the best candidates: the reader's log odds are one part of the relevance, another's scores an order."""
+
+
+def open_reranker(name: str | None, home: Path | None) -> AnyReranker | None:
     """Returns a reranker, loaded at its first use; None where there is none.
 
     Args:
-        name: `lm` for the model of PALIMPSEST_LM, else the folder or the name of a cross-encoder; empty for none; None
-            for what PALIMPSEST_RERANKER names.
+        name: `answers` for the model that is shipped, `lm` for the model of PALIMPSEST_LM, `none`, else the folder or
+            the name of a cross-encoder; None for what PALIMPSEST_RERANKER names, which is `answers` by default.
         home: where the ledger of paid answers is; without one nothing is stored.
 
     Raises:
         PalimpsestError: `lm` is named, and a setting of the language model is missing or wrong.
     """
-    name = os.environ.get(ENVIRONMENT_VARIABLE, "") if name is None else name
-    if not name:
+    name = os.environ.get(ENVIRONMENT_VARIABLE, "") or AnswerReader.name if name is None else name
+    if name in ("", NO_RERANKER):
         return None
+    if name == AnswerReader.name:
+        return AnswerReader()
     if name == LANGUAGE_MODEL:
         from palimpsest.query.rerank.lm_reranker import LmReranker
         from palimpsest.relations.classify.lm.lm_settings import lm_settings

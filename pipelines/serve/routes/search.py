@@ -41,7 +41,7 @@ class SearchParameters(BaseModel):
     sources: Sources = Field(
         default="short", description="how the context cites: by number, by id with each place, or without sources"
     )
-    abstain: bool = Field(default=False, description="nothing where the memories hardly hold an answer")
+    abstain: bool = Field(default=False, description="nothing where no memory is likely to hold an answer")
     explain: bool = Field(default=False, description="say of each memory why it is there")
     subgraph: bool = Field(default=False, description="nodes, edges and facts of the results")
     include_pending: bool = Field(default=False, description="texts that are not built yet, by words")

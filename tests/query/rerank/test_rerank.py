@@ -53,7 +53,7 @@ def test_the_best_candidates_are_sorted_by_both_scores_and_the_others_stay_behin
     assert len(reranker.read[0][1]) == RERANKED and reranker.read[0][0] == QUESTION
     assert [m.memory_id for m in found.memories[RERANKED:]] == [m.memory_id for m in plain.memories[RERANKED:]]
     assert all(m.rerank_score is None for m in found.memories[RERANKED:])
-    assert found.timings["rerank_ms"] >= 0 and "rerank_ms" not in plain.timings
+    assert found.timings["rerank_ms"] > plain.timings["rerank_ms"] >= 0
 
 
 def test_a_reranker_that_cannot_tell_texts_apart_changes_nothing(index):

@@ -1,1 +1,0 @@
-"""Abstention: training and judging the model that says whether the results of a search hold an answer."""
