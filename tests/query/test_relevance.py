@@ -9,7 +9,7 @@ from palimpsest.query.ranking.candidate import Candidate
 from palimpsest.query.ranking.relevance import features, least_relevance, relevance
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Memory, Scope
-from palimpsest.query.rerank.answer_reader import MAX_TOKENS, AnswerReader, pair_tokens
+from palimpsest.query.rerank.answer_reader import MAX_TOKENS, AnswerReader, is_prose, pair_tokens
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")
@@ -46,6 +46,14 @@ def test_the_reader_knows_an_answer_from_words_in_common_and_whose_it_is():
     assert alone == AnswerReader().read("Where does Ana live?", notes).tolist()
     long = AnswerReader().read("word " * 9_000, [said("word " * 9_000)])
     assert np.isfinite(long).all() and len(pair_tokens("word " * 9_000, "word " * 9_000)[0]) == MAX_TOKENS
+
+
+def test_code_is_not_read():
+    def stored(text):
+        return Memory("m", "notes", "ana", text)
+
+    code, prose = stored("fn main() { let x = a[0]; }"), stored("The port of the server is 8090.")
+    assert is_prose([prose, prose, code]) and is_prose([]) and not is_prose([code, code, prose])
 
 
 def test_results_come_in_order_of_relevance_where_answers_are_read(tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ MODEL_FILE = "models/answer_reader.onnx"
 MAX_TOKENS = 96
 """Of a question and a memory together; the rest of the memory is not read."""
 _MAX_QUESTION_TOKENS = 48
+_MARKS, _MARKS_OF_CODE = frozenset('{}()[];=<>_/*&|#\\:"$@'), 0.06
 _MAX_CHARS = 2_000  # of either
 _THREADS = 2
 _CACHED = 4_096
@@ -45,6 +46,12 @@ class AnswerReader:
         if lines:
             _session()  # opened once, before threads ask for it
         return np.array(list(_threads().map(_read, [question] * len(lines), lines)), float)
+
+
+def is_prose(memories: Sequence[Memory]) -> bool:
+    """Returns whether most memories are prose: the reader has seen no code, and ranks it worse than the scores do."""
+    shares = [sum(c in _MARKS for c in text) / max(1, len(text)) for m in memories if (text := m.text[:_MAX_CHARS])]
+    return not shares or float(np.median(shares)) < _MARKS_OF_CODE
 
 
 def memory_line(memory: Memory) -> str:

@@ -10,7 +10,7 @@ from palimpsest.query.ranking.candidate import Ranked
 from palimpsest.query.ranking.fusion import z_values
 from palimpsest.query.ranking.relevance import READ, relevance
 from palimpsest.query.request.types import Memory
-from palimpsest.query.rerank.answer_reader import AnswerReader
+from palimpsest.query.rerank.answer_reader import AnswerReader, is_prose
 from palimpsest.query.rerank.reranker import RERANKED, Reranker, RerankerFailed
 
 
@@ -55,15 +55,18 @@ def rerank_candidates(reranker: Reranker, question: str, ranked: Sequence[Ranked
 
 
 def with_relevance(reader: AnswerReader | None, question: str, ranked: Sequence[Ranked]) -> list[Ranked]:
-    """Returns candidates with their relevance, the first `READ` in its order where a reader reads them.
+    """Returns candidates with their relevance; where a reader reads the first `READ`, prose, those in order of it.
 
     Args:
         reader: reads the texts; without one the scores alone say what is relevant, and the order stays.
         question: the query.
         ranked: best first.
     """
-    read = ranked[:READ] if reader is not None else []
-    answers = np.empty(0) if reader is None else reader.read(question, _memories(read))
+    read = list(ranked[:READ]) if reader is not None else []
+    memories = _memories(read)
+    if reader is None or not is_prose(memories):
+        read, memories = [], []
+    answers = reader.read(question, memories) if reader is not None else np.empty(0)
     chances = relevance([c for _, c in ranked], answers).tolist()
     judged = [(q, replace(c, relevance=p)) for (q, c), p in zip(ranked, chances, strict=True)]
     first = sorted(judged[: len(read)], key=lambda pair: -pair[1].relevance)
