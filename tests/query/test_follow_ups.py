@@ -54,7 +54,7 @@ def reader(tmp_path_factory):
         (["What did ADR-007 decide?", "One broker."], "And ADR-011?", "What did ADR-011 decide?"),
         (["What pets does Ann have?", "A guinea pig named Otto."], "When did she move?", "When did Ann move?"),
         (["Who helps Ann?", "Her friends help Ann."], "How long has she known them?", "How long has Ann known them?"),
-        (["Does Ann sing?", "I don't have that for Ben."], "Where is she from?", "Where is Ann from?"),
+        (["Does Ann sing?", "I don't have that for Ben."], "Where does she live?", "Where does Ann live?"),
         (["What does Ann's blog cover?", "Bees."], "Why did she leave her IT job?", "Why did Ann leave her IT job?"),
         (["Which singer opened for Ann?", "Mia Holt."], "Where does she live?", "Where does Mia Holt live?"),
         (["When is the novel due?", "In October."], "And the catalogue?", "When is the catalogue due?"),

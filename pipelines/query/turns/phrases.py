@@ -175,7 +175,8 @@ def asks_person(question: str) -> bool:
     if asks is None or words[asks] not in ("which", "what"):
         return asks is not None and words[asks].startswith("who")
     heads = [w for w, following in zip(words[asks + 1 :], words[asks + 2 :], strict=False) if _ends_phrase(following)]
-    return any(is_person_noun(w) for w in [*words[asks + 1 : asks + 2], *heads, *words[-1:]])
+    named = words[-1:] if words[asks + 1 : asks + 2] in (["is"], ["are"], ["was"], ["were"]) else []
+    return any(is_person_noun(w) for w in [*words[asks + 1 : asks + 2], *heads, *named])
 
 
 def _ends_phrase(following: str) -> bool:
