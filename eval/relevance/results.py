@@ -77,22 +77,22 @@ def golden_results(home: Home) -> dict[str, list[JudgedResults]]:
     assert build is not None
     tables = build.tables(JUDGED_TABLES)
     found: dict[str, list[JudgedResults]] = {}
-    for collection, settings in build.manifest.settings["collections"].items():
-        questions = load_questions(data_folder(), collection)
-        if not questions:
-            continue
-        golden = GoldenSet(collection, tuple(questions), settings["user_id"])
-        with _open(home) as reader:
+    with _open(home) as reader:
+        for collection, settings in build.manifest.settings["collections"].items():
+            questions = load_questions(data_folder(), collection)
+            if not questions:
+                continue
+            golden = GoldenSet(collection, tuple(questions), settings["user_id"])
             search = search_golden(reader, golden, collection_tables(tables, collection), _DEEP)
-        found[collection] = [
-            judged(
-                item.question.question,
-                search.retrieval.results[item.question.id].memories,
-                {str(n): frozenset(ids) for n, ids in enumerate(item.needs)},
-            )
-            for item in search.resolved
-            if not item.question.turns
-        ]
+            found[collection] = [
+                judged(
+                    item.question.question,
+                    search.retrieval.results[item.question.id].memories,
+                    {str(n): frozenset(ids) for n, ids in enumerate(item.needs)},
+                )
+                for item in search.resolved
+                if not item.question.turns
+            ]
     return found
 
 

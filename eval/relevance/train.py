@@ -87,7 +87,8 @@ def figures(models: JsonObject, questions: Sequence[JudgedResults]) -> JsonObjec
         chances += list(p)
         truth += [bool(question.met[i]) for i in rows]
         order = np.argsort(-p, kind="stable").tolist()
-        shown.add(question, [i for n, i in enumerate(order) if n == 0 or p[i] >= least_relevance(p.max())])
+        least = least_relevance(p.max())
+        shown.add(question, [i for n, i in enumerate(order) if n == 0 or p[i] >= least])
         five.add(question, order[:5])
         scored.add(question, rows[:5])
     found: JsonObject = {

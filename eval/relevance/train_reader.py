@@ -82,10 +82,10 @@ def dialogue_lists(path: Path, rng: random.Random) -> Iterator[QuestionList]:
             day = day if rng.random() < 0.8 else ""
             names = sorted({s.split()[0] for t in turns for s in t["speakers"] if not s.startswith("#")})
             lines = [f"{day}{', '.join(s.split()[0] for s in t['speakers'])}: {_joined(t['utterance'])}" for t in turns]
-            for asked in paragraph["qas"]:
-                evidence = {a["utterance_id"] for a in asked["answers"] if a["utterance_id"] < len(turns)}
+            for entry in paragraph["qas"]:
+                evidence = {a["utterance_id"] for a in entry["answers"] if a["utterance_id"] < len(turns)}
                 if evidence:
-                    yield from _with_swapped(_joined(asked["question"]), lines, evidence, names, rng)
+                    yield from _with_swapped(_joined(entry["question"]), lines, evidence, names, rng)
 
 
 def _with_swapped(
@@ -112,8 +112,8 @@ def _list(question: str, lines: Sequence[str], evidence: set[int]) -> QuestionLi
     """Returns the lines that answer, and of the others those that share the rarest words with the question."""
     words = [set(_WORD.findall(line.lower())) for line in lines]
     frequency = Counter(w for found in words for w in found)
-    asked = set(_WORD.findall(question.lower()))
-    near = sorted(range(len(lines)), key=lambda i: -sum(1 / frequency[w] for w in asked & words[i]))[:NEAREST]
+    wanted = set(_WORD.findall(question.lower()))
+    near = sorted(range(len(lines)), key=lambda i: -sum(1 / frequency[w] for w in wanted & words[i]))[:NEAREST]
     kept = [*sorted(evidence), *(i for i in near if i not in evidence)]
     return QuestionList(question, [(lines[i], i in evidence) for i in kept])
 

@@ -208,8 +208,10 @@ def _rank_scopes(
     merged = list(join_formed(merged, request.k))
     above = [(q, c) for q, c in merged if request.min_score is None or c.vector >= request.min_score]
     timer.record("rank_ms")
-    reader = reranker if isinstance(reranker, AnswerReader) else None
-    if reranker is not None and not isinstance(reranker, AnswerReader):
+    reader = None
+    if isinstance(reranker, AnswerReader):
+        reader = reranker
+    elif reranker is not None:
         above, reranking = rerank_candidates(reranker, text, above)
     judged = with_relevance(reader, text, diversify_results(above, request.k)[: max(request.k, DEPTH)])
     timer.record("rerank_ms")

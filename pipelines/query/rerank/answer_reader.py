@@ -64,12 +64,15 @@ def memory_line(memory: Memory) -> str:
 
 def pair_tokens(question: str, line: str) -> tuple[list[int], list[int]]:
     """Returns token ids and token types of a question and a memory: `[CLS] question [SEP] memory [SEP]`."""
-    asked, read = (tokenizer().encode(text[:_MAX_CHARS]).ids for text in (question, line))
-    end = asked[-1]
-    asked = asked if len(asked) <= _MAX_QUESTION_TOKENS else [*asked[: _MAX_QUESTION_TOKENS - 1], end]
-    rest = read[1:]
-    rest = rest if len(rest) <= MAX_TOKENS - len(asked) else [*rest[: MAX_TOKENS - len(asked) - 1], end]
-    return [*asked, *rest], [0] * len(asked) + [1] * len(rest)
+    first, second = (tokenizer().encode(text[:_MAX_CHARS]).ids for text in (question, line))
+    first = _truncated(first, _MAX_QUESTION_TOKENS)
+    second = _truncated(second[1:], MAX_TOKENS - len(first))
+    return [*first, *second], [0] * len(first) + [1] * len(second)
+
+
+def _truncated(ids: list[int], most: int) -> list[int]:
+    """Returns at most so many tokens, of which the last one ends every text."""
+    return ids if len(ids) <= most else [*ids[: most - 1], ids[-1]]
 
 
 @lru_cache(maxsize=_CACHED)

@@ -62,15 +62,12 @@ def with_relevance(reader: AnswerReader | None, question: str, ranked: Sequence[
         question: the query.
         ranked: best first.
     """
-    read = list(ranked[:READ]) if reader is not None else []
-    memories = _memories(read)
-    if reader is None or not is_prose(memories):
-        read, memories = [], []
-    answers = reader.read(question, memories) if reader is not None else np.empty(0)
+    memories = _memories(ranked[:READ]) if reader is not None else []
+    answers = reader.read(question, memories) if reader is not None and is_prose(memories) else np.empty(0)
     chances = relevance([c for _, c in ranked], answers).tolist()
     judged = [(q, replace(c, relevance=p)) for (q, c), p in zip(ranked, chances, strict=True)]
-    first = sorted(judged[: len(read)], key=lambda pair: -pair[1].relevance)
-    return [*first, *judged[len(read) :]]
+    first = sorted(judged[: len(answers)], key=lambda pair: -pair[1].relevance)
+    return [*first, *judged[len(answers) :]]
 
 
 def _memories(ranked: Sequence[Ranked]) -> list[Memory]:
