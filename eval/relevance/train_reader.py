@@ -21,6 +21,7 @@ from transformers import AutoModel
 
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
+from palimpsest.eval.labels.training.worlds import Note, World, load_worlds
 from palimpsest.eval.relevance.results import golden_results, suite_results
 from palimpsest.memories.embed import model_folder
 from palimpsest.query.rerank.answer_reader import MODEL_FILE, memory_line, pair_tokens
@@ -29,7 +30,7 @@ from palimpsest.store.home import SHIPPED, Home
 LAYERS, EPOCHS = 4, 1.5
 QUESTIONS, POSITIVE, NEGATIVE, NEAREST = 3, 3, 6, 10  # of a step; of a question; of the memories that are nearest
 RATE, HEAD_RATE, WARM_UP, LIST_WEIGHT = 8e-5, 1e-3, 100, 0.15
-_SWAPPED, _SENTENCE_SHARE, _TITLED = 0.5, 0.5, 0.3
+_SWAPPED, _SENTENCE_SHARE, _TITLED, _DATED, _CHANGE_SHARE = 0.5, 0.5, 0.3, 0.8, 0.25
 _BUCKET, _RESULTS = 240, 20
 _OPSET = 17
 _WORD = re.compile(r"\w+")
@@ -79,7 +80,7 @@ def dialogue_lists(path: Path, rng: random.Random) -> Iterator[QuestionList]:
         for paragraph in dialogue["paragraphs"]:
             turns = paragraph["utterances:"]
             day = f"20{rng.randint(20, 26)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}, "
-            day = day if rng.random() < 0.8 else ""
+            day = day if rng.random() < _DATED else ""
             names = sorted({s.split()[0] for t in turns for s in t["speakers"] if not s.startswith("#")})
             lines = [f"{day}{', '.join(s.split()[0] for s in t['speakers'])}: {_joined(t['utterance'])}" for t in turns]
             for entry in paragraph["qas"]:
@@ -106,6 +107,21 @@ def sentence_lists(path: Path, rng: random.Random) -> Iterator[QuestionList]:
         if rng.random() < _SENTENCE_SHARE:
             title = f"# {row['article']} " if rng.random() < _TITLED else ""
             yield _list(row["question"], [title + c for c in row["candidates"]], set(row["answers"]))
+
+
+def world_lists(worlds: Sequence[World], rng: random.Random) -> Iterator[QuestionList]:
+    """Yields the questions about what changed in worlds that train: the newer note answers, the older is not read."""
+    for world in worlds:
+        for change in world.changes:
+            if change.question and not world.is_held_out and rng.random() < _CHANGE_SHARE:
+                notes = [n for i, n in enumerate(world.notes) if i != change.older]
+                lines = [": ".join(t for t in (_head(n, rng), n.text) if t) for n in notes]
+                yield _list(change.question, lines, {notes.index(world.notes[change.newer])})
+
+
+def _head(note: Note, rng: random.Random) -> str:
+    day = note.date.isoformat() if rng.random() < _DATED else ""
+    return ", ".join(t for t in (day, note.speaker) if t)
 
 
 def _list(question: str, lines: Sequence[str], evidence: set[int]) -> QuestionList:
@@ -234,6 +250,7 @@ def main() -> None:
         for r in judged
     ]
     lists += [q for path in given.dialogues for q in dialogue_lists(path, rng)]
+    lists += world_lists(load_worlds(), rng)
     lists += [q for path in given.sentences for q in sentence_lists(path, rng)]
     if given.epochs:
         train(network, [q for q in lists if q.lines], given.epochs, rng)

@@ -271,7 +271,16 @@ def test_a_text_beside_a_result_is_without_its_ended_part_too(tmp_path):
     part = json.dumps([[TWO.index("We rent"), TWO.index("and my")]])
     ended = relation("m7", "m6", "UPDATE", consequence="superseded", part=part, likelihood=0.9)
     mill = memory("m8", "I sit at the mill by the river.", observed_at=at("2023-05-01"))
-    index = indexed(tmp_path / "i.duckdb", ended, relation("m6", "m8", likelihood=0.2), more=[mill])
+    index = indexed(tmp_path / "i.duckdb", ended, relation("m6", "m8", likelihood=0.1), more=[mill])
     found = search(index, "Who sits at the mill by the river?", k=1)
     assert [m.memory_id for m in found.memories] == ["m8"]
     assert "later: (2024-01-02) […] and my desk is at Acme." in found.context and "Kothrud" not in found.context
+
+
+@pytest.mark.parametrize(("likelihood", "first"), [(0.2, "m8"), (0.3, "m9")])
+def test_what_may_have_ended_a_memory_ranks_above_it_where_it_is_likely_and_relevant(tmp_path, likelihood, first):
+    mill = memory("m8", "I sit at the mill by the river.", observed_at=at("2023-05-01"))
+    moved = memory("m9", "My chair is at the mill now.", observed_at=at("2024-05-01"))
+    index = indexed(tmp_path / "i.duckdb", relation("m9", "m8", likelihood=likelihood), more=[mill, moved])
+    found = search(index, "Who sits at the mill by the river?")
+    assert [m.memory_id for m in found.memories if m.memory_id in ("m8", "m9")][0] == first

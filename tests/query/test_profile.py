@@ -187,3 +187,13 @@ def test_a_line_names_what_disputes_it_and_what_may_have_ended_it(tmp_path: Path
     assert left.disputed_by is not None and left.disputed_by.memory_id == "m4"
     as_json = lines["m4"].to_json()
     assert as_json["disputed_by"]["memory_id"] == "m5" and as_json["later"] == []
+
+
+def test_what_is_said_again_in_the_same_words_is_one_line_with_its_times(tmp_path: Path) -> None:
+    formed = {"type": "preference", "unit": "reflection", "speaker": "Ana"}
+    days = {"m1": "2026-01-02", "m2": "2026-02-03", "m3": "2026-01-09"}
+    made = tables([memory(i, "Ana prefers tea.", observed_at=at(day), **formed) for i, day in days.items()])
+    with open_home(home(tmp_path, made), count_reads=False) as opened:
+        (line,) = opened.profile(("notes", "ana")).lines
+    assert line.memory_ids == ("m2", "m3", "m1") and line.first_time == at("2026-01-02")
+    assert line.cited == "2026-02-03  Ana prefers tea. [memory:m2] (said 3 times since 2026-01-02)"

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from palimpsest.query.context.quotes import quote_spans
 from palimpsest.query.ranking.candidate import Ranked
+from palimpsest.query.ranking.relevance import OF_BEST
 from palimpsest.query.ranking.successors import applies
 from palimpsest.query.request.types import Memory, NewerText, RankedMemory, ShownMemory
 from palimpsest.query.scope.scope_arrays import known_rows
@@ -16,6 +17,7 @@ from palimpsest.text.terms import query_terms
 
 PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")
 """Kinds of reasons that `palimpsest.memories.version_reasons` writes for a memory that is still latest: no history."""
+_LIKELY_ENDED = 0.3  # likelihood from which a newer memory ranks above the older: first results of golden sets gain
 _Shown = TypeVar("_Shown", bound=ShownMemory)
 
 
@@ -94,7 +96,8 @@ def without_ended_parts(
 def newer_first(ranked: Sequence[Ranked], k: int) -> list[Ranked]:
     """Returns candidates in their order, but what disputes another before it, whatever ranked them.
 
-    What ended a part of another is before it where more of the question's words are in that part than in the rest.
+    What ended a part of another is before it where more of the question's words are in that part than in the rest; what
+    may have ended another is before it where it is relevant too.
 
     Args:
         ranked: candidates of all scopes, best first.
@@ -107,10 +110,13 @@ def newer_first(ranked: Sequence[Ranked], k: int) -> list[Ranked]:
             continue
         disputes = view.links().disputes
         row_of = known_rows(view.ids, [c.memory_id for q, c in out if q is query])
-        ended = _ended_for_question(query, [c.memory_id for q, c in ranked[:k] if q is query])
+        relevance = {c.memory_id: c.relevance for q, c in ranked if q is query}
+        shown = [c.memory_id for q, c in ranked[:k] if q is query]
+        ended = _ended_for_question(query, shown)
+        later = _likely_later(query, shown, relevance)
         for older in [pair for pair in out if pair[0] is query]:
             by = {str(view.ids[newer]) for newer, _ in disputes.get(row_of[older[1].memory_id], ())}
-            by |= ended.get(older[1].memory_id, set())
+            by |= ended.get(older[1].memory_id, set()) | later.get(older[1].memory_id, set())
             for newer in [pair for pair in out[out.index(older) + 1 :] if pair[0] is query and pair[1].memory_id in by]:
                 out.remove(newer)
                 out.insert(out.index(older), newer)
@@ -124,6 +130,17 @@ def _ended_for_question(query: ScopeQuery, ids: Sequence[str]) -> dict[str, set[
     return {
         i: {r["by"] for r in reasons[i] if _is_about(query, memory.text, r["part"])} for i, memory in memories.items()
     }
+
+
+def _likely_later(query: ScopeQuery, ids: Sequence[str], relevance: Mapping[str, float]) -> dict[str, set[str]]:
+    """Returns what may have ended memories and would be a result beside them, by the id of each."""
+
+    def is_likely(reason: ReasonRecord, older: str) -> bool:
+        is_relevant = relevance.get(reason["by"], 0.0) >= OF_BEST * relevance[older]
+        return reason["kind"] == LATER and (reason["likelihood"] or 0.0) >= _LIKELY_ENDED and is_relevant
+
+    reasons = query.served.all_reasons(ids)
+    return {i: {r["by"] for r in found if is_likely(r, i)} for i, found in reasons.items()}
 
 
 def _is_about(query: ScopeQuery, text: str, part: Sequence[tuple[int, int]]) -> bool:

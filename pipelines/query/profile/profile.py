@@ -20,12 +20,13 @@ class ProfileLine:
         kind: `fact`, or the type of a formed memory, such as `preference`.
         key: the predicates of a fact, joined by commas; empty for formed memories.
         text: the sentence, after who said it.
-        memory_ids: the memories that state it.
-        time: when it was stated.
+        memory_ids: the memories that state it in these words, newest first.
+        time: when it was stated last.
         confidence: 0 to 1.
         scope: of those memories.
         disputed_by: the newest memory that disputes the first of them, or None.
         later: what else was said later and may have ended it, newest first.
+        first_time: when it was stated first, where it was stated more than once.
     """
 
     section: Section
@@ -38,11 +39,16 @@ class ProfileLine:
     scope: Scope
     disputed_by: NewerText | None = None
     later: tuple[NewerText, ...] = ()
+    first_time: dt.datetime | None = None
 
     @property
     def cited(self) -> str:
-        """The line with its day and citations, and with what was said later about the same."""
-        return changed_line(cited_line(one_line(self.text), self.memory_ids, self.time), self.disputed_by, self.later)
+        """The line with its day and the newest memory that states it, and with what was said later about the same."""
+        line = cited_line(one_line(self.text), self.memory_ids[:1], self.time)
+        if len(self.memory_ids) > 1:
+            since = f" since {self.first_time.date().isoformat()}" if self.first_time else ""
+            line = f"{line} (said {len(self.memory_ids)} times{since})"
+        return changed_line(line, self.disputed_by, self.later)
 
     def to_json(self) -> JsonObject:
         """Returns the line as JSON values."""
@@ -53,6 +59,7 @@ class ProfileLine:
             "text": self.text,
             "memory_ids": list(self.memory_ids),
             "time": self.time.isoformat() if self.time else None,
+            "first_time": self.first_time.isoformat() if self.first_time else None,
             "confidence": round(self.confidence, 6),
             "scope": list(self.scope),
             "disputed_by": self.disputed_by.to_json() if self.disputed_by else None,

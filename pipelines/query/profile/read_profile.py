@@ -17,7 +17,7 @@ from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.profile.profile import Profile, ProfileLine, Section
 from palimpsest.query.request.graph_types import Fact, Node
 from palimpsest.query.request.parse_where import parse_where
-from palimpsest.query.request.types import Memory, NewerText, ShownMemory
+from palimpsest.query.request.types import Memory, NewerText, Scope, ShownMemory
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.scope.view import ScopeView
@@ -58,7 +58,18 @@ def read_profile(scopes: Sequence[ServedScope], user: str) -> Profile:
     """
     lines = [line for served in scopes for line in _scope_lines(served, user)]
     order = sorted(lines, key=lambda x: (-x.time.timestamp() if x.time else 0.0, x.memory_ids, x.text))
-    return Profile(user, tuple(order))
+    return Profile(user, tuple(_said_once(order)))
+
+
+def _said_once(newest_first: Sequence[ProfileLine]) -> list[ProfileLine]:
+    """Returns lines of which each text of a scope stands once: the newest, with the memories of the others."""
+    found: dict[tuple[Scope, str], ProfileLine] = {}
+    for line in newest_first:
+        last = found.setdefault((line.scope, fold(line.text)), line)
+        ids = tuple(dict.fromkeys((*last.memory_ids, *line.memory_ids)))
+        if ids != last.memory_ids:
+            found[line.scope, fold(line.text)] = replace(last, memory_ids=ids, first_time=line.time)
+    return list(found.values())
 
 
 def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:

@@ -11,11 +11,15 @@ export function consequence(memory) {
   return [memory.disputed_by && "disputed", isCut(memory) && "superseded in part"].filter(Boolean).join(", ");
 }
 
-/** What disputes a memory, what ended a part of it, and what was said later: a line each, with its day and a link. */
-export function newer(memory) {
+/**
+ * What disputes a memory, what ended a part of it, and what was said later and ended it with this likelihood: a line
+ * each, with its day and a link.
+ */
+export function newer(memory, leastLikelihood = 0.1) {
+  const isShown = (m) => m.why !== "later" || (m.likelihood ?? 1) >= leastLikelihood;
   return [
     memory.disputed_by ? line("disputed by", memory.disputed_by) : null,
-    ...(memory.later ?? []).map((m) => line(m.why === "part" ? "superseded in part by" : "said later", m)),
+    ...(memory.later ?? []).filter(isShown).map((m) => line(m.why === "part" ? "superseded in part by" : "said later", m)),
   ];
 }
 

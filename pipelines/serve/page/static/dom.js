@@ -74,5 +74,5 @@ export function marked(text, question) {
 }
 
 function stem(word) {
-  return word.replace(/(ings?|ed|es|s)$/u, "");
+  return word.replace(/(?<=[\p{L}\p{N}]{3})(ings?|ed|es|s)$/u, "");
 }

@@ -29,7 +29,7 @@ function facts(found) {
     Tags: (found.tags ?? []).join(", "),
     Id: found.memory_id,
   };
-  return el("section", { class: "card" }, el("p", { class: "quote", text: found.text }), newer(found),
+  return el("section", { class: "card" }, el("p", { class: "quote", text: found.text }), newer(found, 0),
     el("dl", {}, Object.entries(rows).filter(([, v]) => v).map(([name, value]) =>
       el("div", {}, el("dt", { text: name }), el("dd", { text: value })))));
 }
