@@ -12,6 +12,9 @@ import pytest
 
 from palimpsest.build.delete import delete
 from palimpsest.build.delete.due import delete_due
+from palimpsest.build.delete.own_words import split_probes
+from palimpsest.build.delete.probes import Probes
+from palimpsest.build.delete.proof import find_probe
 from palimpsest.build.digest import digest
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
@@ -26,6 +29,7 @@ from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
 
+USERS = ("will", "mark", "page")
 NOTES = {"gate.md": "The gate is green zqgate. The roof is red zqroof.\n"}
 
 
@@ -299,3 +303,41 @@ def test_a_delete_removes_the_reads_of_what_it_deletes_and_of_memories_that_no_b
     assert result.to_json()["reads"] == len(deleted) and result.to_json()["residue"] == []
     left = {i for s in scopes if s.user_id != gone for i in read[s]}
     assert not [i for i in deleted if i in reads.read_text()] and all(i in reads.read_text() for i in left)
+
+
+def test_a_home_builds_on_after_a_delete_that_leaves_a_collection_without_documents(made):
+    home, corpus = made
+    delete(home, collection="notes", document="gate.md")
+    for _ in range(2):
+        run_without_dagster(home, make_plan(home, None))
+        assert not verify_home(home).violations
+    assert published(home).table("notes", "memories").is_empty() and texts(home)
+    write_notes(corpus, {**NOTES, "new.md": "The floor is blue zqfloor.\n"}, unit="statement")
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert published(home).table("notes", "documents")["uri"].to_list() == ["new.md"]
+
+
+def test_documents_and_users_named_like_words_of_the_product_are_deleted_to_the_end(tmp_path, shared_vectors):
+    names = ("index", "notes", "monitoring", "one", "documents", "schema")
+    corpus = write_notes(tmp_path / "corpus", {f"{name}.md": f"The {name} zq{name}.\n" for name in names})
+    rows = [(f"s{n}", user, "Zoe", f"I am zq{user}.", f"2026-02-0{n}T09:00:00Z") for n, user in enumerate(USERS, 1)]
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [write_chats(corpus, rows)]))
+    for name in names:
+        delete(home, collection="notes", document=f"{name}.md")
+        assert holding(home, f"zq{name}") == []
+    for user in USERS:
+        delete(home, user=user)
+        assert holding(home, f"zq{user}") == []
+    run_without_dagster(home, make_plan(home, None))
+    assert not texts(home)
+
+
+def test_a_word_of_the_product_is_searched_for_in_columns_of_names_and_the_find_is_named(tmp_path):
+    everywhere, in_columns = split_probes(Probes(frozenset(("index", "zqboat")), frozenset(("index", "zqboat"))))
+    assert everywhere.strings == {"zqboat"} and in_columns.strings == {"index"}
+    path = tmp_path / "made.parquet"
+    pl.DataFrame({"kind": ["index"], "title": ["other"]}).write_parquet(path)
+    assert find_probe(path, everywhere, in_columns) is None
+    pl.DataFrame({"kind": ["other"], "title": ["index"]}).write_parquet(path)
+    assert find_probe(path, everywhere, in_columns) == 'the name "index"'

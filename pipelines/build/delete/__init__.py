@@ -14,6 +14,7 @@ from palimpsest.build.delete.collect import collect
 from palimpsest.build.delete.delete_result import MAX_SHOWN, DeleteResult, count_deleted, dry_run_result, proved_result
 from palimpsest.build.delete.erase_home import check_server, erase, write_tombstones
 from palimpsest.build.delete.home_folders import sources_in_home
+from palimpsest.build.delete.own_words import split_probes
 from palimpsest.build.delete.probes import read_pending
 from palimpsest.build.delete.proof import search_home
 from palimpsest.build.delete.run_history import search_collection
@@ -119,9 +120,11 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     probes.write_pending(pending_path(home, target), counts)
     say(f"delete: {count_deleted(counts)}")
     skipped = sources_in_home(home)
-    erased = erase(home, target, found, probes)
-    proof = search_home(home, probes, {*home.path.glob("pending-delete-*.json"), *skipped})
-    proof = search_runs(home, probes, proof)
+    anywhere, in_columns = split_probes(probes)
+    texts = replace(anywhere, strings=anywhere.strings | in_columns.strings - in_columns.names)
+    erased = erase(home, target, found, texts)  # a name such as `index` is in lines about other things
+    proof = search_home(home, anywhere, in_columns, {*home.path.glob("pending-delete-*.json"), *skipped})
+    proof = search_runs(home, anywhere, proof)
     if target.whole_collection:
         left = search_collection(home, str(target.collection))
         proof = replace(proof, residue=(*proof.residue, *left))
@@ -133,7 +136,7 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     stored = _erase_from_store(home)  # once more: the store had the pending file
     if first is not None and stored is not None:
         stored = replace(stored, versions=first.versions + stored.versions)
-    return proved_result(counts, erased, probes, proof, stored)
+    return proved_result(counts, erased, probes, len(in_columns), proof, stored)
 
 
 def _erase_from_store(home: Home) -> StoreProof | None:

@@ -12,7 +12,8 @@ from palimpsest.store.remote.erasure import StoreProof
 
 MAX_SHOWN = 5
 _LIMITS = (
-    "lines under 8 characters, names under 3, and what remaining documents also contain, are not searched for; "
+    "lines under 8 characters, names under 3, and what remaining documents also contain, are not searched for; what "
+    "Palimpsest or Dagster write themselves is searched for only in columns that have texts and names; "
     "compressed files are searched as they are"
 )
 
@@ -59,9 +60,18 @@ class DeleteResult:
 
 
 def proved_result(
-    counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Proof, stored: StoreProof | None
+    counts: Mapping[str, int],
+    erased: Erased,
+    probes: Probes,
+    in_columns: int,
+    proof: Proof,
+    stored: StoreProof | None,
 ) -> DeleteResult:
-    """Returns the result of a delete after which nothing was found; `stored` is of a home on object storage."""
+    """Returns the result of a delete after which nothing was found.
+
+    `in_columns` of the probes were searched for only in columns that have what people wrote; `stored` is of a home on
+    object storage.
+    """
     fields = asdict(erased)
     graph_bytes = fields.pop("graph_bytes")
     fields["proof"] = {
@@ -72,10 +82,11 @@ def proved_result(
         "run_bytes": proof.run_bytes or 0,
         "too_short": probes.too_short,
         "elsewhere": probes.elsewhere,
+        "in_columns": in_columns,
         "unsearched": [*proof.unsearched, *([stored.unsearched] if stored and stored.unsearched else [])],
         "cannot": _LIMITS,
     }
-    lines = [_format_proof(counts, erased, probes, proof)]
+    lines = [_format_proof(counts, erased, probes, in_columns, proof)]
     if stored is not None:
         fields["store"] = {"objects": stored.objects, "versions": stored.versions}
         lines.append(
@@ -109,7 +120,7 @@ def count_deleted(counts: Mapping[str, int]) -> str:
     return f"{counted(counts['documents'], 'document')}, {counted(counts['memories'], 'memory')}"
 
 
-def _format_proof(counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Proof) -> str:
+def _format_proof(counts: Mapping[str, int], erased: Erased, probes: Probes, in_columns: int, proof: Proof) -> str:
     graph = "" if erased.graph_writes is None else f", or in Neo4j ({erased.graph_bytes:,} bytes read)"
     if proof.run_bytes is not None:
         graph += f", or in the Postgres tables of Dagster's runs ({proof.run_bytes:,} bytes read)"
@@ -118,6 +129,11 @@ def _format_proof(counts: Mapping[str, int], erased: Erased, probes: Probes, pro
         f"{counted(erased.ledger, 'answer')} of a language model, {counted(erased.runs, 'run')}",
         f"proof: none of {len(probes)} ids, lines and names is in any of {proof.files} files{graph}",
     ]
+    if in_columns:
+        lines.append(
+            f"{in_columns} of them are words that Palimpsest or Dagster write themselves: searched for in the columns "
+            "of tables that have texts and names"
+        )
     if probes.too_short or probes.elsewhere:
         lines.append(
             f"not searched for: {probes.elsewhere} that remaining documents contain too, {probes.too_short} too short"

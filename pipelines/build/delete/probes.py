@@ -3,7 +3,7 @@
 import html
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ class Probes:
 
     Attributes:
         strings: ids, lines and names, in plain text; in memory only.
+        names: those of the strings that are names, which an error may show.
         earlier: those of a run of the same delete that was stopped, as hashes.
         too_short: how many lines and names are too short to be searched for.
         elsewhere: how many lines and names also occur in what is retained.
     """
 
     strings: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
     earlier: Needles = field(default_factory=lambda: Needles.of(()))
     too_short: int = 0
     elsewhere: int = 0
@@ -48,18 +50,37 @@ class Probes:
         """Returns whether `data` contains one of the strings."""
         return next(self.find(data, min_length), None) is not None
 
+    def first_in(self, data: Buffer, min_length: int = 1) -> str | None:
+        """Returns what of it `data` contains, as an error says it; only a name in its own words."""
+        if (found := next(self.find(data, min_length), None)) is None:
+            return None
+        text = bytes(data[slice(*found)]).decode("utf-8", "replace")
+        return f"the name {json.dumps(text, ensure_ascii=False)}" if text in self.names else "an id or a line of a text"
+
     def rows_in(self, rows: Sequence[str]) -> list[int]:
         """Returns the indexes of the rows that contain one of the strings, ascending."""
         return rows_containing(self.find, rows)
 
     def without(self, retained: Iterable[str]) -> "Probes":
         """Returns the probes that occur in none of the retained texts."""
-        data = encode_text("\n".join(retained))
-        found = {bytes(data[a:b]).decode("utf-8", "surrogatepass") for a, b in self.find(data)}
+        left, found = self.split(encode_text("\n".join(retained)))
+        return replace(left, elsewhere=self.elsewhere + len(found.strings))
+
+    def split(self, data: bytes) -> tuple["Probes", "Probes"]:
+        """Returns the probes that `data` does not contain, and those that it contains."""
+        found = frozenset(data[a:b].decode("utf-8", "surrogatepass") for a, b in self.find(data)) & self.strings
         hashed = self.earlier.found_in(data) if self.earlier.items else set()
-        left = self.strings - found
-        elsewhere = self.elsewhere + len(self.strings) - len(left)
-        return Probes(left, self.earlier.without(hashed), self.too_short, elsewhere)
+        not_hashed = set(self.earlier.items) - hashed
+        return (
+            replace(self, strings=self.strings - found, earlier=self.earlier.without(hashed)),
+            Probes(found, self.names & found, self.earlier.without(not_hashed)),
+        )
+
+    def union(self, other: "Probes") -> "Probes":
+        """Returns the probes of both; those of earlier runs have the same key, or one has none."""
+        earlier = self.earlier.union(other.earlier) if self.earlier.items and other.earlier.items else None
+        earlier = earlier or (self.earlier if self.earlier.items else other.earlier)
+        return Probes(self.strings | other.strings, self.names | other.names, earlier)
 
     @cached_property
     def _needles(self) -> Needles:
@@ -103,4 +124,4 @@ def probes_of(ids: set[str], lines: set[str], names: set[str], earlier: Needles)
     usable = {line for line in lines if len(line) >= MIN_LINE_CHARS}
     usable |= {name for name in names if len(name) >= MIN_NAME_CHARS}
     short = len((lines | names) - usable)
-    return Probes(frozenset(ids | usable), earlier, short)
+    return Probes(frozenset(ids | usable), frozenset(names & usable), earlier, short)

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from palimpsest.build.delete.probes import Probes
-from palimpsest.build.delete.sqlite import read_rows, row_text
+from palimpsest.build.delete.sqlite import quote_name, read_rows, row_text
 from palimpsest.core.errors import first_line_of
 from palimpsest.core.needles import encode_text
 from palimpsest.store.home import Home
@@ -19,6 +19,8 @@ _SKIPPED_FILES = ("home.json", "tokenizer.json.gz")
 _COMPRESSED = (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z")
 _MIN_BINARY_BYTES = 6  # shorter strings occur in random bytes by chance; tables are searched decoded for them
 _BATCH_ROWS = 50_000
+_GIVEN = frozenset(("text", "title", "uri", "session_id", "user_id", "project_id", "speaker", "heading"))
+_NOTHING = Probes()
 _DISTINCT_VALUES = "SELECT DISTINCT {column}::VARCHAR FROM {table}"
 _TEXT_COLUMNS = (
     "SELECT table_name, column_name FROM duckdb_columns() "
@@ -31,7 +33,7 @@ class Proof:
     """What was searched and what was found.
 
     Attributes:
-        residue: files in which a probe was found, relative to the home; sorted.
+        residue: files in which a probe was found, relative to the home, with which it was; sorted.
         files: how many were searched.
         bytes: their size in all.
         unsearched: files that could not be read or decoded, with why.
@@ -45,7 +47,7 @@ class Proof:
     run_bytes: int | None = None
 
 
-def search_home(home: Home, probes: Probes, skip: set[Path]) -> Proof:
+def search_home(home: Home, probes: Probes, in_columns: Probes, skip: set[Path]) -> Proof:
     """Searches every file of a home.
 
     Skips `home.json`, which has the folders of collections: their paths may contain the name of a user. Skips the
@@ -53,7 +55,8 @@ def search_home(home: Home, probes: Probes, skip: set[Path]) -> Proof:
 
     Args:
         home: the home.
-        probes: what to search for.
+        probes: what to search for everywhere.
+        in_columns: what to search for only in the columns of tables that have what people wrote.
         skip: further files to skip.
     """
     found, unsearched, size = [], [], 0
@@ -63,38 +66,54 @@ def search_home(home: Home, probes: Probes, skip: set[Path]) -> Proof:
         name = str(path.relative_to(home.path))
         try:
             length = path.stat().st_size
-            has_probe = contains_probe(path, probes)
+            probe = find_probe(path, probes, in_columns)
         except FileNotFoundError:
             if not path.exists():  # SQLite and other processes remove files of theirs meanwhile
                 continue
-            length, has_probe = path.stat().st_size, contains_probe(path, probes)  # it was replaced
+            length, probe = path.stat().st_size, find_probe(path, probes, in_columns)  # it was replaced
         except (OSError, pl.exceptions.PolarsError, sqlite3.Error) as e:
             unsearched.append(f"{name}: {first_line_of(e)}")
             continue
         size += length
         unsearched += [f"{name}: compressed"] if path.suffix in _COMPRESSED else []
-        found += [name] if has_probe else []
+        found += [f"{name} ({probe})"] if probe else []
     return Proof(tuple(found), len(paths), size, tuple(unsearched))
 
 
 def contains_probe(path: Path, probes: Probes) -> bool:
     """Returns whether a file contains a probe: in its bytes, or in its decoded contents where it is a table."""
-    if not probes:
-        return False
-    if not path.exists():  # SQLite removes the files beside a database when that is closed
-        return False
-    if path.stat().st_size:
+    return find_probe(path, probes) is not None
+
+
+def find_probe(path: Path, probes: Probes, in_columns: Probes = _NOTHING) -> str | None:
+    """Returns which probe a file contains, in words; None where it contains none.
+
+    Args:
+        path: the file; one that is gone contains nothing.
+        probes: searched for in its bytes, and in its decoded contents where it is a table.
+        in_columns: searched for only in columns of tables that have what people wrote.
+    """
+    if (
+        not (probes or in_columns) or not path.exists()
+    ):  # SQLite removes the files beside a database when that is closed
+        return None
+    if probes and path.stat().st_size:
         with path.open("rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
             min_length = _MIN_BINARY_BYTES if path.suffix in _BINARY else 1
             with memoryview(data) as view:
-                is_found = probes.any_in(view, min_length)
-            if is_found:
-                return True
-    decode = _DECODERS.get(path.suffix)
-    return decode is not None and any(probes.any_in(encode_text(text)) for text in decode(path))
+                if found := probes.first_in(view, min_length):
+                    return found
+    if (decode := _DECODERS.get(path.suffix)) is None:
+        return None
+    for column, text in decode(path):
+        row = encode_text(text)
+        found = probes.first_in(row) or (in_columns.first_in(row) if column in _GIVEN else None)
+        if found:
+            return found
+    return None
 
 
-def _read_parquet(path: Path) -> Iterator[str]:
+def _read_parquet(path: Path) -> Iterator[tuple[str, str]]:
     schema = pl.read_parquet_schema(path)
     wanted = [c for c, t in schema.items() if t in (pl.String, pl.List(pl.String))]
     for column in wanted:
@@ -103,29 +122,29 @@ def _read_parquet(path: Path) -> Iterator[str]:
             series = series.explode()
         values = series.drop_nulls().unique()
         for start in range(0, len(values), _BATCH_ROWS):
-            yield "\n".join(values.slice(start, _BATCH_ROWS))
+            yield column, "\n".join(values.slice(start, _BATCH_ROWS))
 
 
-def _read_duckdb(path: Path) -> Iterator[str]:
+def _read_duckdb(path: Path) -> Iterator[tuple[str, str]]:
     import duckdb
 
     try:
         with duckdb.connect(str(path), read_only=True) as db:
             for names in db.execute(_TEXT_COLUMNS).fetchall():
-                table, column = (f'"{n.replace(chr(34), chr(34) * 2)}"' for n in names)
+                table, column = (quote_name(n) for n in names)
                 rows = db.execute(_DISTINCT_VALUES.format(column=column, table=table))
                 while batch := rows.fetchmany(_BATCH_ROWS):
-                    yield "\n".join(row[0] for row in batch if row[0] is not None)
+                    yield names[1], "\n".join(row[0] for row in batch if row[0] is not None)
     except duckdb.Error as e:
         raise OSError(f"no readable DuckDB file: {first_line_of(e)}") from None
 
 
-def _read_sqlite(path: Path) -> Iterator[str]:
-    for _, _, row in read_rows(path):
-        yield row_text(row)
+def _read_sqlite(path: Path) -> Iterator[tuple[str, str]]:
+    for table, _, row in read_rows(path):
+        yield table, row_text(row)
 
 
-_DECODERS: dict[str, Callable[[Path], Iterator[str]]] = {
+_DECODERS: dict[str, Callable[[Path], Iterator[tuple[str, str]]]] = {
     ".parquet": _read_parquet,
     ".duckdb": _read_duckdb,
     ".db": _read_sqlite,

@@ -80,12 +80,18 @@ def _remove_rows(build: Build, name: str, stages: list[Stage], matched: MatchedR
         if record is None:
             continue
         outputs = {t: build.write_table(name, t, frames[t]) for t in stage.tables}
+        rows = {f"{t}_rows": float(frames[t].height) for t in stage.tables}
         # After a cut, the next build cuts all chunks again: a neighbor may have lost a part.
         makes_chunks = any("chunk" in t.removed_by.values() for t in stage.writes)
         code_key = _REWRITTEN if cut and makes_chunks else record.code_key
-        build.write_record(
-            name, stage.name, replace(record, outputs={**record.outputs, **outputs}, key=_REWRITTEN, code_key=code_key)
+        rewritten = replace(
+            record,
+            outputs={**record.outputs, **outputs},
+            numbers={**record.numbers, **rows},
+            key=_REWRITTEN,
+            code_key=code_key,
         )
+        build.write_record(name, stage.name, rewritten)
 
 
 def _remove_matched(build: Build, name: str, stages: list[Stage], matched: MatchedRows) -> tuple[Frames, bool]:

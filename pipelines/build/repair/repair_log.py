@@ -82,8 +82,12 @@ def _repair_versions(home: Home, log: IngestLog, name: str, allow_lost: bool) ->
 def _had_sources(home: Home, name: str) -> bool:
     """Returns whether the published build has documents of a collection, so that its log cannot be empty."""
     build = published(home)
-    record = build.manifest.stages.get(name, {}).get("documents") if build else None
-    return bool(record and record.numbers.get("documents_rows"))
+    if build is None or name not in build.collections:
+        return False
+    try:
+        return build.table(name, "documents").height > 0
+    except DamagedFile:
+        return True
 
 
 def damaged_inbox(home: Home, log: IngestLog, name: str, after_ns: int = 0) -> list[Path]:
