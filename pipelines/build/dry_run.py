@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from palimpsest.build.plan import make_plan, stage_context
+from palimpsest.build.plan import make_plan, say_what_is_broken, stage_context
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stages import STAGES
 from palimpsest.build.stages.notes import note_inputs
@@ -66,6 +66,7 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> D
     """
     configured_runner()  # a wrong name is an error here as it is of the build
     plan = make_plan(home, corpora, only)
+    say_what_is_broken(plan)
     current = published(home)
     counts: Counter[str] = Counter(dict.fromkeys(_COUNTS, 0))
     cost = 0.0

@@ -25,7 +25,7 @@ from palimpsest.memories.vector_store import collection_spaces, indexed_spaces
 from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
 from palimpsest.store.build_tables import BuildTables
 from palimpsest.store.builds import ONCE, Build, published, staged, sweep
-from palimpsest.store.collection_config import load_collection
+from palimpsest.store.collection_config import settings_or_none
 from palimpsest.store.decision_lines import count_decisions
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.embedder_setting import recorded_embedder
@@ -176,8 +176,7 @@ def index_settings(home: Home, build: Build) -> IndexSettings:
     collections: dict[str, CollectionSettings] = {}
     weights: dict[str, dict[str, float]] = {}
     for name in build.collections:
-        if folder := home.folder_of(name):
-            config = load_collection(folder)
+        if config := settings_or_none(home.folder_of(name)):
             collections[name] = {"user_id": config.user_id, "default": config.default, "unit": config.unit}
             if config.reflects:
                 collections[name]["has_formed"] = True
@@ -203,8 +202,8 @@ def _configs(home: Home, build: Build) -> dict[str, JsonObject]:
     current = published(home)
     known = {**(current.manifest.configs if current else {}), **build.manifest.configs}
     for name in build.collections:
-        if folder := home.folder_of(name):
-            known[name] = load_collection(folder).model_dump()
+        if config := settings_or_none(home.folder_of(name)):
+            known[name] = config.model_dump()
     return {name: known[name] for name in build.collections}
 
 

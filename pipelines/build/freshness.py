@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from palimpsest.build.stages import collection_stages
 from palimpsest.core.environment import whole_number
-from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.builds import published
-from palimpsest.store.collection_config import load_collection
+from palimpsest.store.collection_config import settings_or_none
 from palimpsest.store.event_log import read_events, write_event
 from palimpsest.store.home import Home
 
@@ -108,7 +107,5 @@ def collection_freshness(home: Home, now: dt.datetime) -> list[CollectionFreshne
 def _most_hours(home: Home, collection: str) -> int:
     """Returns the hours of its collection.yaml; where that names none, cannot be read or is gone, those of the home."""
     folder, default = home.folder_of(collection), overdue_hours()
-    try:
-        return (load_collection(folder).overdue_hours if folder else None) or default
-    except PalimpsestError:  # the build reports it
-        return default
+    config = settings_or_none(folder)
+    return (config.overdue_hours if config else None) or default

@@ -1,19 +1,20 @@
 """What a build will do: the collections of a home, and which of them changed since the published build."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from palimpsest.build.stage import StageContext
 from palimpsest.build.stages import STAGES
 from palimpsest.core.code import code_hash
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
+from palimpsest.core.progress import say
 from palimpsest.memories.vector_store import configured_space
 from palimpsest.sources.discovery import page_sources, scan_sources
 from palimpsest.store.builds import published, staged
-from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
+from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection, settings_or_none
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.home import DEFAULT_CORPUS, Home, data_folder
 from palimpsest.store.inbox import inbox_files
@@ -31,12 +32,21 @@ _TAIL_MODULES = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What a build will do: every collection of the home, and those whose inputs changed since the published build."""
+    """What a build will do.
+
+    Attributes:
+        home: the home.
+        collections: folders of all collections that can be built, by name.
+        changed: those whose inputs changed since the published build.
+        tail_only: whether only the tail runs.
+        broken: why other collections cannot be built, by name: what is published of them stays.
+    """
 
     home: Home
     collections: dict[str, Path]
     changed: tuple[str, ...]
     tail_only: bool
+    broken: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def unchanged(self) -> list[str]:
@@ -62,12 +72,14 @@ def make_plan(
         again: names of collections that are built although nothing changed.
 
     Raises:
-        PalimpsestError: a collection is missing, its settings are wrong, or the home is inside it.
+        PalimpsestError: a collection is missing, the home is inside it, or settings are wrong of one that `only` names.
+        DamagedFile: a file of the home is damaged.
     """
+    known = {folder.resolve(): name for name, folder in home.sources.items()}
     if corpora is None:
         found = {n: f for n, f in home.sources.items() if f.is_dir()} or find_collections([DEFAULT_CORPUS])
     else:
-        found = find_collections(corpora)
+        found = find_collections(corpora, known)
     for name in only or ():
         if name not in found:
             raise PalimpsestError(f"--collection {name}: not in the corpus; it has {', '.join(found)}")
@@ -77,15 +89,39 @@ def make_plan(
     for name, folder in wanted.items():
         if home.path.resolve().is_relative_to(folder.resolve()):
             raise PalimpsestError(f"home {home.path}: lies inside collection {name} ({folder}); choose another --home")
-        load_standing_questions(folder)  # so that a mistake in it is reported before anything is built
     current = published(home)
     manifest = current.manifest if current else BuildManifest()
     decisions, built = read_decisions(home.decisions), manifest.fingerprints
-    changed = tuple(n for n, f in wanted.items() if n in again or not _is_built(home, n, f, built.get(n), decisions))
+    changed, broken = [], dict[str, str]()
+    for name, folder in wanted.items():
+        try:
+            load_standing_questions(folder)  # so that a mistake in it is reported before anything is built
+            is_built = _is_built(home, name, folder, built.get(name), decisions)
+        except DamagedFile:
+            raise
+        except PalimpsestError as e:
+            if only:
+                raise
+            broken[name] = str(e)
+            continue
+        changed += [name] if name in again or not is_built else []
+    wanted = {n: f for n, f in wanted.items() if n not in broken}
     code_key = tail_code_key([*wanted, *(n for n in built if n not in wanted)])
     is_whole = current is not None and current.index.is_file()
     tail_only = not changed and (manifest.tail_code_key != code_key or not is_whole)
-    return Plan(home, wanted, changed, tail_only)
+    return Plan(home, wanted, tuple(changed), tail_only, broken)
+
+
+def say_what_is_broken(plan: Plan) -> None:
+    """Says which collections cannot be built.
+
+    Raises:
+        PalimpsestError: none can be.
+    """
+    for name, why in plan.broken.items():
+        say(f"collection {name} is not built: {why}")
+    if plan.broken and not plan.collections:
+        raise PalimpsestError(next(iter(plan.broken.values())))
 
 
 def _with_unread_inbox(home: Home) -> dict[str, Path]:
@@ -157,12 +193,12 @@ def tail_code_key(collections: Iterable[str]) -> str:
 
 
 def logged_fingerprint(home: Home, name: str, decisions: Decisions) -> str | None:
-    """Returns the fingerprint of a collection as its ingest log has it; None where its folder is gone."""
+    """Returns the fingerprint of a collection as its log has it; None where folder or settings are not there."""
     folder = home.sources.get(name)
-    if folder is None or not folder.is_dir():
+    if folder is None or (config := settings_or_none(folder)) is None:
         return None
     sources = IngestLog(home.log / name).on_disk()
-    return _fingerprint(home, load_collection(folder), folder, decisions, sources.iter_rows())
+    return _fingerprint(home, config, folder, decisions, sources.iter_rows())
 
 
 def _is_built(home: Home, name: str, folder: Path, built: str | None, decisions: Decisions) -> bool:

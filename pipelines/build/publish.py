@@ -63,7 +63,12 @@ def stage_build(home: Home, plan: Plan, max_cost: float | None = None) -> None:
     """Runs every stage of a plan in plain calls and finishes the build; nothing is judged or published.
 
     `max_cost` is the money that a language model may cost; None means no limit.
+
+    Raises:
+        PalimpsestError: a collection cannot be built.
     """
+    if plan.broken:
+        raise PalimpsestError(next(iter(plan.broken.values())))
     home.create()
     home.remember_sources(plan.collections)
     drop_unplanned(home, plan)

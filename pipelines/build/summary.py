@@ -18,11 +18,12 @@ class BuildSummary:
         past_retention: turns and documents of current sources that are left out because their retention had ended.
         work: what cost money or minutes, by kind; `embeddings`, `lm_calls`, `graph_writes`.
         seconds: wall time by stage, `load_model` apart; `plan` only where nothing changed.
-        changed: collections that were built; None outside of a `palimpsest build`, as are the next four.
+        changed: collections that were built; None outside of a `palimpsest build`, as are the next five.
         skipped: deleted sources that are still on disk.
         expired: memories that were deleted before the build, because of retention or a denied user.
         repaired: a line for each damaged file that was repaired.
         wall_s: wall time of the command.
+        not_built: why collections could not be built, by name; what was published of them stays.
     """
 
     build_id: str
@@ -47,6 +48,7 @@ class BuildSummary:
     expired: int | None = None
     repaired: list[str] | None = None
     wall_s: float | None = None
+    not_built: Mapping[str, str] | None = None
 
     def to_json(self) -> JsonObject:
         """Returns the JSON that `build --json` prints; fields that only `palimpsest build` measures may be missing."""
@@ -54,7 +56,7 @@ class BuildSummary:
         return {k: v for k, v in values.items() if v is not None or k not in _OF_A_RUN}
 
 
-_OF_A_RUN = ("changed", "skipped", "expired", "repaired", "wall_s")
+_OF_A_RUN = ("changed", "skipped", "expired", "repaired", "wall_s", "not_built")
 
 
 def build_summary(home: Home, build: Build) -> BuildSummary:

@@ -69,6 +69,8 @@ def build(
     if done.gate["status"] == "failed":
         why = why_closed(done.gate.get("settings_changed", ()), done.gate["reasons"])
         raise Refused(f"gate: {why}; build {done.build_id} is staged, not published")
+    if done.not_built:
+        raise PalimpsestError("; ".join(f"collection {name}: {why}" for name, why in done.not_built.items()))
     if done.rejects and not allow_rejects:
         listed = f"listed above; all in {home.builds / done.build_id}/*/rejects.parquet"
         raise PalimpsestError(f"{done.rejects} rejects ({listed}): fix those sources or lines, or pass --allow-rejects")

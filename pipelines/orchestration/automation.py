@@ -79,7 +79,7 @@ measure_months = dg.define_asset_job(
 def _requests(
     context: dg.ScheduleEvaluationContext | dg.SensorEvaluationContext, home: Home, batch: str, trigger: str
 ) -> Iterator[dg.RunRequest]:
-    """Yields a run for each collection that changed and registers new ones as partitions.
+    """Yields a run for each collection that changed or cannot be built, and registers new ones as partitions.
 
     Where only the tail's code or the golden sets changed, one collection runs too: its stages are linked, which costs
     nothing, and its success starts the tail.
@@ -87,7 +87,9 @@ def _requests(
     plan = make_plan(home, None)
     home.remember_sources(plan.collections)
     confirm_collections(home, plan.unchanged)
-    context.instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
+    context.instance.add_dynamic_partitions(str(collections.name), [*plan.collections, *plan.broken])
+    for name in plan.broken:  # a run that fails says why, and sends an alert
+        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
     for name in plan.changed or (list(plan.collections)[:1] if plan.tail_only else []):
         yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
 

@@ -11,7 +11,7 @@ from typing import Any
 from palimpsest.build.delete.due import delete_due
 from palimpsest.build.delete.target import unfinished_deletes
 from palimpsest.build.freshness import confirm_collections
-from palimpsest.build.plan import Plan, make_plan
+from palimpsest.build.plan import Plan, make_plan, say_what_is_broken
 from palimpsest.build.publish import drop_unplanned
 from palimpsest.build.repair.repair_builds import repair_older
 from palimpsest.build.repair.repair_databases import repair_history
@@ -105,7 +105,7 @@ def _build(home: Home, options: _Options) -> BuildSummary:
     """Builds as `build` does, on a home that has its embedder."""
     started = time.perf_counter()
     with suppress(DamagedFile):  # repaired below, or reported there
-        make_plan(home, options.corpora, options.only)  # bad settings are reported before anything is made
+        say_what_is_broken(make_plan(home, options.corpora, options.only))
     if options.graph:
         from palimpsest.neo4j_graph.connect import connect
 
@@ -131,7 +131,14 @@ def _build(home: Home, options: _Options) -> BuildSummary:
             if summary.published and not options.graph:
                 _warn_if_graph_is_behind(home)
         skipped, wall_s = _skipped_sources(home, plan), _seconds_since(started)
-        summary = replace(summary, skipped=skipped, expired=expired, repaired=repairs.lines, wall_s=wall_s)
+        summary = replace(
+            summary,
+            skipped=skipped,
+            expired=expired,
+            repaired=repairs.lines,
+            wall_s=wall_s,
+            not_built=dict(plan.broken),
+        )
         return _serve_graph(home, summary, started) if options.graph and summary.published else summary
 
 

@@ -83,8 +83,7 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
     app.include_router(page.router)
     add_handlers(app)
     app.add_middleware(AtPath, path=MCP_PATH, other=mcp_app)
-    limits = {"max_body_bytes": settings.max_body_bytes, "timeout_s": settings.timeout_s}
-    app.add_middleware(Envelope, **limits, is_untimed=("/events",))
+    app.add_middleware(Envelope, guard=guard, is_untimed=("/events",), takes_large=("/memory", MCP_PATH))
     return app
 
 

@@ -76,9 +76,9 @@ class Deletions:
                 proof = process.submit(_delete, self._home.path, user, memories, document).result()
             outcome = {"state": "deleted", "proof": proof}
         except (PalimpsestError, BrokenProcessPool) as e:  # its text may name files and ids of others
-            _LOG.warning("delete %s: %s", operation_id, e)
+            _LOG.warning("delete %s", operation_id, exc_info=e)
         except Exception as e:
-            _LOG.error("delete %s: unexpected %s", operation_id, type(e).__name__, exc_info=e)
+            _LOG.error("delete %s", operation_id, exc_info=e)
         finally:
             at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
             self._write(operation_id, {**outcome, "user": _hash(user), "at": at})

@@ -1,7 +1,8 @@
 """What every request passes: its size, its time, its caller, how many there were, and headers of the answer."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 
 from fastapi import Request
@@ -15,6 +16,14 @@ from palimpsest.serve.identity import Identity, Permission
 from palimpsest.serve.problems import Problem, problem_response
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.tokens import BadToken, TokenVerifier
+
+MAX_HEADER_BYTES = 2**15
+SMALL_BODY_BYTES = 2**20
+UNCOUNTED_BYTES = 2**18
+"""Bodies up to this size are read at any time; of larger ones `LARGE_BODIES` at once."""
+LARGE_BODIES = 2
+BODY_S = 5.0
+"""Seconds in which a further part of a body must have come."""
 
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -45,31 +54,45 @@ class Guard:
         self._failures = RateLimitItemPerMinute(settings.failures_per_minute)
 
     def identify(self, token: str, address: str) -> Identity:
-        """Returns the caller of a request.
+        """Returns the caller of a request, and counts it.
 
         Raises:
             Problem: 401 where the token is not valid, 429 where there were too many requests.
         """
+        identity = self.check(token, address)
+        if not self._limiter.hit(self._per_user, "user", identity.user):
+            raise Problem(429, f"more than {self.settings.requests_per_minute} requests a minute", _RETRY)
+        return identity
+
+    def check(self, token: str, address: str) -> Identity:
+        """Returns the caller of a request.
+
+        Raises:
+            Problem: 401 where the token is not valid, 429 where there were too many without a valid one.
+        """
         try:
-            identity = self._verifier.verify(token)
+            return self._verifier.verify(token)
         except BadToken as e:
             # Of several users behind one address, only those without a valid token are limited.
             if not self._limiter.hit(self._failures, "failure", address):
                 raise Problem(429, "too many requests without a valid token", _RETRY) from None
             raise Problem(401, str(e) if token else _TOKENLESS, _CHALLENGE) from None
-        if not self._limiter.hit(self._per_user, "user", identity.user):
-            raise Problem(429, f"more than {self.settings.requests_per_minute} requests a minute", _RETRY)
-        return identity
+
+
+def bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Returns the token of a request; empty where it has none."""
+    given = next((value for name, value in headers if name == b"authorization"), b"").decode("latin-1")
+    scheme, _, token = given.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def caller(permission: Permission) -> Callable[[Request], Identity]:
     """Returns a dependency that gives the caller of a request, who must have a permission."""
 
     def identify(request: Request) -> Identity:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         guard: Guard = request.app.state.guard
         address = request.client.host if request.client else ""
-        identity = guard.identify(token.strip() if scheme.lower() == "bearer" else "", address)
+        identity = guard.identify(bearer_token(request.headers.raw), address)
         if permission not in identity.permissions:
             raise Problem(403, f"the token does not allow to {permission}")
         _check_query(request)
@@ -108,11 +131,23 @@ class AtPath:
 
 
 class Envelope:
-    """ASGI middleware: limits the size and time of a request, and adds headers to every answer."""
+    """ASGI middleware: a caller without a valid token sends no body, others a bounded one in bounded time.
 
-    def __init__(self, app: ASGIApp, max_body_bytes: int, timeout_s: float, is_untimed: Iterable[str] = ()):
-        self._app, self._max, self._timeout_s = app, max_body_bytes, timeout_s
-        self._untimed = tuple(is_untimed)
+    It adds headers to every answer. Few large bodies are read at once; the others wait unread.
+    """
+
+    def __init__(self, app: ASGIApp, guard: "Guard", is_untimed: Iterable[str] = (), takes_large: Iterable[str] = ()):
+        """Makes it for an app.
+
+        Args:
+            app: answers the requests.
+            guard: knows tokens and limits.
+            is_untimed: beginnings of paths whose answers do not end.
+            takes_large: beginnings of paths that take a body of `max_body_bytes`; others take `SMALL_BODY_BYTES`.
+        """
+        self._app, self._guard = app, guard
+        self._untimed, self._large = tuple(is_untimed), tuple(takes_large)
+        self._room = asyncio.Semaphore(LARGE_BODIES)
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answers one request.
@@ -124,15 +159,9 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        size, has_begun = 0, False
-
-        async def limited() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > self._max:
-                raise Problem(413, f"a request has at most {self._max:,} bytes")
-            return message
+        has_begun = False
+        at_most = self._guard.settings.max_body_bytes if scope["path"].startswith(self._large) else SMALL_BODY_BYTES
+        body = _Body(receive, dict(scope["headers"]), at_most, self._room)
 
         async def with_headers(message: Message) -> None:
             nonlocal has_begun
@@ -141,17 +170,91 @@ class Envelope:
                 given = {name for name, _ in message["headers"]}
                 policy = (b"content-security-policy", _POLICY)
                 message["headers"] += [h for h in (*_HEADERS, policy) if h[0] not in given]
+                if not body.is_read:  # what is left of it would be taken for the next request
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
-        length = dict(scope["headers"]).get(b"content-length", b"0")
         try:
-            if length.isdigit() and int(length) > self._max:
-                raise Problem(413, f"a request has at most {self._max:,} bytes")
-            timeout_s = None if scope["path"].startswith(self._untimed) else self._timeout_s
+            timeout_s = None if scope["path"].startswith(self._untimed) else self._guard.settings.timeout_s
             async with asyncio.timeout(timeout_s):
-                await self._app(scope, limited, with_headers)
+                if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+                    raise Problem(431, f"the headers of a request have at most {MAX_HEADER_BYTES:,} bytes")
+                if body.is_sent:
+                    await self._check(scope, body)
+                await self._app(scope, body.receive, with_headers)
         except (Problem, TimeoutError) as e:
             if has_begun:
                 raise
-            status, detail = (e.status, e.detail) if isinstance(e, Problem) else (503, "the request took too long")
-            await problem_response(status, detail)(scope, receive, with_headers)
+            answer = (e.status, e.detail, e.headers) if isinstance(e, Problem) else (503, "the request took too long")
+            await problem_response(*answer)(scope, receive, with_headers)
+        finally:
+            body.close()
+
+    async def _check(self, scope: AsgiScope, body: "_Body") -> None:
+        """Checks the token of a request with a body, and the size that it states.
+
+        Raises:
+            Problem: the token is not valid, or the body is too large.
+        """
+        try:
+            self._guard.check(bearer_token(scope["headers"]), (scope.get("client") or ("",))[0])
+            body.check_length()
+        except Problem:
+            await body.drop()
+            raise
+
+
+class _Body:
+    """The body of a request as it comes: how much of it, how fast, and whether it has all been read."""
+
+    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], at_most: int, room: asyncio.Semaphore):
+        length = headers.get(b"content-length", b"")
+        self._length = int(length) if length.isdigit() else None
+        self.is_sent = bool(self._length) or b"transfer-encoding" in headers
+        self.is_read = not self.is_sent
+        self._receive, self._at_most, self._room = receive, at_most, room
+        self._size, self._has_room = 0, False
+
+    def check_length(self) -> None:
+        """Checks the length that is stated.
+
+        Raises:
+            Problem: it is too large.
+        """
+        if max(self._length or 0, self._size) > self._at_most:
+            raise Problem(413, f"the body of this request has at most {self._at_most:,} bytes")
+
+    async def receive(self) -> Message:
+        """Returns the next part.
+
+        Raises:
+            Problem: the body is too large, or nothing more of it came.
+        """
+        if self.is_read:
+            return await self._receive()
+        if not self._has_room and max(self._length or 0, self._size) > UNCOUNTED_BYTES:
+            await self._room.acquire()
+            self._has_room = True
+        try:
+            async with asyncio.timeout(BODY_S):
+                message = await self._receive()
+        except TimeoutError:
+            raise Problem(408, f"nothing of the body came for {BODY_S:g} seconds") from None
+        self._size += len(message.get("body", b""))
+        self.is_read = not message.get("more_body", False)
+        self.check_length()
+        return message
+
+    async def drop(self) -> None:
+        """Reads a small body and forgets it, so that its sender reads the answer; a larger one is left unread."""
+        if self._length is None or self._length > UNCOUNTED_BYTES:
+            return
+        with suppress(Problem):
+            while not self.is_read:
+                await self.receive()
+
+    def close(self) -> None:
+        """Gives the room of a large body to the next."""
+        if self._has_room:
+            self._room.release()
+            self._has_room = False

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
@@ -36,6 +37,13 @@ def problem_response(status: int, detail: str, headers: dict[str, str] | None = 
     return JSONResponse(content, status, headers, MEDIA_TYPE)
 
 
+def invalid_argument(error: RequestValidationError | ValidationError) -> str:
+    """Returns what is wrong with the first argument that cannot be used, without its value."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("query", "body", "path"))
+    return f"{place or 'body'}: {first['msg']}"[:_MAX_DETAIL_CHARS]
+
+
 def add_handlers(app: FastAPI) -> None:
     """Makes every error of an app problem details."""
 
@@ -51,14 +59,12 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(PalimpsestError)
     def _failed(_: Request, e: PalimpsestError) -> JSONResponse:
-        _LOG.warning("%s: %s", type(e).__name__, e)
+        _LOG.warning("cannot answer", exc_info=e)
         return problem_response(503, "the memory store cannot answer now")
 
     @app.exception_handler(RequestValidationError)
     def _invalid(_: Request, e: RequestValidationError) -> JSONResponse:
-        first = e.errors()[0]
-        place = ".".join(str(part) for part in first["loc"] if part not in ("query", "body", "path"))
-        return problem_response(422, f"{place or 'body'}: {first['msg']}"[:_MAX_DETAIL_CHARS])
+        return problem_response(422, invalid_argument(e))
 
     @app.exception_handler(HTTPException)
     def _http(_: Request, e: HTTPException) -> JSONResponse:
@@ -66,5 +72,5 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     def _unexpected(_: Request, e: Exception) -> JSONResponse:
-        _LOG.error("unexpected %s", type(e).__name__, exc_info=e)
+        _LOG.error("unexpected", exc_info=e)
         return problem_response(500, "an error of the service; its log has the reason")

@@ -9,16 +9,18 @@ import uvicorn
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.open_backend import published_or_fail
 from palimpsest.serve.app import create_app, make_service
+from palimpsest.serve.connections import LimitedProtocol, allow_open_files
+from palimpsest.serve.guard import MAX_HEADER_BYTES
 from palimpsest.serve.mcp.server import create_stdio_mcp
 from palimpsest.serve.open_reader import SharedReader
+from palimpsest.serve.service_log import log_without_contents
 from palimpsest.serve.settings import serve_settings
 from palimpsest.serve.start_checks import check_start
 from palimpsest.serve.tokens import BadToken, TokenVerifier
 from palimpsest.store.home import Home
 
 TOKEN = "PALIMPSEST_TOKEN"  # noqa: S105 (the name of a variable)
-_BACKLOG = 256
-_MAX_CONNECTIONS = 512
+_BACKLOG = 1024
 _CLOSE_S = 10
 
 
@@ -39,17 +41,20 @@ def run_server(
         ComponentFailed: the published build is damaged, or Neo4j does not answer.
     """
     settings = serve_settings()
+    log_without_contents()
     check_start(home, backend)
     app = create_app(home, settings, backend, host)
+    allow_open_files()
     config = uvicorn.Config(
         app,
         access_log=False,  # it would have the query strings
         backlog=_BACKLOG,
-        limit_concurrency=_MAX_CONNECTIONS,
+        http=LimitedProtocol,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         timeout_keep_alive=_CLOSE_S,
         timeout_graceful_shutdown=_CLOSE_S,
         server_header=False,
-        log_level="warning",
+        log_config=None,
     )
     with _listen(host, port) as listening:
         actual_port = listening.getsockname()[1]
@@ -83,5 +88,6 @@ def run_stdio(home: Home, backend: str) -> None:
     except BadToken as e:
         raise PalimpsestError(f"{TOKEN}: {e}; palimpsest serve token makes one") from None
     published_or_fail(home.path)
+    log_without_contents()
     service = make_service(home, SharedReader(home.path, backend, settings.shared), settings)
     create_stdio_mcp(service, identity).run("stdio")

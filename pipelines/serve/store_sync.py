@@ -31,9 +31,9 @@ class StoreSync:
             try:
                 await run_sync(self.look, copy)
             except PalimpsestError as e:  # the next look may reach the store, or find it free
-                _LOG.warning("object storage: %s", e)
+                _LOG.warning("object storage", exc_info=e)
             except Exception as e:  # a full disk, say: without the next look nothing that is received is ever sent
-                _LOG.error("object storage: unexpected %s", type(e).__name__, exc_info=e)
+                _LOG.error("object storage", exc_info=e)
             await asyncio.sleep(SYNC_S)
 
     def look(self, copy: WorkingCopy) -> None:

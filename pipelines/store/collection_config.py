@@ -1,8 +1,9 @@
 """Checked settings of a collection, read from its collection.yaml."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
@@ -272,8 +273,23 @@ def _fields_of(path: Sequence[int | str]) -> list[str]:
     return list(model.model_fields)
 
 
-def find_collections(corpora: list[Path]) -> dict[str, Path]:
+def settings_or_none(folder: Path | None) -> CollectionConfig | None:
+    """Returns the settings of a collection; None where it has no folder or they cannot be read, which a build says."""
+    try:
+        return load_collection(folder) if folder else None
+    except PalimpsestError:
+        return None
+
+
+def find_collections(corpora: list[Path], known: Mapping[Path, str] = MappingProxyType({})) -> dict[str, Path]:
     """Maps the name of each collection found in `<corpus>/<collection>/collection.yaml` to its folder, sorted by name.
+
+    One whose settings cannot be read has the name by which its folder is known, else that of the folder: who reads the
+    settings gets the error, and the other collections are found.
+
+    Args:
+        corpora: folders of collections.
+        known: names of folders, which are resolved.
 
     Raises:
         PalimpsestError: a corpus folder is missing or has no collection, or two collections share a name.
@@ -286,7 +302,8 @@ def find_collections(corpora: list[Path]) -> dict[str, Path]:
         if not folders:
             raise PalimpsestError(f"corpus {corpus}: {why_no_corpus(corpus)}")
         for folder in folders:
-            name = load_collection(folder).name
+            config = settings_or_none(folder)
+            name = config.name if config else known.get(folder.resolve(), folder.name)
             if name in found:
                 raise PalimpsestError(
                     f"collection.yaml: name {name!r} is used twice ({found[name]} and {folder}); rename one"

@@ -1,6 +1,7 @@
 """Sensors and schedule evaluated in this process, on a small home."""
 
 import datetime as dt
+import shutil
 from unittest.mock import patch
 
 import dagster as dg
@@ -11,8 +12,10 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.sources.inbox import ingest_text
+from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from tests.small_corpus import TURNS, copy_built, write_chats
+from tests.command import run
+from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +99,24 @@ def test_the_nightly_schedule_skips_when_nothing_changed_and_rebuilds_what_did(b
         write_chats(corpus, TURNS[:-1])
         assert [r.partition_key for r in tick()] == ["chats"]
         assert instance.get_dynamic_partitions("collections") == ["chats"]
+
+
+def test_settings_that_cannot_be_read_fail_in_a_run_of_their_own_and_keep_no_other_collection_from_being_built(built):
+    resource, corpus = built
+    write_notes(corpus, {"a.md": "The gate is green.\n"})
+    home = resource.home()
+    run_without_dagster(home, make_plan(home, [corpus]))
+    (corpus / "notes/collection.yaml").write_text("name: notes\ndescription: notes\nunti: turn\n")
+    write_chats(corpus, [*TURNS, ("s9", "ann", "Ann", "The tea is out.", "2026-05-01T09:00:00Z")])
+    with dg.instance_for_test() as instance:
+        wanted, cursor = look(resource, None, instance)
+        assert wanted == ["notes", "chats"] and look(resource, cursor, instance) == ([], cursor)
+    plan = make_plan(home, [corpus])
+    assert plan.changed == ("chats",) and "no field 'unti'; use unit" in plan.broken["notes"]
+    shutil.copytree(home.embeddings, home.path / "embeddings")
+    done = run("build", "--home", home.path, "--corpus", corpus)
+    assert done.returncode == 2 and done.stderr.startswith("collection notes is not built: collection.yaml: ")
+    current = published(home)
+    texts = current.tables(["memories"])["memories"]["text"].to_list()
+    assert "The tea is out." in texts and "The gate is green." in texts
+    assert run("build", "--home", home.path, "--corpus", corpus, "--collection", "chats").returncode == 0

@@ -283,4 +283,4 @@ def test_what_may_have_ended_a_memory_ranks_above_it_where_it_is_likely_and_rele
     moved = memory("m9", "My chair is at the mill now.", observed_at=at("2024-05-01"))
     index = indexed(tmp_path / "i.duckdb", relation("m9", "m8", likelihood=likelihood), more=[mill, moved])
     found = search(index, "Who sits at the mill by the river?")
-    assert [m.memory_id for m in found.memories if m.memory_id in ("m8", "m9")][0] == first
+    assert next(m.memory_id for m in found.memories if m.memory_id in ("m8", "m9")) == first

@@ -1,9 +1,11 @@
 """A home of two users behind the app, and clients with tokens."""
 
 import multiprocessing
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from palimpsest.serve.app import create_app
 from palimpsest.serve.settings import ServeSettings, TokenSettings
 from palimpsest.serve.tokens import make_token
 from palimpsest.store.home import Home
+from tests.command import CLI
 from tests.export.made import with_own_vectors
 from tests.small_corpus import copy_built, write_chats, write_notes
 
@@ -60,6 +63,23 @@ def own_deleter(monkeypatch: pytest.MonkeyPatch) -> None:
 def home(served: Path, tmp_path: Path, shared_vectors: Path) -> Home:
     """A copy that a test may change, with vectors of its own."""
     return with_own_vectors(Home(copy_built(served, tmp_path)[0].path, shared_vectors))
+
+
+@contextmanager
+def start_server(home: Path, log: Path | None = None) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Serves a home in a process of its own, with its stderr in a file; yields the process and the address."""
+    environment = {**os.environ, "PALIMPSEST_JWT_SECRET": TOKENS.secret}
+    command = [CLI, "serve", "--home", str(home), "--port", "0"]
+    with (
+        nullcontext(None) if log is None else log.open("w") as stderr,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True) as server,
+    ):
+        try:
+            assert server.stdout is not None
+            yield server, server.stdout.readline().split(" at ")[1].strip()
+        finally:
+            server.terminate()
+            server.wait(30)
 
 
 def client_of(app: FastAPI, user: str | None, **claims: object) -> TestClient:

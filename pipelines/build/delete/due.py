@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from palimpsest.build.delete.target import Target, pending_path
-from palimpsest.store.builds import kept
-from palimpsest.store.collection_config import load_collection
+from palimpsest.store.builds import kept, published
+from palimpsest.store.collection_config import settings_or_none
 from palimpsest.store.home import Home
 
 
@@ -18,10 +18,12 @@ def due_targets(home: Home, now: dt.datetime) -> list[Target]:
     """
     expired = Target(expired_at=now)
     found = [expired] if _has_expired(home, now) or pending_path(home, expired).exists() else []
+    current = published(home)
     for name, folder in sorted(home.sources.items()):
         if not (folder / "collection.yaml").is_file():
             continue
-        denied = sorted(load_collection(folder).users.deny)
+        config = settings_or_none(folder) or (current.config_of(name) if current else None)
+        denied = sorted(config.users.deny) if config else []
         users = set(_users(home, name)) if denied else set()
         for user in denied:
             target = Target(collection=name, user=user, denied=True)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.target import Target
-from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.sources.discovery import source_files
-from palimpsest.store.collection_config import CollectionConfig, load_collection
+from palimpsest.store.collection_config import CollectionConfig, settings_or_none
 from palimpsest.store.home import Home
 
 
@@ -42,9 +41,7 @@ def erase_settings(home: Home, target: Target, probes: Probes) -> None:
 def _folders(home: Home) -> dict[str, tuple[Path, CollectionConfig]]:
     found = {}
     for name, folder in home.sources.items():
-        if folder.resolve().is_relative_to(home.path.resolve()):
-            try:
-                found[name] = (folder, load_collection(folder))
-            except PalimpsestError:  # a build reports it
-                continue
+        is_inside = folder.resolve().is_relative_to(home.path.resolve())
+        if is_inside and (config := settings_or_none(folder)):
+            found[name] = (folder, config)
     return found

@@ -18,7 +18,7 @@ from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.scopes import SCOPE
 from palimpsest.serve.deletions import DocumentName
 from palimpsest.serve.identity import Identity
-from palimpsest.serve.mcp.tools import DELETE, READ, WRITE, Caller, Tools
+from palimpsest.serve.mcp.tools import DELETE, READ, WRITE, Caller, Tools, add_tool
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.routes.memories import SentMemory, begin_delete, receive_file
@@ -142,7 +142,7 @@ class RareTools(Tools):
         except ArgumentError:
             raise
         except PalimpsestError as e:
-            _LOG.info("%s", e)  # its text may say what others have, and which addresses private names have
+            _LOG.info("a page cannot be read", exc_info=e)  # its text may say what others have
             raise Problem(422, _REFUSED) from None
         finally:
             _WEB_CALLS.release()
@@ -159,7 +159,7 @@ def add_rare_tools(server: MCPServer[None], service: Service, caller: Caller) ->
         (tools.collection_info, READ),
         (tools.analyze_website, _READ_WEB),
     ):
-        server.add_tool(tool, annotations=annotations, structured_output=False)
+        add_tool(server, tool, annotations)
 
 
 def _now() -> dt.datetime:

@@ -1,11 +1,13 @@
 """The tools of the MCP server, by names that agents know, in an order that never changes."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Literal
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
+from pydantic import ValidationError
 
 from palimpsest.build.collection_info import list_collections
 from palimpsest.core.errors import ArgumentError, PalimpsestError
@@ -15,7 +17,7 @@ from palimpsest.query.request.search_schema import Sources
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.identity import Identity, Permission
 from palimpsest.serve.open_reader import CallerView
-from palimpsest.serve.problems import NotFound, Problem
+from palimpsest.serve.problems import NotFound, Problem, invalid_argument
 from palimpsest.serve.routes.memories import SentMemory, begin_delete, find_operation, receive
 from palimpsest.serve.routes.search import SearchBody, answer
 from palimpsest.serve.state import Service
@@ -165,7 +167,26 @@ def add_tools(server: MCPServer[None], service: Service, caller: Caller) -> None
         (tools.get_operation, READ),
         (tools.whoami, READ),
     ):
-        server.add_tool(tool, annotations=annotations, structured_output=False)
+        add_tool(server, tool, annotations)
+
+
+def add_tool(server: MCPServer[None], tool: Callable[..., JsonObject | str], annotations: ToolAnnotations) -> None:
+    """Adds a tool that refuses arguments that it does not have, and says which of the others cannot be used."""
+
+    @wraps(tool)
+    def checked(*args: object, **arguments: object) -> JsonObject | str:
+        try:
+            return tool(*args, **arguments)
+        except ValidationError as e:
+            raise ToolError(invalid_argument(e)) from None
+
+    server.add_tool(checked, annotations=annotations, structured_output=False)
+    added = server._tool_manager.get_tool(tool.__name__)  # the library ignores other arguments
+    assert added is not None
+    model = added.fn_metadata.arg_model
+    model.model_config["extra"] = "forbid"
+    model.model_rebuild(force=True)
+    added.parameters = model.model_json_schema(by_alias=True)
 
 
 def add_resource(server: MCPServer[None], service: Service, caller: Caller) -> None:
