@@ -75,11 +75,10 @@ def make_plan(
         PalimpsestError: a collection is missing, the home is inside it, or settings are wrong of one that `only` names.
         DamagedFile: a file of the home is damaged.
     """
-    known = {folder.resolve(): name for name, folder in home.sources.items()}
     if corpora is None:
         found = {n: f for n, f in home.sources.items() if f.is_dir()} or find_collections([DEFAULT_CORPUS])
     else:
-        found = find_collections(corpora, known)
+        found = find_collections(corpora, {folder.resolve(): name for name, folder in home.sources.items()})
     for name in only or ():
         if name not in found:
             raise PalimpsestError(f"--collection {name}: not in the corpus; it has {', '.join(found)}")

@@ -88,9 +88,8 @@ def _requests(
     home.remember_sources(plan.collections)
     confirm_collections(home, plan.unchanged)
     context.instance.add_dynamic_partitions(str(collections.name), [*plan.collections, *plan.broken])
-    for name in plan.broken:  # a run that fails says why, and sends an alert
-        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
-    for name in plan.changed or (list(plan.collections)[:1] if plan.tail_only else []):
+    wanted = plan.changed or (list(plan.collections)[:1] if plan.tail_only else [])
+    for name in (*plan.broken, *wanted):  # the run of a broken one fails: it says why, and sends an alert
         yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
 
 
