@@ -24,7 +24,7 @@ from palimpsest.core.progress import say
 from palimpsest.eval.labels.training.worlds import Note, World, load_worlds
 from palimpsest.eval.relevance.results import golden_results, suite_results
 from palimpsest.memories.embed import model_folder
-from palimpsest.query.rerank.answer_reader import MODEL_FILE, memory_line, pair_tokens
+from palimpsest.query.rerank.answer_reader import MODEL_FILE, memory_line, pair_tokens, spoken_line
 from palimpsest.store.home import SHIPPED, Home
 
 LAYERS, EPOCHS = 4, 1.5
@@ -115,13 +115,12 @@ def world_lists(worlds: Sequence[World], rng: random.Random) -> Iterator[Questio
         for change in world.changes:
             if change.question and not world.is_held_out and rng.random() < _CHANGE_SHARE:
                 notes = [n for i, n in enumerate(world.notes) if i != change.older]
-                lines = [": ".join(t for t in (_head(n, rng), n.text) if t) for n in notes]
+                lines = [spoken_line(_day(n, rng), n.speaker or "", n.text) for n in notes]
                 yield _list(change.question, lines, {notes.index(world.notes[change.newer])})
 
 
-def _head(note: Note, rng: random.Random) -> str:
-    day = note.date.isoformat() if rng.random() < _DATED else ""
-    return ", ".join(t for t in (day, note.speaker) if t)
+def _day(note: Note, rng: random.Random) -> str:
+    return note.date.isoformat() if rng.random() < _DATED else ""
 
 
 def _list(question: str, lines: Sequence[str], evidence: set[int]) -> QuestionList:

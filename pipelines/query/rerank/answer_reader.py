@@ -57,8 +57,12 @@ def is_prose(memories: Sequence[Memory]) -> bool:
 def memory_line(memory: Memory) -> str:
     """Returns a memory as it is read: after its day and who said it."""
     day = f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else ""
-    head = ", ".join(part for part in (day, memory.speaker or "") if part)
-    text = one_line(memory.text[:_MAX_CHARS])
+    return spoken_line(day, memory.speaker or "", one_line(memory.text[:_MAX_CHARS]))
+
+
+def spoken_line(day: str, speaker: str, text: str) -> str:
+    """Returns a text after its day and who said it, where these are known: the line that the reader is trained on."""
+    head = ", ".join(part for part in (day, speaker) if part)
     return f"{head}: {text}" if head else text
 
 
