@@ -128,7 +128,7 @@ def _list(question: str, lines: Sequence[str], evidence: set[int]) -> QuestionLi
     words = [set(_WORD.findall(line.lower())) for line in lines]
     frequency = Counter(w for found in words for w in found)
     wanted = set(_WORD.findall(question.lower()))
-    near = sorted(range(len(lines)), key=lambda i: -sum(1 / frequency[w] for w in wanted & words[i]))[:NEAREST]
+    near = sorted(range(len(lines)), key=lambda i: -sum(1 / frequency[w] for w in sorted(wanted & words[i])))[:NEAREST]
     kept = [*sorted(evidence), *(i for i in near if i not in evidence)]
     return QuestionList(question, [(lines[i], i in evidence) for i in kept])
 
