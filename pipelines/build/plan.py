@@ -46,7 +46,7 @@ class Plan:
     collections: dict[str, Path]
     changed: tuple[str, ...]
     tail_only: bool
-    broken: Mapping[str, str] = field(default_factory=dict)
+    broken: Mapping[str, PalimpsestError] = field(default_factory=dict)
 
     @property
     def unchanged(self) -> list[str]:
@@ -91,7 +91,7 @@ def make_plan(
     current = published(home)
     manifest = current.manifest if current else BuildManifest()
     decisions, built = read_decisions(home.decisions), manifest.fingerprints
-    changed, broken = [], dict[str, str]()
+    changed, broken = [], dict[str, PalimpsestError]()
     for name, folder in wanted.items():
         try:
             load_standing_questions(folder)  # so that a mistake in it is reported before anything is built
@@ -101,7 +101,7 @@ def make_plan(
         except PalimpsestError as e:
             if only:
                 raise
-            broken[name] = str(e)
+            broken[name] = e
             continue
         changed += [name] if name in again or not is_built else []
     wanted = {n: f for n, f in wanted.items() if n not in broken}
@@ -112,15 +112,17 @@ def make_plan(
 
 
 def say_what_is_broken(plan: Plan) -> None:
-    """Says which collections cannot be built.
+    """Says which collections cannot be built; where none can be, the last one's reason is raised instead.
 
     Raises:
         PalimpsestError: none can be.
     """
+    last = [None, *plan.broken.values()][-1] if not plan.collections else None
     for name, why in plan.broken.items():
-        say(f"collection {name} is not built: {why}")
-    if plan.broken and not plan.collections:
-        raise PalimpsestError(next(iter(plan.broken.values())))
+        if why is not last:
+            say(f"collection {name} is not built: {why}")
+    if last:
+        raise last
 
 
 def _with_unread_inbox(home: Home) -> dict[str, Path]:

@@ -67,8 +67,8 @@ def stage_build(home: Home, plan: Plan, max_cost: float | None = None) -> None:
     Raises:
         PalimpsestError: a collection cannot be built.
     """
-    if plan.broken:
-        raise PalimpsestError(next(iter(plan.broken.values())))
+    for error in plan.broken.values():
+        raise error
     home.create()
     home.remember_sources(plan.collections)
     drop_unplanned(home, plan)

@@ -137,7 +137,7 @@ def _build(home: Home, options: _Options) -> BuildSummary:
             expired=expired,
             repaired=repairs.lines,
             wall_s=wall_s,
-            not_built=dict(plan.broken),
+            not_built={name: str(why) for name, why in plan.broken.items()},
         )
         return _serve_graph(home, summary, started) if options.graph and summary.published else summary
 

@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from palimpsest.build.plan import make_plan
+from palimpsest.build.plan import make_plan, say_what_is_broken
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_json
@@ -142,7 +142,7 @@ def test_an_unknown_embedder_in_collection_yaml_names_the_file(tmp_path):
     with pytest.raises(
         PalimpsestError, match=r"collection.yaml: embedder .*notes/none: no such folder.*collection.yaml"
     ):
-        make_plan(Home(tmp_path / "home"), [corpus])
+        say_what_is_broken(make_plan(Home(tmp_path / "home"), [corpus]))
 
 
 def golden_run(*values):

@@ -89,7 +89,7 @@ def test_an_edit_changes_both_and_a_delete_one(tmp_path, corpus):
 def test_a_wrong_include_is_one_line(tmp_path, corpus, include, message):
     add_including(corpus, include)
     with pytest.raises(PalimpsestError, match=message) as e:
-        make_plan(Home(tmp_path / "home"), [corpus])
+        make_plan(Home(tmp_path / "home"), [corpus], ["onboarding"])
     assert "\n" not in str(e.value)
 
 
@@ -105,4 +105,4 @@ def test_two_sources_with_one_uri_and_links_out_are_refused(tmp_path, corpus, sh
     own.mkdir(parents=True)
     (own / "leave.md").write_text("Mine.")
     with pytest.raises(PalimpsestError, match="is a source here already"):
-        make_plan(home, [corpus])
+        make_plan(home, [corpus], ["onboarding"])

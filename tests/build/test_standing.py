@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan
+from palimpsest.build.plan import make_plan, say_what_is_broken
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.profile.standing import StandingAnswer
@@ -82,7 +82,7 @@ def test_a_mistake_in_the_file_is_one_line_before_anything_is_built(tmp_path: Pa
     corpus = write_chats(tmp_path / "corpus")
     (corpus / "chats" / "questions.yaml").write_text(text)
     with pytest.raises(PalimpsestError, match=f"questions.yaml: {problem}") as failed:
-        make_plan(Home(tmp_path / "home"), [corpus])
+        say_what_is_broken(make_plan(Home(tmp_path / "home"), [corpus]))
     assert "\n" not in str(failed.value)
 
 

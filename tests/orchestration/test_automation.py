@@ -112,7 +112,7 @@ def test_settings_that_cannot_be_read_fail_in_a_run_of_their_own_and_keep_no_oth
         wanted, cursor = look(resource, None, instance)
         assert wanted == ["notes", "chats"] and look(resource, cursor, instance) == ([], cursor)
     plan = make_plan(home, [corpus])
-    assert plan.changed == ("chats",) and "no field 'unti'; use unit" in plan.broken["notes"]
+    assert plan.changed == ("chats",) and "no field 'unti'; use unit" in str(plan.broken["notes"])
     shutil.copytree(home.embeddings, home.path / "embeddings")
     done = run("build", "--home", home.path, "--corpus", corpus)
     assert done.returncode == 2 and done.stderr.startswith("collection notes is not built: collection.yaml: ")
