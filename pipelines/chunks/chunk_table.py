@@ -20,6 +20,7 @@ from palimpsest.store.tables import conform, empty
 from palimpsest.text.tokenizer import CountTokens, count_tokens_batch
 
 _BATCH_DOCUMENTS = 500
+_TIMES = ("source_time", "utc_offset", "segments")
 _CONTENT = ("heading", "refers_to", "stated")
 """What a chunk says beside what its id is made of, and beside where it is."""
 
@@ -28,7 +29,7 @@ def chunk_table(
     documents: pl.DataFrame,
     texts: pl.DataFrame,
     config: CollectionConfig,
-    previous: tuple[pl.DataFrame, pl.DataFrame] | None = None,
+    previous: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame] | None = None,
 ) -> pl.DataFrame:
     """Returns one row for each different span text of each document, sorted by (document_id, ordinal).
 
@@ -40,15 +41,16 @@ def chunk_table(
         documents: the documents table.
         texts: the document_texts table.
         config: the collection.
-        previous: (documents, chunks) of an earlier build made by the same code; their spans are carried over.
+        previous: (documents, document_texts, chunks) of an earlier build made by the same code; their spans are
+            carried over.
     """
     todo = documents
     carried = empty("chunks")
     if previous is not None:
-        todo = _changed_documents(documents, previous[0])
+        todo = _changed_documents(_with_times(documents, texts), _with_times(*previous[:2])).drop("segments")
         kept = documents.join(todo, on="document_id", how="anti")
-        carried = previous[1].join(kept, on="document_id", how="semi")
-    counts = dict(previous[1].select("text", "token_count").iter_rows()) if previous is not None else {}
+        carried = previous[2].join(kept, on="document_id", how="semi")
+    counts = dict(previous[2].select("text", "token_count").iter_rows()) if previous is not None else {}
     fresh = _chunk(todo.join(texts, on="document_id", how="left", maintain_order="left"), config, counts)
     versions = documents.select("document_id", "seq", "is_current", "ingested_at")
     rows = (
@@ -79,7 +81,7 @@ def _newest(rows: pl.DataFrame) -> pl.DataFrame:
 def _changed_documents(documents: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """Returns the versions that are new, and all of a document to whose known versions more happened than new ones.
 
-    The newest version wins a shared span, and times are those of the versions before it: where one came back, is gone
+    A version whose times were corrected has its id, which its texts make, and counts as new. The newest version wins a shared span, and times are those of the versions before it: where one came back, is gone
     or was read at another time, spans change hands or times among the known ones.
     """
     version = pl.format("{}@{} ", "document_id", pl.col("ingested_at").dt.epoch("us").fill_null(0))
@@ -91,8 +93,13 @@ def _changed_documents(documents: pl.DataFrame, before: pl.DataFrame) -> pl.Data
     pairs = order(documents).join(order(before), on=DOCUMENT, how="inner", suffix="_before", nulls_equal=True)
     moved = pairs.filter(~pl.col("order").str.starts_with(pl.col("order_before")))
     again = documents.join(moved, on=DOCUMENT, how="semi", nulls_equal=True)
-    new = documents.join(before, on="document_id", how="anti")
+    new = documents.join(before, on=["document_id", *_TIMES], how="anti", nulls_equal=True)
     return pl.concat([new, again]).unique("document_id", keep="first").sort("document_id")
+
+
+def _with_times(documents: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """Returns documents with their segments, which have the times of their turns."""
+    return documents.join(texts.select("document_id", "segments"), on="document_id", how="left")
 
 
 def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int]) -> pl.DataFrame:

@@ -48,7 +48,10 @@ def profile(**options: Any) -> None:
 
 def _text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> str:
     if not profile.lines and not answers:
-        return f"nothing is known of {profile.user}; palimpsest scopes lists whose memories there are"
+        return (
+            f"nothing stored states a lasting fact or preference of {profile.user}; palimpsest scopes lists whose "
+            "memories there are, and palimpsest query searches them"
+        )
     lines = []
     for title, section in (("Lasting", profile.static), ("Recent", profile.dynamic)):
         lines += [title, *(f"  {line.cited}" for line in section[:_SHOWN])] if section else []

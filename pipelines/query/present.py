@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Sequence
 
-from palimpsest.query.context.changes import PART
+from palimpsest.query.context.changes import PART, likely_changes
 from palimpsest.query.context.history import Version, describe_reason
 from palimpsest.query.graph.subgraph import Subgraph
 from palimpsest.query.request.one_line import shorten_text
@@ -19,12 +19,15 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
     lines = resolved_lines(result) if explain else []
     lines += [line for temporal in result.times.values() for line in time_lines(temporal)]
     first_rank: dict[str, int] = {}
+    ranks = {m.memory_id: rank for rank, m in enumerate(result.memories, 1)}
     several = len({m.collection for m in result.memories}) > 1
     for rank, memory in enumerate(result.memories, 1):
         text = shorten_text(memory.text, _LINE_CHARS)
         lines.append(f"{rank}. {memory.relevance:4.0%}  {text}  ({_state(memory, several)})")
         later = memory.later if explain or memory.is_cut else ()
         lines += [f"     {line}" for line in _newer_lines(memory.disputed_by, later, explain)]
+        if not explain and (changed_by := likely_changes(memory, ranks.keys())):
+            lines.append(f"     later: see {ranks[changed_by[0].memory_id]}")
         if explain:
             lines.append(f"     {memory.why}")
             lines += [f"     {line}" for line in _premise_lines(memory.premises)]
@@ -38,8 +41,18 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
         lines.append(f"quoted by words: {result.compression.failed}")
     lines += [result.citations.write(m.line)[2:] for m in result.pending]
     if not (result.memories or result.pending):
-        return "\n".join([*lines, "nothing found in this scope; palimpsest scopes lists whose memories there are"])
+        return "\n".join([*lines, f"nothing found in this scope; {_why_nothing(result)}"])
     return "\n".join([*lines, "", result.context or "(nothing fits the budget)"])
+
+
+def _why_nothing(result: SearchResult) -> str:
+    """Returns what may have left everything out."""
+    given = {name: value for name, value in result.filters.items() if value}
+    if below := given.pop("below_min_score", None):
+        return f"min_score left out {below} memories"
+    if given:
+        return f"these leave memories out: {', '.join(sorted(given))}"
+    return "palimpsest scopes lists whose memories there are"
 
 
 def resolved_lines(result: SearchResult) -> list[str]:

@@ -245,6 +245,11 @@ class SearchResult:
         }
 
 
+def empty_result(build_id: str) -> SearchResult:
+    """Returns the answer to a search in no scope of a build."""
+    return SearchResult([], (), "none", (), (), {}, {}, "auto", build_id)
+
+
 def time_json(temporal: TemporalInterpretation) -> JsonObject | None:
     """Returns how the time in a question was interpreted; None where it has no words that need it."""
     if not (temporal.as_of_phrase or temporal.phrase or temporal.unresolved_phrase):

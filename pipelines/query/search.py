@@ -45,7 +45,8 @@ from palimpsest.text.terms import query_terms
 
 _COMPLETED = 0.03
 """Least relevance of a result that neighbors complete, and that what was said later follows."""
-_LIKELY_LATER, _RELEVANT_LATER = 0.05, 0.005
+_LIKELY_LATER, _RELEVANT_LATER = 0.05, 0.02
+_LEAST_WITH_SOURCES = 320  # tokens: of a smaller budget a tenth is less than a line of sources
 """What was said later is in a context from this likelihood on that it ended such a result, or this relevance."""
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "rerank_ms", "read_ms", "pack_ms")
 
@@ -103,6 +104,8 @@ def run_search(
     known = {i: m for read in reads.values() for i, m in read.memories.items()}
     later = _said_later(packable, known, likely, ranking.relevance)
     newest_first = asks_present(question.text)
+    has_sources = request.sources != "short" or request.budget_tokens >= _LEAST_WITH_SOURCES
+    sources = request.sources if has_sources else "none"
     packed = pack(
         packable,
         replaced,
@@ -111,7 +114,7 @@ def run_search(
         neighbors,
         sentences,
         later,
-        request.sources,
+        sources,
         newest_first,
     )
     repeated = set() if request.all_results else {i for ids in packed.folded.values() for i in ids}
@@ -121,13 +124,13 @@ def run_search(
     if request.subgraph:
         subgraph = read_subgraph([query.served for query in queries], memories)
         lines = ((line.text, line.memory_ids) for line in subgraph.lines)
-        packed = add_relation_lines(packed, lines, request.budget_tokens, count_tokens, request.sources)
+        packed = add_relation_lines(packed, lines, request.budget_tokens, count_tokens, sources)
         timer.record("subgraph_ms")
     return SearchResult(
         memories=memories,
         lines=packed.lines,
         returned_ids=frozenset(shown),
-        sources=request.sources,
+        sources=sources,
         packed_ids=packed.packed_ids,
         quotes=packed.quotes,
         beside=packed.beside,
@@ -170,7 +173,10 @@ def _said_later(
             if n.why != LATER
             or (
                 memory.memory_id in likely
-                and ((n.likelihood or 0.0) >= _LIKELY_LATER or relevance.get(n.memory_id, 0.0) >= _RELEVANT_LATER)
+                and (
+                    relevance.get(n.memory_id, 0.0) >= _RELEVANT_LATER
+                    or ((n.likelihood or 0.0) >= _LIKELY_LATER and not _is_beside(memory, known.get(n.memory_id)))
+                )
             )
         ]
         named = [*([memory.disputed_by] if memory.disputed_by else []), *later]
@@ -178,6 +184,12 @@ def _said_later(
         if ids:
             found[memory.memory_id] = [known[i] for i in ids]
     return found
+
+
+def _is_beside(memory: Memory, other: Memory | None) -> bool:
+    """Returns whether two memories are passages of one document, said at one time."""
+    is_passage = memory.unit != "turn" and other is not None and other.document_id == memory.document_id
+    return is_passage and other.observed_at == memory.observed_at
 
 
 def _cited(packed: Packed, ranked: Sequence[Memory], others: Sequence[Sequence[Memory]]) -> dict[str, Memory]:

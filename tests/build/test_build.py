@@ -212,3 +212,16 @@ def test_a_build_stopped_in_its_labels_goes_on_from_them(tmp_path, build, monkey
     assert numbers[0]["labelled"] == numbers[1]["labelled"] + sum(calls) and numbers[1]["carried"] == sum(calls)
     assert found.manifest.digest == whole.manifest.digest
     assert not list(found.path.glob("_*/*.relations"))
+
+
+def test_a_corrected_time_of_a_turn_takes_effect_as_if_it_had_been_right_at_once(tmp_path, build):
+    corpus = write_chats(tmp_path / "corpus", [(*TURNS[0][:4], ""), *TURNS[1:]])
+    build(corpus)
+    times = ("2026-02-01T09:00:00Z", "2026-02-03T09:01:00Z", "2026-03-01T09:00:00Z")
+    turns = [(*turn[:4], time) for turn, time in zip(TURNS, times, strict=False)] + TURNS[3:]
+    write_chats(corpus, turns)
+    _, corrected = build(corpus)
+    _, whole = build(corpus, "whole")
+    memories = corrected.table("chats", "memories").filter(user_id="ann").sort("observed_at")
+    assert [f"{time:%Y-%m-%dT%H:%M:%SZ}" for time in memories["observed_at"]] == list(times)
+    assert corrected.manifest.digest == whole.manifest.digest

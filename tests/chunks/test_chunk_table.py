@@ -81,4 +81,4 @@ def test_chunks_updated_from_an_earlier_build_are_those_of_one_build(seed):
         documents, texts = source(versions)
         chunks = chunk_table(documents, texts, CONFIG, previous)
         assert chunks.equals(chunk_table(documents, texts, CONFIG))
-        previous = documents, chunks
+        previous = documents, texts, chunks

@@ -180,8 +180,8 @@ def test_any_text_is_answered_from_the_scope_or_refused_as_without_words(reader,
 
 
 def test_the_budget_holds_and_zero_packs_nothing(reader):
-    results = reader.search("launch", ANA, budget_tokens=60)
-    assert 0 < results.context_tokens <= 60 and len(results.packed_ids) < 3
+    results = reader.search("launch", ANA, budget_tokens=40)
+    assert 0 < results.context_tokens <= 40 and len(results.packed_ids) < 3
     assert reader.search("launch", ANA, budget_tokens=0).context == ""
 
 

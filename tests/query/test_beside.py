@@ -82,7 +82,7 @@ def test_a_context_has_the_reply_to_a_question_and_an_answer_lists_it_apart(tmp_
         assert [m.memory_id for m in found.beside] == ["m2"] and found.packed_ids == ("m3", "m2")
         assert "  context: (Bo) In the old barn. [memory:m2]" in found.context_with("full").splitlines()
         assert found.citations.ids == ("m3", "m2")
-        bare = reader.search("Where do the owls nest?", ANA, k=1, strategy="hybrid", budget_tokens=50)
+        bare = reader.search("Where do the owls nest?", ANA, k=1, strategy="hybrid", budget_tokens=25)
     assert bare.packed_ids == ("m3",) and bare.beside == ()
 
 

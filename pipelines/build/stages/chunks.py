@@ -8,7 +8,7 @@ from palimpsest.store.home import Home
 
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
-    earlier = (previous("documents"), previous("chunks")) if previous else None
+    earlier = (previous("documents"), previous("document_texts"), previous("chunks")) if previous else None
     documents, texts = context.table("documents"), context.table("document_texts")
     return StageResult({"chunks": chunk_table(documents, texts, context.config, earlier)})
 

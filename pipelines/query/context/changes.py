@@ -1,6 +1,6 @@
 """Results where something newer was said of the same: the newer first, outdated parts cut, newer texts named."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from palimpsest.text.terms import query_terms
 
 PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")
 """Kinds of reasons that `palimpsest.memories.version_reasons` writes for a memory that is still latest: no history."""
+_LIKELY_CHANGED = 0.1  # likelihood from which a result names another one that may have changed it
 _LIKELY_ENDED = 0.3  # likelihood from which a newer memory ranks above the older: first results of golden sets gain
 _Shown = TypeVar("_Shown", bound=ShownMemory)
 
@@ -49,6 +50,15 @@ def mark_changes(
         reasons: of them, as `reasons_of_latest` returns them.
     """
     return _mark(served, ranked, reasons, is_cut=not served.filters.history)
+
+
+def likely_changes(memory: ShownMemory, results: Set[str]) -> list[NewerText]:
+    """Returns which results may have changed a memory without disputing it, newest first."""
+    return [
+        n
+        for n in memory.later
+        if n.memory_id in results and n.why == LATER and (n.likelihood or 0.0) >= _LIKELY_CHANGED
+    ]
 
 
 def name_changes(

@@ -40,6 +40,7 @@ class ContextLine:
         cites: ids of the memories that it rests on; its own is the last.
         disputed_by: id of the memory that disputes it; empty for none.
         source: of its memory.
+        later: id of a result that may have changed it; empty for none.
         pending: hash of the operation that sent a text that is not built yet; it has no memory.
         tokens: of the line and its source.
     """
@@ -52,6 +53,7 @@ class ContextLine:
     source: Source | None = None
     pending: str = ""
     tokens: int = 0
+    later: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Citations:
         known = self.sources == "full" or line.disputed_by in self.ids
         by = f" by {self.mark(line.disputed_by)}" if line.disputed_by and known else ""
         disputed = f"disputed{by}" if line.disputed_by else ""
-        head = ", ".join(part for part in (*line.head, disputed) if part)
+        later = f"later: {self.mark(line.later)}" if line.later in self.ids else ""
+        head = ", ".join(part for part in (*line.head, disputed, later) if part)
         head = "; ".join(part for part in (scope, head) if part)
         tail = [self.mark(i) for i in line.cites] + ([f"[pending:{line.pending}]"] if line.pending else [])
         return " ".join([f"{line.mark}{f'({head}) ' if head else ''}{self.quote(line.text)}", *tail])

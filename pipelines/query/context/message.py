@@ -11,6 +11,7 @@ from typing import Literal, TypedDict
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query.context.lines import Citations, ContextLine, CountTokens, write_context
+from palimpsest.query.request.one_line import visible
 from palimpsest.query.request.types import Memory
 
 Role = Literal["system", "developer", "user"]
@@ -24,7 +25,6 @@ _OPEN, _CLOSE = "<memory>", "</memory>"
 # The openings of tags and of the special tokens of chat templates; `a < b` and `<=` stay.
 _TAG = re.compile(r"<(?=[|/!?A-Za-z_<\uff5c])")
 _TEMPLATE = re.compile(r"\[(/?(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS))\]", re.IGNORECASE)
-_HIDDEN = re.compile(r"[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 
 
 class ChatMessage(TypedDict):
@@ -97,7 +97,7 @@ def order_messages(
 
 def harmless(text: str) -> str:
     """Returns a text in which nothing ends the block, opens a tag or a role, or is hidden."""
-    return _TEMPLATE.sub(r"(\1)", _TAG.sub("< ", _HIDDEN.sub("", text)))
+    return _TEMPLATE.sub(r"(\1)", _TAG.sub("< ", visible(text)))
 
 
 def _within_budgets(

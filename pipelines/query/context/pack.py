@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from palimpsest.query.context.changes import likely_changes
 from palimpsest.query.context.lines import (
     CONTEXT,
     FACT,
@@ -25,14 +26,17 @@ from palimpsest.query.context.lines import (
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
 from palimpsest.query.context.reading_order import Block, in_reading_order
 from palimpsest.query.context.version_groups import Fingerprints, group_versions, is_repetition
-from palimpsest.query.request.one_line import one_line
+from palimpsest.query.request.one_line import one_line, shorten_text
 from palimpsest.query.request.types import Memory, RankedMemory, ShownMemory
 from palimpsest.store.inbox import is_inbox_uri
 from palimpsest.text.document_status import status_in_heading
 
 _NEARLY_WHOLE = 0.8  # share of a memory's tokens in a quote from which it is packed whole where that fits
 _MIN_ENTRY_TOKENS = 30  # of the shortest line with its citation and its source
-_SHORT_SHARE, _MIN_SHORT = 10, 32  # of the budget for short sources, and least tokens
+_SHORT_SHARE = 10  # of the budget for short sources
+_HEAD_CHARS = 60  # of a speaker
+_HEAD_MARKS = str.maketrans({"[": "", "]": "", "(": "", ")": ""})  # nothing of a text's fields ends the head of a line
+_FAR_BELOW = 0.25  # of the relevance of a memory that did not fit: one that is less relevant takes not its place
 _PROJECT_CHARS = 60  # of a project's name in a source
 
 FindSentences = Callable[[], Mapping[str, Sentences]]
@@ -120,12 +124,12 @@ def pack(
     groups = [[_citing_kept(m, stands_for) for m in versions] for versions in groups]
     if budget_tokens <= 0:  # of searches that want ranks alone
         return Packed(folded=folded)
-    reserved = {"none": 0, "short": max(_MIN_SHORT, budget_tokens // _SHORT_SHARE), "full": count(HEADING)}[sources]
+    reserved = {"none": 0, "short": budget_tokens // _SHORT_SHARE, "full": count(HEADING)}[sources]
     by_id = {m.memory_id: m for m in ranked}
     same = {kept: [by_id[i] for i in ids] for kept, ids in folded.items()}
     named = {i: next((n.names for n in near if n.names), "") for i, near in neighbors.items()}
     neighbors = {i: [n for n in near if not n.names] for i, near in neighbors.items()}
-    entries = _Entries(sources, count, len({m.collection for m in ranked}) > 1, same, named)
+    entries = _Entries(sources, count, len({m.collection for m in ranked}) > 1, same, named, by_id.keys())
     packer = _Packer(budget_tokens - reserved, entries)
     packer.add_ranked(groups, sentences)
     after = {versions[0].memory_id: packer.add_later(groups, rank, later) for rank, versions in enumerate(groups)}
@@ -180,6 +184,7 @@ class _Entries:
         several: whether the answer is from several collections, which sources then name.
         same: for a memory's id, the results that say the same.
         named: for a memory's id, what its pronoun refers to.
+        results: ids of the ranked memories.
     """
 
     def __init__(
@@ -189,8 +194,10 @@ class _Entries:
         several: bool,
         same: Mapping[str, Sequence[Memory]],
         named: Mapping[str, str],
+        results: Set[str],
     ):
         self._sources, self._count, self._several, self._same, self._named = sources, count, several, same, named
+        self._results = results
 
     def whole(self, memory: Memory, mark: str) -> _Entry:
         """Returns the line of a memory; white space is not counted."""
@@ -206,6 +213,7 @@ class _Entries:
 
     def _line(self, memory: Memory, mark: str, text: str, text_tokens: int, spans: str) -> ContextLine:
         by = memory.disputed_by if isinstance(memory, RankedMemory) else None
+        changed_by = likely_changes(memory, self._results)[:1] if isinstance(memory, RankedMemory) else []
         line = ContextLine(
             text,
             mark,
@@ -213,9 +221,11 @@ class _Entries:
             (memory.memory_id,),
             by.memory_id if by else "",
             Source(_document_name(memory, self._several), _place(memory, self._several, spans)),
+            later="".join(n.memory_id for n in changed_by),
         )
         citation = counted_citation(self._sources, memory.memory_id)
         parts = [*line.head, *([f"disputed by {counted_citation(self._sources, by.memory_id)}"] if by else [])]
+        parts += [f"later: {counted_citation(self._sources, n.memory_id)}" for n in changed_by]
         tokens = text_tokens + self._count(f"{mark}({', '.join(parts)})" if parts else mark) + self._count(citation)
         if self._sources == "full" and line.source:
             tokens += self._count(f"{citation} {line.source.place}")
@@ -249,7 +259,7 @@ class _Packer:
         sentences = {} if all_fit else find_sentences()
         drafts: dict[str, QuoteDraft] = {}
         order: list[QuoteDraft] = []
-        left: float = self.left  # by the estimates of drafts
+        left, missed = float(self.left), 0.0  # tokens by the estimates of drafts, relevance of what does not fit
         for memory_id, sentence in by_worth(list(marks), sentences):
             memory, entry = marks[memory_id][0], entries[memory_id]
             if sentence is None:
@@ -261,6 +271,9 @@ class _Packer:
                 before = draft.tokens_with() if draft.chosen else memory.token_count - entry.tokens
                 tokens = draft.tokens_with(sentence) - before
             if tokens > left:
+                missed = max(missed, memory.relevance)
+                continue
+            if memory.relevance < _FAR_BELOW * missed:
                 continue
             left -= tokens
             if sentence is None:
@@ -418,7 +431,8 @@ def _head(memory: Memory, same: Sequence[Memory], named: str) -> tuple[str, ...]
     observed = f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
     often = f"{len(same) + 1} times" if same else ""
     status = _flat(status_in_heading(memory.heading)) if memory.is_latest else ""
-    return tuple(part for part in (observed, _flat(memory.speaker), _flat(named), often, until, status) if part)
+    who = shorten_text(_flat(memory.speaker), _HEAD_CHARS)
+    return tuple(part for part in (observed, who, _flat(named), often, until, status) if part)
 
 
 def _document_name(memory: Memory, with_collection: bool) -> str:
@@ -449,4 +463,4 @@ def _place(memory: Memory, with_collection: bool, spans: str = "") -> str:
 
 
 def _flat(text: str | None) -> str:
-    return " ".join((text or "").replace("[", "(").replace("]", ")").split())
+    return one_line((text or "").translate(_HEAD_MARKS))

@@ -5,7 +5,7 @@ hidden, deleted or past its retention by then is not shown.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,9 @@ def read_stored(folder: Path) -> dict[tuple[str, str, str], StoredAnswer]:
         DamagedFile: the file is damaged.
     """
     found: Mapping[str, Any] = read_json_object(folder / STANDING_FILE, _RESTORE) or {}
-    answers = [StoredAnswer(**{**a, "memory_ids": tuple(a["memory_ids"])}) for a in found.get("answers", ())]
+    names = [f.name for f in fields(StoredAnswer)]  # what another version of the product wrote beside them is ignored
+    rows = [{name: a[name] for name in names} for a in found.get("answers", ()) if a.keys() >= set(names)]
+    answers = [StoredAnswer(**{**a, "memory_ids": tuple(a["memory_ids"])}) for a in rows]
     return {a.key: a for a in answers}
 
 

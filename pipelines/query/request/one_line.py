@@ -1,16 +1,25 @@
 """Stored texts on one line of an answer, with their day and citations; nothing in them passes for a citation."""
 
 import datetime as dt
+import re
 from collections.abc import Iterable
 
 from palimpsest.query.request.types import NewerText
 
 _MAX_QUOTED = 400  # characters of a newer memory
+_HIDDEN = re.compile(
+    r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    """Returns a text without what a reader or a terminal does not show: control characters, marks of direction."""
+    return _HIDDEN.sub("", text)
 
 
 def one_line(text: str) -> str:
-    """Returns a stored text on one line, in which nothing passes for a citation."""
-    return " ".join(text.replace("[memory:", "(memory:").split())
+    """Returns a stored text on one line, in which nothing passes for a citation and nothing is hidden."""
+    return " ".join(visible(text).replace("[memory:", "(memory:").split())
 
 
 def cited_line(text: str, memory_ids: Iterable[str], time: dt.datetime | None, speaker: str | None = None) -> str:
@@ -28,7 +37,7 @@ def cited_line(text: str, memory_ids: Iterable[str], time: dt.datetime | None, s
 
 def shorten_text(text: str, max_chars: int) -> str:
     """Returns a text on one line, shortened where it is longer than `max_chars` characters."""
-    line = " ".join(text.split())
+    line = " ".join(visible(text).split())
     return line if len(line) <= max_chars else line[: max_chars - 1] + "\u2026"
 
 

@@ -127,6 +127,8 @@ class SearchRequest:
         fields["min_score"] = parse_score("min_score", fields.get("min_score"))
         of_nodes = {name: fields.pop(name) for name in NODE_OPTIONS if name in fields}
         fields["nodes"] = parse_node_search(of_nodes, fields.get("strategy", "auto"))
+        if fields["since"] and fields["until"] and _seconds(fields["since"]) > _seconds(fields["until"]):
+            raise ArgumentError("since", "must not be later than until", fields["since"].isoformat())
         request = cls(clean_text(text), parse_scopes(scope), **fields)
         check_numbers(request.k, request.hops, request.budget_tokens)
         if request.compress not in COMPRESS:
@@ -173,7 +175,9 @@ class SearchRequest:
     def filters_json(self) -> JsonObject:
         """Returns the filters by type, tag, field, access and score that were given, as JSON values."""
         within = self.accessed_within
+        times = {"since": self.since, "until": self.until, "as_of": self.as_of}
         return {
+            **{name: time.isoformat() if time else None for name, time in times.items()},
             "types": list(self.types),
             "tags": list(self.tags),
             "where": self.where.text if self.where else None,
@@ -204,3 +208,8 @@ _TIMES = {"since": False, "until": True, "as_of": True, "now": True}
 """The arguments that are times, and whether a date alone means its end."""
 _OWN_CLOCK = ("since", "until")
 """Those of which a date alone is a day of each speaker's own clock."""
+
+
+def _seconds(time: dt.datetime) -> float:
+    """Returns a time in seconds since 1970; one of each speaker's own clock counts as UTC."""
+    return (time if time.tzinfo else time.replace(tzinfo=dt.UTC)).timestamp()

@@ -2,10 +2,11 @@
 
 import re
 
-from palimpsest.query.turns.phrases import Name, find_names
+from palimpsest.query.turns.phrases import Name, find_names, is_definition, person_phrase
 from palimpsest.query.turns.words import (
     AUXILIARIES,
     DETERMINERS,
+    HE_OR_SHE,
     PLACE_PREPOSITIONS,
     PREPOSITIONS,
     QUESTION_WORDS,
@@ -15,12 +16,15 @@ from palimpsest.query.turns.words import (
 )
 
 _THAT = re.compile(r"\b(?:that|this|then|it)\b", re.IGNORECASE)
+_SUBJECTS = HE_OR_SHE | {"i", "we", "you"}
 _MAX_PHRASE = 5  # words of a noun phrase
 _PREFIX = re.compile(r"[^\W\d]*")
 
 
 def put_into_frame(question: str, phrase: str) -> str:
-    """Returns a question with a phrase in place of the one it refers to; at its end where that is unclear.
+    """Returns a question with a phrase in place of the one it refers to; "" where no place in it is one.
+
+    A person takes the place of `I` or `she`, a phrase with a preposition stands at the end.
 
     Args:
         question: the last question.
@@ -28,12 +32,13 @@ def put_into_frame(question: str, phrase: str) -> str:
     """
     words = list(TOKEN.finditer(question))
     span = _name_span(question, phrase) or _shared_span(words, phrase) or _preposition_span(words, phrase)
-    span = span or _noun_span(words, phrase)
-    if span is None:
-        return f"{question.rstrip(' ?.!')} {phrase}?"
-    start, end = span
+    span = span or _noun_span(words, phrase) or _subject_span(words, phrase)
     first = TOKEN.search(phrase)
-    if first and first.group().lower() in PREPOSITIONS:
+    governed = first is not None and first.group().lower() in PREPOSITIONS
+    if span is None:
+        return f"{question.rstrip(' ?.!')} {phrase}?" if governed else ""
+    start, end = span
+    if governed:
         before = [w for w in words if w.end() <= start]
         if before and before[-1].group().lower() in PREPOSITIONS:
             start = before[-1].start()
@@ -127,6 +132,14 @@ def _noun_span(words: list[re.Match[str]], phrase: str) -> tuple[int, int] | Non
     while end + 1 < len(words) and _in_phrase(words[end + 1].group()):
         end += 1
     inverted = any(w.group().lower() in AUXILIARIES for w in words[:at])
+    inverted = inverted and not is_definition("".join(f"{w.group()} " for w in words))
     if inverted and end == len(words) - 1 and end > at + 1:  # the verb ends such a question
         end -= 1
     return (words[at].start(), words[end].end()) if end > at else None
+
+
+def _subject_span(words: list[re.Match[str]], phrase: str) -> tuple[int, int] | None:
+    """Returns the pronoun that is the subject of a question, where the phrase is a person."""
+    is_person = bool(person_phrase(phrase)) or any(n.may_be_person for n in find_names(phrase))
+    subject = next((w for w in words if w.group().lower() in _SUBJECTS), None) if is_person else None
+    return subject.span() if subject else None

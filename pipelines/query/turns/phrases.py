@@ -23,13 +23,16 @@ from palimpsest.query.turns.words import (
 
 _ID = re.compile(r"(?=\S*\d)(?=\S*[A-Z])\w+(?:[-.]\w+)+|[A-Z]{2,}+[^\W\d]*+\d\w*+")
 _NO_PERSON_BEFORE = word_set("the a an our this each every")
+_TITLES = word_set("dr mr mrs ms prof st")
 _LINKS = word_set("of the de van von der and")  # inside a name: The Isle of Skye
 _LABEL = re.compile(r"\s*(user|human|assistant|ai|bot|system)\s*:\s*", re.IGNORECASE)
+_BE = word_set("is are was were")
+_DEFINES = ("what's", "where's", *(f"{asks} {be}" for asks in ("what", "where") for be in sorted(_BE)))
 _ASSISTANT = word_set("assistant ai bot system")
 _QUESTION_BEGINS = 4  # words
 _OPENING = 6  # words in which a question says what it wants
 _NO_SUBJECT = AUXILIARIES | HE_OR_SHE | THEY | IT | word_set("i me you we us")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\bDr\.)(?<!\bM[rs]\.)(?<!\bMrs\.)(?<!\bProf\.)(?<!\bSt\.)\s+")
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,8 @@ def _is_name_word(word: str) -> bool:
 
 
 def _continues_name(sentence: str, words: list[re.Match[str]], i: int) -> bool:
-    if sentence[words[i - 1].end() : words[i].start()].strip():  # punctuation
+    between = sentence[words[i - 1].end() : words[i].start()].strip()
+    if between and not (between == "." and words[i - 1].group().lower() in _TITLES):
         return False
     word = words[i].group()
     if word.lower() in _LINKS - {"and"}:
@@ -155,7 +159,16 @@ def subject_phrase(question: str) -> str:
 def is_definition(question: str) -> bool:
     """Returns whether a question asks what or where its subject is: the subject stays what is spoken of."""
     words = [m.group().lower() for m in TOKEN.finditer(question)][:2]
-    return len(words) > 1 and words[0] in ("what", "where") and words[1] in ("is", "are", "was", "were")
+    return " ".join(words).startswith(_DEFINES)
+
+
+def person_defined(question: str) -> str:
+    """Returns the name of whom a question asks who that is; "" where it asks another thing."""
+    words = list(TOKEN.finditer(question))
+    folded = [w.group().lower() for w in words[:2]]
+    at = 1 if folded[:1] == ["who's"] else 2 if folded[:1] == ["who"] and folded[1:] and folded[1] in _BE else 0
+    names = [n.text for n in find_names(question) if n.may_be_person] if at else []
+    return names[0] if names and question[words[at - 1].end() :].lstrip().startswith(names[0]) else ""
 
 
 def _leads(word: str) -> bool:

@@ -18,6 +18,7 @@ from palimpsest.query.turns.phrases import (
     content_words,
     find_names,
     is_definition,
+    person_defined,
     person_phrase,
     split_sentences,
     subject_phrase,
@@ -124,9 +125,13 @@ def _complete(text: str, dependence: Dependence, exchanges: Sequence[_Exchange])
         )
         resolved = f"{last.question.rstrip(' ?.!')} {names}".strip() + f". {text}"
         return ResolvedText(resolved, (f"{text.strip()!r} follows {last.question!r}",))
-    put = put_time_into_frame if dependence.omission is Omission.TIME else put_into_frame
     phrase = dependence.phrase
-    resolved = put(last.question, phrase)
+    if dependence.omission is Omission.TIME:
+        resolved = put_time_into_frame(last.question, phrase)
+    else:
+        resolved = put_into_frame(last.question, phrase) if Turn(last.question).is_question else ""
+    if not resolved:
+        return ResolvedText(text)
     if dependence.pronouns:
         inner = find_dependence(resolved)
         resolved = _replace_pronouns(resolved, inner.pronouns, exchanges).text
@@ -181,7 +186,12 @@ def _referent(pronoun: OpenPronoun, exchanges: Sequence[_Exchange]) -> str:
 
 
 def _person(exchange: _Exchange) -> str:
-    """Returns the person of an exchange: who the answer names if the question wants a person, else the question's."""
+    """Returns the person of an exchange: who the answer names if the question wants a person, else the question's.
+
+    Of `who is Tom` it is Tom, whomever the answer names.
+    """
+    if defined := person_defined(exchange.question):
+        return defined
     of_answer, of_question = (_persons(t) for t in (exchange.answer, exchange.question))
     names = [*of_answer, *of_question] if asks_person(exchange.question) else [*of_question, *of_answer]
     return next((n.text for n in names), "") or person_phrase(exchange.question)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.request.search_schema import Sources
 from palimpsest.query.request.strategies import STRATEGIES
+from palimpsest.query.result import SearchResult, empty_result
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.routes.field_types import IsoTimeOrDay, Name
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
@@ -84,7 +85,7 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
     """Answers a search within the scopes of a caller."""
     scopes = view.scopes(parameters.collection, parameters.project)
     if not scopes:
-        return {"build_id": view.reader.build_id, "memories": [], "context": "", "message": None}
+        return _shown(empty_result(view.reader.build_id))
     options = parameters.model_dump(exclude={"q", "collection", "project", "use_graph"})
     if isinstance(parameters, SearchBody) and not parameters.use_graph:
         options["hops"] = 0
@@ -92,6 +93,10 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
     with service.searching:
         found = view.reader.search(parameters.q, scopes, **options)
     service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
+    return _shown(found)
+
+
+def _shown(found: SearchResult) -> JsonObject:
     message = found.message()
     return {**found.to_json(), "message": {"role": message["role"], "content": message["content"]}}
 
