@@ -81,8 +81,9 @@ def _newest(rows: pl.DataFrame) -> pl.DataFrame:
 def _changed_documents(documents: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """Returns the versions that are new, and all of a document to whose known versions more happened than new ones.
 
-    A version whose times were corrected has its id, which its texts make, and counts as new. The newest version wins a shared span, and times are those of the versions before it: where one came back, is gone
-    or was read at another time, spans change hands or times among the known ones.
+    A version whose times were corrected has its id, which its texts make, and counts as new. The newest version wins a
+    shared span, and times are those of the versions before it: where one came back, is gone or was read at another
+    time, spans change hands or times among the known ones.
     """
     version = pl.format("{}@{} ", "document_id", pl.col("ingested_at").dt.epoch("us").fill_null(0))
 

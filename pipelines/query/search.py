@@ -188,8 +188,9 @@ def _said_later(
 
 def _is_beside(memory: Memory, other: Memory | None) -> bool:
     """Returns whether two memories are passages of one document, said at one time."""
-    is_passage = memory.unit != "turn" and other is not None and other.document_id == memory.document_id
-    return is_passage and other.observed_at == memory.observed_at
+    if other is None or memory.unit == "turn":
+        return False
+    return (other.document_id, other.observed_at) == (memory.document_id, memory.observed_at)
 
 
 def _cited(packed: Packed, ranked: Sequence[Memory], others: Sequence[Sequence[Memory]]) -> dict[str, Memory]:

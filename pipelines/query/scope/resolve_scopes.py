@@ -23,7 +23,8 @@ def resolve_collection(collections: Mapping[str, CollectionInfo], name: str | No
         return name
     chosen = list(collections) if len(collections) == 1 else [n for n, c in collections.items() if c.default]
     if len(chosen) != 1:
-        raise ArgumentError("collection", f"name one of: {list_names(collections)}; or write default: true in its collection.yaml")
+        hint = "or write default: true in the collection.yaml of one"
+        raise ArgumentError("collection", f"name one of: {list_names(collections)}; {hint}")
     return chosen[0]
 
 
