@@ -45,7 +45,7 @@ from palimpsest.text.terms import query_terms
 
 _COMPLETED = 0.03
 """Least relevance of a result that neighbors complete, and that what was said later follows."""
-_LIKELY_LATER, _RELEVANT_LATER = 0.05, 0.02
+_LIKELY_LATER, _RELEVANT_LATER = 0.05, 0.005
 _LEAST_WITH_SOURCES = 320  # tokens: of a smaller budget a tenth is less than a line of sources
 """What was said later is in a context from this likelihood on that it ended such a result, or this relevance."""
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "rerank_ms", "read_ms", "pack_ms")
