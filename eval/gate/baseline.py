@@ -2,7 +2,7 @@
 
 import getpass
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,8 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json_object, write_json
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.eval.golden.golden_run import DIGITS, GoldenRun, Hit
+from palimpsest.eval.golden.questions import load_questions
+from palimpsest.store.home import data_folder
 
 FORMAT = 1
 ACCEPT = "`palimpsest baseline accept --why TEXT`"
@@ -154,3 +156,18 @@ def _git(*arguments: str) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def golden_problem(data: Path, collection: str) -> PalimpsestError | None:
+    """Returns why a collection's golden set or baseline cannot be read; None where it can, or there is none."""
+    try:
+        if load_questions(data, collection) is not None:
+            load_baseline(baseline_path(data, collection))
+    except PalimpsestError as e:
+        return e
+    return None
+
+
+def golden_problems(collections: Iterable[str]) -> dict[str, PalimpsestError]:
+    """Returns which collections have a golden set or a baseline that cannot be read, and why: none can be judged."""
+    return {name: why for name in collections if (why := golden_problem(data_folder(), name))}

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from palimpsest.core.json_types import JsonObject
+from palimpsest.eval.gate.baseline import golden_problem
 from palimpsest.eval.gate.health import memory_health
 from palimpsest.eval.gate.verdict import CollectionVerdict, GateVerdict
 from palimpsest.eval.golden.build_tables import Tables, collection_tables
@@ -182,7 +183,8 @@ def latency(run: GoldenRun) -> list[LatencyChart]:
 
 def worst(run: GoldenRun, tables: Tables, collection: str) -> list[WorstQuestion]:
     """Returns the questions that miss most, with what was retrieved, what should have been and where it was lost."""
-    questions = {q.id: q for q in load_questions(data_folder(), collection) or ()}
+    is_readable = golden_problem(data_folder(), collection) is None
+    questions = {q.id: q for q in load_questions(data_folder(), collection) or ()} if is_readable else {}
     shown = [questions[i] for i in run.missed_questions[:_MAX_WORST] if i in questions]
     misses: dict[str, list[Miss]] = {}
     for miss in run.misses or ():

@@ -13,7 +13,7 @@ from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
-from palimpsest.eval.gate.baseline import Baseline, baseline_path, current_commit, load_baseline
+from palimpsest.eval.gate.baseline import Baseline, baseline_path, current_commit, golden_problem, load_baseline
 from palimpsest.eval.gate.build_settings import build_settings
 from palimpsest.eval.gate.decide import decide
 from palimpsest.eval.gate.embedder_change import judge_embedder_change
@@ -125,6 +125,9 @@ def judge_build(
     tables, decisions = build.tables(JUDGED_TABLES), read_decisions(home.decisions)
     verdicts = []
     for name in build.collections:
+        if (problem := golden_problem(data_folder(), name)) and _is_as_published(home, build, name):
+            verdicts.append(CollectionVerdict(name, "unjudged", warnings=(f"not judged, as it was: {problem}",)))
+            continue
         run = run_collection(build, name, tables, decisions, diagnose=True)
         committed = baseline_path(data_folder(), name)
         baseline = None if run is None else named.get(name) or load_baseline(committed)
@@ -132,6 +135,13 @@ def judge_build(
         verdict = _with_embedder_change(home, build, verdict)
         verdicts.append(_with_health(home, build, _with_texts(verdict, tables["memories"])))
     return combine(verdicts)
+
+
+def _is_as_published(home: Home, build: Build, collection: str) -> bool:
+    """Returns whether a collection of a build is that of the published build."""
+    before = published(home)
+    made_of = build.manifest.fingerprints.get(collection)
+    return before is not None and made_of is not None and made_of == before.manifest.fingerprints.get(collection)
 
 
 def _with_embedder_change(home: Home, build: Build, verdict: CollectionVerdict) -> CollectionVerdict:

@@ -4,6 +4,7 @@ import datetime as dt
 import shutil
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
@@ -70,7 +71,12 @@ def complete_collections(home: Home) -> None:
             build.adopt(base, name)
             for stage in collection_stages():
                 if record := base.record(name, stage.name):
-                    build.write_record(name, stage.name, record.linked())
+                    build.write_record(name, stage.name, record.linked("adopted"))
+
+
+def is_adopted(records: Iterable[StageRecord]) -> bool:
+    """Returns whether a collection with these records was taken over whole from the build before."""
+    return {record.cache_status for record in records} == {"adopted"}
 
 
 def once_context(home: Home, build: Build, base: Build | None) -> StageContext:
@@ -98,7 +104,7 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
     Args:
         home: the home.
         build: the build.
-        earlier: has the fingerprints of collections whose folder is gone.
+        earlier: has the fingerprints of collections that are adopted or whose folder is gone.
         base: the build that this one follows; the manifest lists the changes from it.
     """
     from palimpsest.build.standing_answers import answer_standing_questions
@@ -121,6 +127,8 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         fingerprints={
             c: None  # so that the next build labels the rest
             if any(r.is_unpaid for r in records[c].values())
+            else earlier.fingerprints.get(c)
+            if base is not None and is_adopted(records[c].values())  # whatever sources and settings are by now
             else logged_fingerprint(home, c, decisions) or earlier.fingerprints.get(c)
             for c in build.collections
         },

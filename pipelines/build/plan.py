@@ -11,6 +11,7 @@ from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import say
+from palimpsest.memories.document_relations import check_relation_file
 from palimpsest.memories.vector_store import configured_space
 from palimpsest.sources.discovery import page_sources, scan_sources
 from palimpsest.store.builds import published, staged
@@ -28,6 +29,9 @@ _TAIL_MODULES = (
     "palimpsest.entities.collection_shape",
     "palimpsest.eval.runs.judge_build",
 )
+
+
+_NOTHING_LOST: Mapping[str, PalimpsestError] = {}
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,11 @@ class Plan:
 
 
 def make_plan(
-    home: Home, corpora: list[Path] | None, only: list[str] | None = None, again: Collection[str] = ()
+    home: Home,
+    corpora: list[Path] | None,
+    only: list[str] | None = None,
+    again: Collection[str] = (),
+    lost: Mapping[str, PalimpsestError] = _NOTHING_LOST,
 ) -> Plan:
     """Finds the collections and which of them changed; reads every source's bytes, and nothing else.
 
@@ -70,9 +78,10 @@ def make_plan(
         only: names of the collections to build; None means all of the corpora, and those of the home with something
             unread in its inbox or among its pages of the web.
         again: names of collections that are built although nothing changed.
+        lost: why collections cannot be built although nothing is wrong with their sources, by name.
 
     Raises:
-        PalimpsestError: a collection is missing, the home is inside it, or settings are wrong of one that `only` names.
+        PalimpsestError: a collection is missing, the home is inside it, or one that `only` names cannot be built.
         DamagedFile: a file of the home is damaged.
     """
     if corpora is None:
@@ -84,7 +93,7 @@ def make_plan(
             raise PalimpsestError(f"--collection {name}: not in the corpus; it has {', '.join(found)}")
     wanted = {n: f for n, f in found.items() if not only or n in only}
     if not only:
-        wanted = dict(sorted((_with_unread_inbox(home) | _with_changed_pages(home) | wanted).items()))
+        wanted = dict(sorted((_with_unread_inbox(home, lost) | _with_changed_pages(home, lost) | wanted).items()))
     for name, folder in wanted.items():
         if home.path.resolve().is_relative_to(folder.resolve()):
             raise PalimpsestError(f"home {home.path}: lies inside collection {name} ({folder}); choose another --home")
@@ -94,12 +103,13 @@ def make_plan(
     changed, broken = [], dict[str, PalimpsestError]()
     for name, folder in wanted.items():
         try:
+            if name in lost:
+                raise lost[name]
             load_standing_questions(folder)  # so that a mistake in it is reported before anything is built
+            check_relation_file(load_collection(folder), folder)
             is_built = _is_built(home, name, folder, built.get(name), decisions)
-        except DamagedFile:
-            raise
         except PalimpsestError as e:
-            if only:
+            if only or (isinstance(e, DamagedFile) and name not in lost):
                 raise
             broken[name] = e
             continue
@@ -125,16 +135,16 @@ def say_what_is_broken(plan: Plan) -> None:
         raise last
 
 
-def _with_unread_inbox(home: Home) -> dict[str, Path]:
+def _with_unread_inbox(home: Home, lost: Collection[str]) -> dict[str, Path]:
     """Returns the collections of a home for which its inbox has a file that was not read yet."""
-    folders = {n: f for n, f in home.sources.items() if f.is_dir() and (home.inbox / n).is_dir()}
+    folders = {n: f for n, f in home.sources.items() if f.is_dir() and (home.inbox / n).is_dir() and n not in lost}
     read = {n: set(IngestLog(home.log / n).on_disk()["uri"]) for n in folders}
     return {n: f for n, f in folders.items() if any(file.uri not in read[n] for file in inbox_files(home.inbox, n))}
 
 
-def _with_changed_pages(home: Home) -> dict[str, Path]:
+def _with_changed_pages(home: Home, lost: Collection[str]) -> dict[str, Path]:
     """Returns the collections of a home whose pages of the web are not as its log has them."""
-    folders = {n: f for n, f in home.sources.items() if f.is_dir() and (home.web / n).is_dir()}
+    folders = {n: f for n, f in home.sources.items() if f.is_dir() and (home.web / n).is_dir() and n not in lost}
     return {n: f for n, f in folders.items() if _has_changed_pages(home, n)}
 
 

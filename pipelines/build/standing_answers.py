@@ -1,7 +1,9 @@
 """Answers the standing questions of the collections of a build, from its index."""
 
+from contextlib import suppress
 from typing import NamedTuple
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.profile.standing import StoredAnswer, read_stored, write_stored
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
@@ -31,14 +33,14 @@ def answer_standing_questions(home: Home, build: Build, base: Build | None) -> i
 
     Returns:
         The number of answers.
-
-    Raises:
-        PalimpsestError: a file of questions is wrong.
     """
     rewritten = read_stored(build.path)
     known = rewritten or (read_stored(base.path) if base else {})
     folders = {} if rewritten else {n: f for n in build.collections if (f := home.sources.get(n)) and f.is_dir()}
-    loaded = {name: load_standing_questions(folder) for name, folder in folders.items()}
+    loaded = {}
+    for name, folder in folders.items():
+        with suppress(PalimpsestError):  # the plan says why; the questions of the build before are answered
+            loaded[name] = load_standing_questions(folder)
     if not known and not any(loaded.values()):
         return 0
     with open_index(build.index) as reader:

@@ -9,7 +9,7 @@ from pathlib import Path
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.sealed_json import unsealed, write_sealed_json
 
-FORMAT = 11
+FORMAT = 12
 FORMAT_FILE = "format.json"
 
 

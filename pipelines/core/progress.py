@@ -3,12 +3,14 @@
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import TypeVar
 
 _Item = TypeVar("_Item")
 
 _LINE_EVERY_S = 10.0
+_is_shown: ContextVar[bool] = ContextVar("_is_shown", default=False)
 
 
 def say(line: str) -> None:
@@ -19,10 +21,20 @@ def say(line: str) -> None:
 
 @contextmanager
 def progress(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """Yields `advance(n)`. Shows done, rate and time left of `total` units."""
-    if not sys.stderr.isatty():
-        yield _lines(what, total, unit)
+    """Yields `advance(n)`. Shows done, rate and time left of `total` units; inside another progress, nothing."""
+    if _is_shown.get():
+        yield lambda n: None
         return
+    _is_shown.set(True)
+    try:
+        with _bar(what, total, unit) if sys.stderr.isatty() else nullcontext(_lines(what, total, unit)) as advance:
+            yield advance
+    finally:
+        _is_shown.set(False)
+
+
+@contextmanager
+def _bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,

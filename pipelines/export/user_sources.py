@@ -33,7 +33,7 @@ def sources_of_user(log: IngestLog, user: str) -> list[JsonObject]:
 
 
 def _version(log: IngestLog, row: Mapping[str, Any], user: str) -> JsonObject:
-    texts = log.text(row["text_key"]).to_dicts() if row["text_key"] else []
+    texts = log.rows(row["text_key"]) if row["text_key"] else []
     documents: list[JsonValue] = [
         document_to_json(cast(DocumentRow, text)) for text in texts if text["user_id"] == user
     ]

@@ -67,6 +67,16 @@ def relations_of_file(uris: Iterable[str], config: CollectionConfig, folder: Pat
         yield newer_uri, own.resolve(older, newer_uri), label
 
 
+def check_relation_file(config: CollectionConfig, folder: Path) -> None:
+    """Checks the collection's file of relations, if it has one.
+
+    Raises:
+        PalimpsestError: the file cannot be read, or a line is no relation.
+    """
+    for _ in relations_of_file((), config, folder):
+        pass
+
+
 def _read_relation_file(path: Path) -> Iterator[tuple[str, str, str]]:
     """Yields (newer, older, label) of each line of a JSONL file."""
     try:

@@ -16,7 +16,8 @@ from palimpsest.memories.repeated_quotes import without_repeated_quotes
 from palimpsest.memories.source_trust import document_trust
 from palimpsest.sources.records.extracted import CONVERSATION
 from palimpsest.store.collection_config import CollectionConfig
-from palimpsest.store.ingest_log import EXTRACTION, IngestLog
+from palimpsest.store.extraction import EXTRACTION
+from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.tables import Schema, conform, empty
 
 
@@ -31,17 +32,14 @@ def document_tables(
     """
     versions = log.versions()
     last = versions.group_by("uri").agg(pl.col("ordinal").max().alias("last"), pl.col("gone_at").last())
-    frames = [
-        log.text(v["text_key"]).with_columns(
-            source=pl.lit(v["uri"]),
-            seq=pl.lit(v["ordinal"], pl.Int64),
-            ingested_at=pl.lit(v["seen_at"]),
-        )
+    extracted = [
+        row | {"source": v["uri"], "seq": v["ordinal"], "ingested_at": v["seen_at"]}
         for v in versions.to_dicts()
         if v["text_key"]
+        for row in log.rows(v["text_key"])
     ]
     extra: Schema = {"source": pl.String, "seq": pl.Int64, "ingested_at": pl.Datetime("us", "UTC")}
-    seen = pl.concat([pl.DataFrame(schema=EXTRACTION | extra), *frames], how="vertical_relaxed")
+    seen = pl.DataFrame(extracted, schema=EXTRACTION | extra)
     seen = seen.with_columns(pl.col("project_id").fill_null(GENERAL))
     ids = [version_id(config.name, r) for r in seen.select(_ID_FIELDS).iter_rows(named=True)]
     rows = (

@@ -84,11 +84,17 @@ def _requests(
     Where only the tail's code or the golden sets changed, one collection runs too: its stages are linked, which costs
     nothing, and its success starts the tail.
     """
+    from palimpsest.eval.gate.baseline import golden_problems
+
     plan = make_plan(home, None)
+    unjudgeable = golden_problems(plan.collections)
+    for name, why in unjudgeable.items():
+        context.log.error(f"collection {name} is not built: {why}")
     home.remember_sources(plan.collections)
     confirm_collections(home, plan.unchanged)
     context.instance.add_dynamic_partitions(str(collections.name), [*plan.collections, *plan.broken])
     wanted = plan.changed or (list(plan.collections)[:1] if plan.tail_only else [])
+    wanted = [name for name in wanted if name not in unjudgeable]
     for name in (*plan.broken, *wanted):  # the run of a broken one fails: it says why, and sends an alert
         yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
 

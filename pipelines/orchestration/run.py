@@ -105,7 +105,9 @@ def _build(home: Home, options: _Options) -> BuildSummary:
     """Builds as `build` does, on a home that has its embedder."""
     started = time.perf_counter()
     with suppress(DamagedFile):  # repaired below, or reported there
-        say_what_is_broken(make_plan(home, options.corpora, options.only))
+        plan = make_plan(home, options.corpora, options.only)
+        if not plan.collections:
+            say_what_is_broken(plan)
     if options.graph:
         from palimpsest.neo4j_graph.connect import connect
 
@@ -154,12 +156,19 @@ def _run_plan(home: Home, plan: Plan, options: _Options, repairs: Repairs) -> Bu
 
 def _plan_with_repairs(home: Home, options: _Options, repairs: Repairs) -> Plan:
     """Returns the plan of a build that also makes again what was damaged; what changed collections read is checked."""
-    plan = make_plan(home, options.corpora, options.only, repairs.tables | repairs.sources)
-    before = len(repairs.lines)
+    from palimpsest.eval.gate.baseline import golden_problems
+
+    def look() -> Plan:
+        again = repairs.tables | repairs.sources
+        return make_plan(home, options.corpora, options.only, again, unbuildable | repairs.lost)
+
+    unbuildable = golden_problems(make_plan(home, options.corpora, options.only, (), repairs.lost).collections)
+    plan, before = look(), len(repairs.lines)
     if plan.changed:
         repair_inputs(home, repairs, plan.changed, 0, options.allow_lost)
-    if len(repairs.lines) > before:
-        plan = make_plan(home, options.corpora, options.only, repairs.tables | repairs.sources)
+    if len(repairs.lines) > before or repairs.lost:
+        plan = look()
+    say_what_is_broken(plan)
     if repairs.tables - set(plan.changed):
         plan = replace(plan, tail_only=True)
     return plan

@@ -2,13 +2,14 @@
 
 import datetime as dt
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import content_id
+from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import progress
 from palimpsest.sources.discovery import UNREADABLE, SourceFile
 from palimpsest.sources.filters.deletions import Deletions, apply_removal
@@ -35,6 +36,7 @@ from palimpsest.store.web_pages import is_web_uri
 _LEADS_OUT = "a link that leads out of the collection or to no file; copy the file in"
 _MAX_USER_BYTES = 800  # what a collection.yaml may name: 200 characters
 _MAX_URI_BYTES = 4096
+_READING = ("reason", "problems", "left_out", "not_stored")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class IngestRules:
         now: the time of the build.
         memories: number of current memories of each source in the published build.
         allow_removals: continue although too much of the collection is gone.
+        published_at: what was first seen later is in no published build, and leaves no history; None means nothing is.
     """
 
     config: CollectionConfig
@@ -54,6 +57,7 @@ class IngestRules:
     now: dt.datetime
     memories: Mapping[str, int] = field(default_factory=dict)
     allow_removals: bool = False
+    published_at: dt.datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,14 @@ class _Version:
     not_stored: str | None = None
     unread_hash: str | None = None
     size_bytes: int | None = None
+
+    def reading(self, lines: int | None) -> JsonObject:
+        """Returns what `continued` takes, with how many lines the source has; None where it cannot be read."""
+        return {**{name: getattr(self, name) for name in _READING}, "lines": lines}
+
+    def continued(self, reading: JsonObject) -> "_Version":
+        """Returns this version with what a run that was stopped had found in it."""
+        return replace(self, **{name: cast(Any, reading[name]) for name in _READING})
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "_Version":
@@ -118,23 +130,30 @@ def ingest(log: IngestLog, sources: Mapping[str, SourceFile], rules: IngestRules
     seen, unread = _compare_with_log(sources, known, missing, reader_hash(config), read_all)
     lost_shares: dict[str, float] = {}
     deletions = Deletions(config.name, decisions)
+    readings = log.unrecorded()
+    read_before = {u: v.continued(readings[v.text_key]) for u, v in unread.items() if v.text_key in readings}
+    for uri, version in read_before.items():  # by a run that was stopped
+        seen[uri] = version
+        lines = cast(int | None, readings[version.text_key]["lines"])
+        lost_shares[uri] = _lost_share(log, _good(known, uri), lines)
     with progress("read", len(unread), "sources") as advance:
-        for uri, result in _read(unread, sources, config):
+        advance(len(read_before))
+        for uri, result in _read({u: v for u, v in unread.items() if u not in read_before}, sources, config):
             if (owner := sources[uri].owner) is not None:
                 result = restrict_to_owner(result, owner, Scope(config.user_id, config.project_id))
-            good = known.get(uri) if known.get(uri, {}).get("reason") is None else None
+            good = _good(known, uri)
             version = _log_source(log, unread[uri], result, good, rules, deletions)
             if version is None:
                 deleted.append((uri, unread[uri].content_hash))
             else:
                 seen[uri] = version
                 if version.unread_hash is None:
-                    lost_shares[uri] = _lost_share(log, good, result)
+                    lost_shares[uri] = _lost_share(log, good, _count_result(result))
             advance(1)
     hidden = {uri for uri, row in known.items() if decisions.hides_source(config.name, uri, row["content_hash"])}
     vanished = set(known) - set(seen) - {uri for uri, _ in deleted} - hidden
     check_removals(config, known, vanished, lost_shares, rules.memories, rules.allow_removals)
-    log.record({uri: asdict(version) for uri, version in seen.items()}, rules.now)
+    log.record({uri: asdict(version) for uri, version in seen.items()}, rules.now, rules.published_at)
     log.sweep()  # what other readers or settings extracted is no version's text any more
     return IngestResult(len(unread), tuple(sorted(deleted)))
 
@@ -161,6 +180,12 @@ def _compare_with_log(
         else:
             unread[uri] = _Version(source.content_hash, key, size_bytes=_size_of(source))
     return unchanged, unread
+
+
+def _good(known: Mapping[str, Mapping[str, Any]], uri: str) -> Mapping[str, Any] | None:
+    """Returns the last version of a source, where that could be read."""
+    row = known.get(uri)
+    return row if row is not None and row["reason"] is None else None
 
 
 def _size_of(source: SourceFile) -> int | None:
@@ -209,8 +234,9 @@ def _log_source(
         return replace(_Version.of_row(good), problems=[escape_invisible(why)], unread_hash=version.content_hash)
     version = replace(version, not_stored=json.dumps(storable.not_stored) if storable.not_stored else None)
     if isinstance(storable.result, Rejected):
-        log.write_text(version.text_key, [])
-        return replace(version, reason=escape_invisible(str(storable.result)), problems=[], left_out=0)
+        version = replace(version, reason=escape_invisible(str(storable.result)), problems=[], left_out=0)
+        log.write_text(version.text_key, [], version.reading(None))
+        return version
     usable, problems, reason = _without_unusable(storable.result, rules.config)
     rows: list[DocumentRow] = []
     expired = hidden = 0
@@ -227,8 +253,9 @@ def _log_source(
             rows.append(row)
     if hidden and hidden == len(usable):
         return None
-    log.write_text(version.text_key, rows)
-    return replace(version, reason=reason, problems=problems, left_out=expired)
+    version = replace(version, reason=reason, problems=problems, left_out=expired)
+    log.write_text(version.text_key, rows, version.reading(_count_result(result)))
+    return version
 
 
 def _why_unreadable(result: ReadResult, storable: ReadResult) -> str:
@@ -273,14 +300,18 @@ def _describe_other_user(document: ExtractedDocument, config: CollectionConfig) 
     return "states a user_id other than that of the operation; left out: send it for its own user"
 
 
-def _lost_share(log: IngestLog, good: Mapping[str, Any] | None, result: ReadResult) -> float:
+def _lost_share(log: IngestLog, good: Mapping[str, Any] | None, after: int | None) -> float:
     """Returns the share of its lines that an edited source lost, 0 to 1, before anything is left out of it."""
-    if good is None or isinstance(result, Rejected) or not log.text_path(str(good["text_key"])).exists():
+    if good is None or after is None or not log.text_path(str(good["text_key"])).exists():
         return 0.0
-    before = sum(_count_lines(text) for text in log.text(str(good["text_key"]))["text"])
-    after = sum(_count_lines(d.text) for d in result.documents)
+    before = _count_lines(log.text(str(good["text_key"]))["text"])
     return max(0.0, 1 - after / before) if before else 0.0
 
 
-def _count_lines(text: str) -> int:
-    return sum(1 for line in text.splitlines() if line.strip())
+def _count_result(result: ReadResult) -> int | None:
+    """Returns how many lines a source has; None where it cannot be read."""
+    return None if isinstance(result, Rejected) else _count_lines(d.text for d in result.documents)
+
+
+def _count_lines(texts: Iterable[str]) -> int:
+    return sum(1 for text in texts for line in text.splitlines() if line.strip())

@@ -34,7 +34,7 @@ def update_stored_documents(log: IngestLog, config: CollectionConfig) -> None:
     for text_key in log.versions()["text_key"].unique().drop_nulls().sort():
         if not log.text_path(text_key).exists():
             continue
-        before = log.text(text_key).to_dicts()
+        before = log.rows(text_key)
         after = [row for r in before if (row := reapply_storage_policy(cast(DocumentRow, r), config)) is not None]
         if after != before:
             log.write_text(text_key, after)

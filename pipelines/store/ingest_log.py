@@ -2,19 +2,24 @@
 
 `<home>/log/<collection>/versions.parquet` is the one point of commit: a row for each version, in the order they were
 seen. `versions.copy.parquet` is the same once more, for the day on which the first is damaged: what it says is written
-nowhere else. `<home>/log/<collection>/texts/<key>.parquet` has what a reader extracted from one version. A build is a
-pure function of these, so that nothing depends on when or how often a run was interrupted.
+nowhere else. `<home>/log/<collection>/texts/<key>.extracted` has what a reader extracted from one version. A build is
+a pure function of these, so that nothing depends on when or how often a run was interrupted.
 """
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 
+from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import remove_leftovers
 from palimpsest.core.ids import content_id
+from palimpsest.core.json_types import JsonObject
+from palimpsest.store.extraction import EXTRACTION, SUFFIX, is_extraction_damaged, read_extraction, write_extraction
 from palimpsest.store.sealed_parquet import is_damaged, read_sealed, write_sealed
 from palimpsest.store.tables import Schema
 
@@ -37,22 +42,6 @@ VERSIONS: Schema = {
     "instead_of": pl.String,
     # Of the file; null where a version was imported, or logged before sizes were.
     "size_bytes": pl.Int64,
-}
-EXTRACTION: Schema = {
-    "user_id": pl.String,
-    "project_id": pl.String,
-    "session_id": pl.String,
-    "uri": pl.String,
-    "title": pl.String,
-    "media_type": pl.String,
-    "text": pl.String,
-    "source_time": _T,
-    "utc_offset": pl.Int64,
-    "metadata": pl.String,
-    "relations": pl.String,
-    "segments": pl.String,
-    "kind": pl.String,
-    "redactions": pl.String,
 }
 
 
@@ -105,7 +94,7 @@ class IngestLog:
             after_ns: time of change from which on a text is read; missing ones are found whatever it is.
         """
         keys = self.versions()["text_key"].drop_nulls().unique().sort()
-        return [key for key in keys if is_damaged(self.text_path(key), after_ns)]
+        return [key for key in keys if is_extraction_damaged(self.text_path(key), after_ns)]
 
     def on_disk(self) -> pl.DataFrame:
         """Returns (uri, content_hash) of each source that is there now, of the bytes that were last looked at."""
@@ -117,39 +106,79 @@ class IngestLog:
 
     def text_path(self, key: str) -> Path:
         """Returns the file of the extraction with this key."""
-        return self.folder / "texts" / f"{key}.parquet"
+        path = self.folder / "texts" / f"{key}{SUFFIX}"
+        earlier = path.with_suffix(".parquet")  # format 11 and before
+        return earlier if not path.exists() and earlier.exists() else path
 
-    def write_text(self, key: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Writes what was extracted from one version of a source."""
-        write_sealed(pl.DataFrame(list(rows), schema=EXTRACTION), self.text_path(key), level=1)
+    def write_text(self, key: str, rows: Sequence[Mapping[str, object]], reading: JsonObject | None = None) -> None:
+        """Writes what was extracted from one version of a source.
 
-    def text(self, key: str) -> pl.DataFrame:
-        """Returns the documents extracted from one version of a source.
+        Args:
+            key: of the extraction.
+            rows: documents; columns of `EXTRACTION` that one does not name are null.
+            reading: what else is known of reading it, for a run that goes on after a kill.
+        """
+        path = self.folder / "texts" / f"{key}{SUFFIX}"
+        write_extraction(path, rows, reading)
+        path.with_suffix(".parquet").unlink(missing_ok=True)
+
+    def rows(self, key: str) -> list[dict[str, object]]:
+        """Returns the documents extracted from one version of a source, as rows of `EXTRACTION`.
 
         Raises:
             DamagedFile: the text is missing or damaged.
         """
-        return conformed(read_sealed(self.text_path(key), _FIX), EXTRACTION)
+        return read_extraction(self.text_path(key), _FIX)[0]
 
-    def record(self, seen: dict[str, dict[str, object]], now: dt.datetime) -> pl.DataFrame:
+    def text(self, key: str) -> pl.DataFrame:
+        """Returns the documents extracted from one version of a source, see `rows`.
+
+        Raises:
+            DamagedFile: the text is missing or damaged.
+        """
+        return pl.DataFrame(self.rows(key), schema=EXTRACTION)
+
+    def unrecorded(self) -> dict[str, JsonObject]:
+        """Returns what is known of reading the texts that no version names, by key: of a run that was stopped."""
+        used = set(self.versions()["text_key"].drop_nulls())
+        found: dict[str, JsonObject] = {}
+        for path in (self.folder / "texts").glob(f"*{SUFFIX}"):
+            if path.stem not in used:
+                with suppress(DamagedFile):
+                    if reading := read_extraction(path, _FIX)[1]:
+                        found[path.stem] = reading
+        return found
+
+    def record(
+        self, seen: dict[str, dict[str, object]], now: dt.datetime, published_at: dt.datetime | None = None
+    ) -> pl.DataFrame:
         """Commits what is in the folder now: `seen` maps uri to content_hash, text_key, reason and problems.
 
         A source with a new hash gets a version; one that is not there any more gets `gone_at`; one that is back or was
-        read again by other code is updated in place. Returns all versions.
+        read again by other code is updated in place. A version that was first seen after `published_at` is in no
+        published build: where it is not there any more it is dropped. Returns all versions.
         """
+
+        def is_unpublished(row: Mapping[str, object]) -> bool:
+            seen_at = cast(dt.datetime, row["seen_at"])
+            return published_at is not None and row["instead_of"] is None and seen_at > published_at
+
         rows = {(r["uri"], r["ordinal"]): r for r in self.versions().to_dicts()}
-        last = {uri: max(o for u, o in rows if u == uri) for uri in {u for u, _ in rows}} if rows else {}
+        last = dict(sorted(rows))  # by uri: the highest ordinal
         for uri, version in seen.items():
             info = {"unread_hash": None, "left_out": None, **version}
             old = rows.get((uri, last.get(uri, 0)))
             if old and old["content_hash"] == info["content_hash"] and old["gone_at"] is None:
                 old |= info
             else:
-                ordinal = last.get(uri, 0) + 1
+                ordinal = last.get(uri, 0) + (not (old and is_unpublished(old)))
                 rows[uri, ordinal] = {"uri": uri, "ordinal": ordinal, "seen_at": now, "gone_at": None, **info}
         for uri, ordinal in last.items():
             if uri not in seen and rows[uri, ordinal]["gone_at"] is None:
-                rows[uri, ordinal]["gone_at"] = now
+                if is_unpublished(rows[uri, ordinal]):
+                    del rows[uri, ordinal]
+                else:
+                    rows[uri, ordinal]["gone_at"] = now
         frame = pl.DataFrame([rows[k] for k in sorted(rows)], schema=VERSIONS)
         self._commit(frame)
         return frame
@@ -167,7 +196,7 @@ class IngestLog:
         dropped: set[str] = set()
         left: dict[str, int] = {}
         for key in versions["text_key"].drop_nulls().unique().sort():
-            rows = self.text(key).to_dicts()
+            rows = self.rows(key)
             after = [change(row) for row in rows]
             differing = sum(a is not b for a, b in zip(after, rows, strict=True))
             kept = [row for row in after if row is not None]
@@ -197,7 +226,7 @@ class IngestLog:
             return
         rows = versions.filter(pl.col("uri").is_in(uris))
         for key in rows["text_key"].drop_nulls().unique():
-            other.write_text(key, self.text(key).to_dicts())
+            other.write_text(key, self.rows(key))
         other._commit(pl.concat([other.versions(), rows]).sort("uri", "ordinal"))
 
     def _commit(self, versions: pl.DataFrame) -> None:
@@ -226,7 +255,7 @@ class IngestLog:
     def sweep(self) -> None:
         """Removes texts that no version names, and what interrupted writes left."""
         used = set(self.versions()["text_key"].drop_nulls())
-        for path in (self.folder / "texts").glob("*.parquet"):
+        for path in (self.folder / "texts").glob("[!.]*"):
             if path.stem not in used:
                 path.unlink()
         remove_leftovers(self.folder)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict, cast
 from palimpsest.core.json_types import JsonObject
 from palimpsest.store.checksums import FileState
 
-CacheStatus = Literal["done", "linked", "kept"]
+CacheStatus = Literal["done", "linked", "kept", "adopted"]
 """Whether a stage ran, took the published build's tables over, or was finished by a run that was stopped."""
 
 

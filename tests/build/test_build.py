@@ -192,7 +192,8 @@ def test_a_build_stopped_after_a_stage_ends_as_one_that_was_not(tmp_path, build,
 
 
 def test_a_build_stopped_in_its_labels_goes_on_from_them(tmp_path, build, monkeypatch):
-    monkeypatch.setattr(label_pairs, "_PAIRS_AT_ONCE", 1)
+    monkeypatch.setattr(label_pairs, "_FIRST_PART", 1)
+    monkeypatch.setattr(label_pairs, "_PART_S", 0.0)
     corpus = write_chats(tmp_path / "corpus", [*TURNS, *MORE_DEADLINES])
     label, calls = OfflineLabeler.label, list[int]()
 

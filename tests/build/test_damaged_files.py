@@ -99,7 +99,7 @@ REPAIRED = {
     "builds/000001/manifest.json": "removed, for manifest.json is damaged",
     "builds/000002/chats/memories.parquet": "another build has it",
     "log/notes/versions.parquet": "it is made again from its copy",
-    "log/notes/texts/TEXT.parquet": "the text of b.md was damaged; it is read again",
+    "log/notes/texts/TEXT.extracted": "the text of b.md was damaged; it is read again",
 }
 HIDDEN = ("builds/000001/manifest.json", "log/notes/versions.parquet")  # by other damage
 UNNOTICED = {  # where they are missing: nothing is lost with them
@@ -119,7 +119,7 @@ LOST = {
 
 
 def _path(home: Home, name: str) -> Path:
-    if name.endswith("TEXT.parquet"):
+    if name.endswith("TEXT.extracted"):
         log = IngestLog(home.log / "notes")
         return log.text_path(log.current().filter(uri="b.md")["text_key"][0])
     if name.endswith("TURNS.jsonl"):

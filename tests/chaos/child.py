@@ -24,12 +24,14 @@ def use_words() -> None:
 
 
 def build(home: Path, corpus: Path) -> None:
-    """Builds and publishes, without the gate."""
+    """Builds and publishes, without the gate; waits for another process that writes the home."""
     use_words()
     target = Home(home)
-    plan = make_plan(target, [corpus])
-    if not plan.nothing_to_do:
-        run_without_dagster(target, plan)
+    target.create()
+    with target.lock(60):
+        plan = make_plan(target, [corpus])
+        if not plan.nothing_to_do:
+            run_without_dagster(target, plan)
 
 
 def build_until(step: int, home: Path, corpus: Path, counted: Path) -> None:

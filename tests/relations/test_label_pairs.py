@@ -157,7 +157,8 @@ def test_no_pairs_have_no_relations():
 
 
 def test_many_pairs_are_labelled_in_parts_that_a_stopped_build_goes_on_from(tmp_path, monkeypatch):
-    monkeypatch.setattr(label_pairs_module, "_PAIRS_AT_ONCE", 1)
+    monkeypatch.setattr(label_pairs_module, "_FIRST_PART", 1)
+    monkeypatch.setattr(label_pairs_module, "_PART_S", 0.0)
     inputs = corpus()
     pairs, unfinished = pairs_of(inputs), UnfinishedRows(tmp_path / "rows", "relations")
     whole, whole_usage = label_pairs(pairs, inputs.memories, Counting())

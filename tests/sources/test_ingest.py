@@ -15,6 +15,7 @@ import yaml
 from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.run_stage import run_stage
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.sources import ingest
 from palimpsest.sources.discovery import source_files
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.home import Home
@@ -169,3 +170,29 @@ def test_sources_are_sorted_by_uri_and_hidden_files_and_settings_are_none(tmp_pa
     (corpus / "notes/c.docx").write_bytes(small_docx())
     config = load_collection(corpus / "notes")
     assert [uri for uri, _ in source_files(corpus / "notes", config)] == ["a.txt", "b.txt", "b/z.txt", "c.docx"]
+
+
+def test_what_a_run_that_was_stopped_had_read_is_not_read_again(tmp_path, monkeypatch) -> None:
+    corpus = write_notes(tmp_path / "corpus", {f"{n}.md": f"Words of {n}.\n" for n in range(4)} | {"x.pdf": "%PDF-"})
+    home, read = Home(tmp_path / "home"), list[str]()
+    read_sources = ingest.read_sources
+
+    def stopped_after(most: int):
+        def read_some(items, *arguments, **named):
+            for number, (uri, result) in enumerate(read_sources(items, *arguments, **named)):
+                if number == most:
+                    raise KeyboardInterrupt
+                read.append(uri)
+                yield uri, result
+
+        return read_some
+
+    monkeypatch.setattr(ingest, "read_sources", stopped_after(3))
+    with pytest.raises(KeyboardInterrupt):
+        documents_stage(home, corpus)
+    (corpus / "notes" / "0.md").unlink()
+    monkeypatch.setattr(ingest, "read_sources", stopped_after(9))
+    found = documents_stage(home, corpus)
+    assert sorted(read) == ["0.md", "1.md", "2.md", "3.md", "x.pdf"]
+    whole = documents_stage(Home(tmp_path / "whole"), corpus)
+    assert all(found[name].equals(whole[name]) for name in found)

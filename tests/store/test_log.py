@@ -1,6 +1,11 @@
 import datetime as dt
 
+import polars as pl
+import pytest
+
+from palimpsest.core.errors import DamagedFile
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.sealed_parquet import write_sealed
 
 DAY = [dt.datetime(2026, 1, d, tzinfo=dt.UTC) for d in range(1, 9)]
 
@@ -57,3 +62,43 @@ def test_a_delete_that_was_stopped_before_the_copy_is_finished_by_the_next_one(t
     assert log.forget({"a.md"}) == 0
     (tmp_path / "versions.parquet").unlink()
     assert log.restore_versions() and log.versions()["uri"].to_list() == ["b.md"]
+
+
+def test_what_no_published_build_has_leaves_no_history(tmp_path):
+    log = IngestLog(tmp_path)
+    log.record(seen(a="1", b="1"), DAY[0], published_at=None)
+    log.record(seen(a="2", b="1", c="1"), DAY[2], DAY[1])
+    log.record(seen(a="3"), DAY[3], DAY[1])
+    assert rows(log) == [("a.md", 1, "1", None), ("a.md", 2, "3", None), ("b.md", 1, "1", DAY[3])]
+
+
+def test_a_text_that_an_earlier_version_wrote_is_read_and_replaced(tmp_path):
+    log = IngestLog(tmp_path)
+    earlier = tmp_path / "texts" / "a-1.parquet"
+    write_sealed(pl.DataFrame([{"text": "old", "source_time": DAY[0]}]), earlier)
+    log.record(seen(a="1"), DAY[0])
+    assert log.text_path("a-1") == earlier and not log.damaged_texts()
+    assert [(row["text"], row["source_time"]) for row in log.rows("a-1")] == [("old", DAY[0])]
+    log.write_text("a-1", [{"text": "new", "source_time": DAY[1]}])
+    assert log.text("a-1")["source_time"].to_list() == [DAY[1]] and not earlier.exists()
+
+
+def test_a_damaged_text_is_found(tmp_path):
+    log = IngestLog(tmp_path)
+    log.write_text("a-1", [{"text": "new"}])
+    log.record(seen(a="1"), DAY[0])
+    path = log.text_path("a-1")
+    path.write_bytes(path.read_bytes().replace(b"new", b"now"))
+    assert log.damaged_texts() == ["a-1"]
+    with pytest.raises(DamagedFile):
+        log.text("a-1")
+
+
+def test_what_a_stopped_run_read_is_known(tmp_path):
+    log = IngestLog(tmp_path)
+    log.write_text("a-1", [{"text": "new"}], {"lines": 3})
+    log.write_text("b-1", [{"text": "new"}], {"lines": 4})
+    log.record(seen(a="1"), DAY[0])
+    assert log.unrecorded() == {"b-1": {"lines": 4}}
+    log.sweep()
+    assert not log.unrecorded()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from palimpsest.build.delete.probes import Probes
 
-_PACKAGES = ("palimpsest", "dagster")
+_PACKAGES = ("palimpsest", "palimpsest.eval", "dagster")
 _SUFFIXES = (".py", ".yaml", ".json", ".sql")
 
 

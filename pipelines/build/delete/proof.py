@@ -10,17 +10,19 @@ import polars as pl
 
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.sqlite import quote_name, read_rows, row_text
-from palimpsest.core.errors import first_line_of
+from palimpsest.core.errors import DamagedFile, first_line_of
 from palimpsest.core.needles import encode_text
+from palimpsest.store.extraction import SUFFIX, read_extraction
 from palimpsest.store.home import Home
 
-_BINARY = (".parquet", ".duckdb", ".db", ".sqlite")
+_BINARY = (".parquet", ".duckdb", ".db", ".sqlite", SUFFIX)
 _SKIPPED_FILES = ("home.json", "tokenizer.json.gz")
 _COMPRESSED = (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z")
 _MIN_BINARY_BYTES = 6  # shorter strings occur in random bytes by chance; tables are searched decoded for them
 _BATCH_ROWS = 50_000
 _GIVEN = frozenset(("text", "title", "uri", "session_id", "user_id", "project_id", "speaker", "heading"))
 _NOTHING = Probes()
+_NO_FIX = ""
 _DISTINCT_VALUES = "SELECT DISTINCT {column}::VARCHAR FROM {table}"
 _TEXT_COLUMNS = (
     "SELECT table_name, column_name FROM duckdb_columns() "
@@ -71,7 +73,7 @@ def search_home(home: Home, probes: Probes, in_columns: Probes, skip: set[Path])
             if not path.exists():  # SQLite and other processes remove files of theirs meanwhile
                 continue
             length, probe = path.stat().st_size, find_probe(path, probes, in_columns)  # it was replaced
-        except (OSError, pl.exceptions.PolarsError, sqlite3.Error) as e:
+        except (OSError, DamagedFile, pl.exceptions.PolarsError, sqlite3.Error) as e:
             unsearched.append(f"{name}: {first_line_of(e)}")
             continue
         size += length
@@ -144,9 +146,16 @@ def _read_sqlite(path: Path) -> Iterator[tuple[str, str]]:
         yield table, row_text(row)
 
 
+def _read_extraction(path: Path) -> Iterator[tuple[str, str]]:
+    rows, _ = read_extraction(path, _NO_FIX)
+    for row in rows:
+        yield from ((name, value) for name, value in row.items() if isinstance(value, str))
+
+
 _DECODERS: dict[str, Callable[[Path], Iterator[tuple[str, str]]]] = {
     ".parquet": _read_parquet,
     ".duckdb": _read_duckdb,
     ".db": _read_sqlite,
     ".sqlite": _read_sqlite,
+    SUFFIX: _read_extraction,
 }

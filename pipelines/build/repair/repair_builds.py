@@ -100,6 +100,9 @@ def _repair_pointer(home: Home) -> list[str]:
         if build.is_finished and _may_be_published(build):
             write_pointer(home.path, build.build_id)
             return [f"published.json was damaged; readers see build {build.build_id}"]
+    if error and not kept(home):  # nothing is lost: what builds are made of is the log
+        error.path.unlink()
+        return ["no build is left; published.json is removed, and all is built again from the log"]
     if error:
         raise error
     return []

@@ -11,7 +11,7 @@ from palimpsest.build.repair.repair_decisions import describe_damage, repair_dec
 from palimpsest.build.repair.repair_log import damaged_inbox, damaged_marks, repair_logs
 from palimpsest.build.repair.repair_settings import damaged_settings, repair_sources, repair_tokenizer
 from palimpsest.build.run_stage import run_from_record
-from palimpsest.core.errors import DamagedFile
+from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.progress import say
 from palimpsest.memories.vector_store import embedding_stores, known_texts
 from palimpsest.store.builds import ONCE, Build, kept, published
@@ -29,11 +29,13 @@ class Repairs:
         lines: one for each repair, as they are printed.
         tables: collections that lost tables, which are made again from the record.
         sources: collections with sources that have to be read again.
+        lost: why collections cannot be built: what their logs said is nowhere else.
     """
 
     lines: list[str] = field(default_factory=list)
     tables: set[str] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
+    lost: dict[str, PalimpsestError] = field(default_factory=dict)
 
     @property
     def need_build(self) -> bool:
@@ -78,14 +80,11 @@ def repair_home(
 
 
 def repair_inputs(home: Home, repairs: Repairs, names: Iterable[str], after_ns: int, allow_lost: bool) -> None:
-    """Repairs what the stages of collections read of the record: their logs, and all vectors.
-
-    Raises:
-        PalimpsestError: the record is damaged, and what it said is nowhere else.
-    """
+    """Repairs what the stages of collections read of the record: their logs, and all vectors."""
     done = repair_logs(home, set(names), after_ns, allow_lost)
     repairs.add(done.lines)
     repairs.sources |= done.again
+    repairs.lost.update(done.lost)
     _repair_vectors(home, repairs, after_ns)
 
 

@@ -3,8 +3,8 @@
 Files of the inbox are written once, so that one with other bytes than the log read is damaged; the log has its text.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -27,10 +27,11 @@ _HOW = "restore a backup with palimpsest restore, or build without them with --a
 
 @dataclass(frozen=True)
 class LogRepair:
-    """What was repaired, a line each, and the collections whose sources have to be read again."""
+    """What was repaired, a line each, the collections whose sources have to be read again, and why others are lost."""
 
     lines: tuple[str, ...] = ()
     again: frozenset[str] = frozenset()
+    lost: Mapping[str, PalimpsestError] = field(default_factory=dict)
 
 
 def repair_logs(home: Home, names: Collection[str], after_ns: int, allow_lost: bool) -> LogRepair:
@@ -40,24 +41,26 @@ def repair_logs(home: Home, names: Collection[str], after_ns: int, allow_lost: b
         home: the home.
         names: of collections.
         after_ns: time of change from which on texts and files of the inbox are read; 0 reads all.
-        allow_lost: forget versions that cannot be read again.
-
-    Raises:
-        PalimpsestError: versions are lost, and `allow_lost` is not given.
+        allow_lost: forget versions that cannot be read again; otherwise their collections are lost.
     """
     lines: list[str] = []
     again = set()
+    lost: dict[str, PalimpsestError] = {}
     for name in sorted(names):
         log = IngestLog(home.log / name)
-        done = _repair_versions(home, log, name, allow_lost)
-        texts = _repair_texts(home, log, name, after_ns, allow_lost)
+        try:
+            done = _repair_versions(home, log, name, allow_lost)
+            texts = _repair_texts(home, log, name, after_ns, allow_lost)
+        except PalimpsestError as e:
+            lost[name] = e
+            continue
         lines += done + texts + _repair_inbox(home, log, name, after_ns) + _repair_pages(home, name)
         for path in damaged_marks(log):
             path.unlink()
             lines.append(f"log of {name}: {path.name} was damaged; what it says is found out again")
         if texts or (done and not log.versions().height):
             again.add(name)
-    return LogRepair(tuple(lines), frozenset(again))
+    return LogRepair(tuple(lines), frozenset(again), lost)
 
 
 def _repair_versions(home: Home, log: IngestLog, name: str, allow_lost: bool) -> list[str]:

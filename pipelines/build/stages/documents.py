@@ -1,5 +1,6 @@
 """Stage `documents`: the ingest log brought up to the folder, and every version of every document in it."""
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Mapping
 
@@ -21,13 +22,15 @@ from palimpsest.memories.documents import document_tables, not_stored
 from palimpsest.sources.discovery import scan_sources
 from palimpsest.sources.ingest import IngestRules, ingest
 from palimpsest.sources.readers.installed_readers import installed_readers_hash
-from palimpsest.store.builds import published
+from palimpsest.store.builds import kept, published
 from palimpsest.store.decisions import append_decisions, tombstone
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.web_pages import sweep_pages
 
 _MAX_SHOWN = 5
+_SECOND = dt.timedelta(seconds=1)  # a manifest has its time without fractions
+_NEVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
 def read_sources(context: StageContext) -> None:
@@ -41,7 +44,8 @@ def read_sources(context: StageContext) -> None:
     config, log, decisions = context.config, context.log, context.decisions
     home = context.home
     sources = scan_sources(context.folder, config, decisions, home.inbox, log, home.web)
-    rules = IngestRules(config, decisions, context.now, _latest_memories_by_source(context), context.allow_removals)
+    memories = _latest_memories_by_source(context)
+    rules = IngestRules(config, decisions, context.now, memories, context.allow_removals, _last_build_time(home))
     done = ingest(log, sources, rules)
     if done.deleted:
         stones = (tombstone("source", config.name, *source) for source in done.deleted)
@@ -53,6 +57,14 @@ def read_sources(context: StageContext) -> None:
         log.forget(gone)
     if home.web_path is None:  # the pages are this home's own
         sweep_pages(home.web, config.name)
+
+
+def _last_build_time(home: Home) -> dt.datetime | None:
+    """Returns when the last build was finished, to the second after it; None where one does not say when."""
+    times = [build.manifest.created_at for build in kept(home) if build.is_finished]
+    if not all(times):
+        return None
+    return max((dt.datetime.fromisoformat(time) + _SECOND for time in times), default=_NEVER)
 
 
 def _latest_memories_by_source(context: StageContext) -> dict[str, int]:

@@ -13,7 +13,7 @@ from palimpsest.core.progress import progress
 from palimpsest.memories.embed import vector_space
 from palimpsest.memories.embedders.choose import load_batch_embedder, minilm_space
 from palimpsest.memories.embedders.server import PREFIX, ServerEmbedder
-from palimpsest.memories.embedders.space import MINILM, BatchEmbedder, Space
+from palimpsest.memories.embedders.space import BatchEmbedder, Space
 from palimpsest.memories.embedders.text_batches import DistributedEmbedder
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.store.embeddings import EmbeddingStore
@@ -21,8 +21,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.manifest import Work
 from palimpsest.store.tables import SCHEMAS
 
-_COMMIT_EVERY = 4096  # texts: what a kill can cost
-_COMMIT_SLOW_EVERY = 512  # of models that are slow, or are paid
+_COMMIT_EVERY_S = 5.0  # what a kill can cost
 
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
@@ -70,7 +69,7 @@ def _embed_missing(space: Space, store: EmbeddingStore, missing: pl.DataFrame, n
         embedder.usage = replace(embedder.usage, calls=0, tokens=0)  # of other collections
     numbers["load_model_s"] += time.perf_counter() - started
     started = time.perf_counter()
-    _embed(embedder, store, missing, _COMMIT_EVERY if space.embedder == MINILM else _COMMIT_SLOW_EVERY)
+    _embed(embedder, store, missing)
     if isinstance(embedder, ServerEmbedder):
         numbers |= embedder.usage.numbers()
     # Of two spaces the slower one decides how long a build takes.
@@ -84,11 +83,14 @@ def _embedder(space: Space) -> BatchEmbedder:
     return embedder if runner is None or space.embedder.startswith(PREFIX) else DistributedEmbedder(space, runner)
 
 
-def _embed(embedder: BatchEmbedder, store: EmbeddingStore, missing: pl.DataFrame, commit_every: int) -> None:
+def _embed(embedder: BatchEmbedder, store: EmbeddingStore, missing: pl.DataFrame) -> None:
     hashes, texts = missing["text_hash"].to_list(), missing["text"].to_list()
     waiting: list[tuple[list[int], np.ndarray]] = []
+    committed = time.monotonic()
 
     def commit() -> None:
+        nonlocal committed
+        committed = time.monotonic()
         if waiting:
             rows = [i for batch, _ in waiting for i in batch]
             store.append([hashes[i] for i in rows], np.concatenate([v for _, v in waiting]))
@@ -99,7 +101,7 @@ def _embed(embedder: BatchEmbedder, store: EmbeddingStore, missing: pl.DataFrame
         def add(batch: list[int], vectors: np.ndarray) -> None:
             waiting.append((batch, vectors))
             advance(len(batch))
-            if sum(len(b) for b, _ in waiting) >= commit_every:
+            if time.monotonic() - committed >= _COMMIT_EVERY_S:
                 commit()
 
         try:

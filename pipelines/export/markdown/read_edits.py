@@ -64,7 +64,7 @@ class LoggedDocuments:
         for version in log.versions().sort("uri", "ordinal").to_dicts():
             uri, ordinal, is_imported = version["uri"], version["ordinal"], version["instead_of"] is not None
             self._imported.setdefault(uri, {})[ordinal] = is_imported
-            for row in log.text(version["text_key"]).to_dicts() if version["text_key"] else ():
+            for row in log.rows(version["text_key"]) if version["text_key"] else ():
                 if row["user_id"] == user:
                     found = LoggedDocument(uri, ordinal, is_imported, cast(DocumentRow, row))
                     document_id = version_id(exported_name, row)
@@ -200,7 +200,7 @@ def _new_version(
     now: dt.datetime,
 ) -> dict[str, object]:
     """Returns the row of the next version of a source, after its texts were written."""
-    before = cast(list[DocumentRow], log.text(version["text_key"]).to_dicts() if version["text_key"] else [])
+    before = cast(list[DocumentRow], log.rows(version["text_key"]) if version["text_key"] else [])
     rows: list[DocumentRow] = []
     left = dict(changed)
     for row in before:

@@ -24,7 +24,7 @@ def current_rows(log: IngestLog, collection: str, user: str) -> dict[str, tuple[
     """Returns the current documents of a user by id, as the log has them, each with the uri of its source."""
     found = {}
     for uri, key in log.current().select("uri", "text_key").iter_rows():
-        for row in log.text(key).to_dicts() if key else ():
+        for row in log.rows(key) if key else ():
             if row["user_id"] == user:
                 found[version_id(collection, row)] = (str(uri), cast(DocumentRow, row))
     return found

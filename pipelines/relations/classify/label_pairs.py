@@ -2,13 +2,14 @@
 
 import datetime as dt
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import polars as pl
 
 from palimpsest.core.ids import content_id
-from palimpsest.core.progress import say
+from palimpsest.core.progress import progress
 from palimpsest.core.scopes import SCOPE
 from palimpsest.core.times import on_own_clock
 from palimpsest.relations.classify.label_types import (
@@ -44,7 +45,7 @@ _RESULT = (
 )
 _PAIR = (*SCOPE, "newer_id", "older_id")
 _NEAREST, _MIN_SIMILARITY = 3, 0.4
-_PAIRS_AT_ONCE = 65_536  # a part of a build that was stopped goes on from the one before
+_FIRST_PART, _PART_S = 64, 5.0  # pairs, seconds: a part is kept, so that a build that was killed goes on from it
 
 
 def relation_id(newer_id: str, older_id: str) -> str:
@@ -112,36 +113,39 @@ def label_pairs(
 def _label(
     todo: pl.DataFrame, memories: pl.DataFrame, labeler: RelationLabeler, save: Callable[[pl.DataFrame], None]
 ) -> tuple[pl.DataFrame, dict[str, float]]:
-    """Returns the relations of pairs and what they cost; many are labelled in parts, so that memory is bounded."""
+    """Returns the relations of pairs and what they cost; many are labelled in parts, each of which is saved."""
     relations, costs = [empty("relations")], _costs([])
-    for part in _parts(todo):
-        results = labeler.label(_to_label_pairs(part, memories))
-        labelled = part.with_columns(
-            pl.Series("label", [r.label for r in results], pl.String),
-            pl.Series("conflict", [conflict_kind(r.label, r.conflict) for r in results], pl.String),
-            pl.Series("consequence", [r.consequence for r in results], pl.String),
-            pl.Series("part", [json.dumps(r.part) if r.part else None for r in results], pl.String),
-            pl.Series("likelihood", [r.likelihood for r in results], pl.Float64),
-            pl.Series("confidence", [round(r.confidence, 3) for r in results], pl.Float64),
-            pl.Series("labeler", [r.labeler or labeler.name for r in results], pl.String),
-            pl.Series("evidence", [to_json(r.evidence) for r in results], pl.String),
-        )
-        relations.append(conform("relations", labelled))
-        costs = {name: costs[name] + more for name, more in _costs(results).items()}
-        if todo.height > _PAIRS_AT_ONCE:
-            save(relations[-1])
-            say(f"labels: {sum(map(len, relations))} of {todo.height} pairs")
+    with progress("label", todo.height, "pairs") as advance:
+        for part in _parts(todo):
+            results = labeler.label(_to_label_pairs(part, memories))
+            labelled = part.with_columns(
+                pl.Series("label", [r.label for r in results], pl.String),
+                pl.Series("conflict", [conflict_kind(r.label, r.conflict) for r in results], pl.String),
+                pl.Series("consequence", [r.consequence for r in results], pl.String),
+                pl.Series("part", [json.dumps(r.part) if r.part else None for r in results], pl.String),
+                pl.Series("likelihood", [r.likelihood for r in results], pl.Float64),
+                pl.Series("confidence", [round(r.confidence, 3) for r in results], pl.Float64),
+                pl.Series("labeler", [r.labeler or labeler.name for r in results], pl.String),
+                pl.Series("evidence", [to_json(r.evidence) for r in results], pl.String),
+            )
+            relations.append(conform("relations", labelled))
+            costs = {name: costs[name] + more for name, more in _costs(results).items()}
+            if part.height < todo.height:
+                save(relations[-1])
+            advance(part.height)
     return pl.concat(relations), costs
 
 
 def _parts(todo: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yields pairs in parts of `_PAIRS_AT_ONCE` and a few more: those of one newer memory stay together."""
-    start = 0
+    """Yields pairs in parts that take about `_PART_S` each; those of one newer memory stay together."""
+    start, size, began = 0, _FIRST_PART, time.perf_counter()
     while start < todo.height:
-        end = min(start + _PAIRS_AT_ONCE, todo.height)
+        end = min(start + size, todo.height)
         while end < todo.height and todo["newer_id"][end] == todo["newer_id"][end - 1]:
             end += 1
         yield todo.slice(start, end - start)
+        seconds, began = time.perf_counter() - began, time.perf_counter()
+        size = max(1, min(4 * size, round((end - start) * _PART_S / seconds)))
         start = end
 
 

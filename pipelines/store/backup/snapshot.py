@@ -114,7 +114,8 @@ def _link_log(log: Path, target: Path) -> None:
         link(path, target / path.name)
     taken = IngestLog(target)
     for key in taken.versions()["text_key"].drop_nulls().unique().sort():
-        link(IngestLog(log).text_path(key), taken.text_path(key))
+        path = IngestLog(log).text_path(key)
+        link(path, target / "texts" / path.name)
 
 
 def _link_files(source: Path, target: Path) -> None:
