@@ -132,9 +132,9 @@ def ingest(log: IngestLog, sources: Mapping[str, SourceFile], rules: IngestRules
     deletions = Deletions(config.name, decisions)
     readings = log.unrecorded()
     read_before = {u: v.continued(readings[v.text_key]) for u, v in unread.items() if v.text_key in readings}
-    for uri, version in read_before.items():  # by a run that was stopped
-        seen[uri] = version
-        lines = cast(int | None, readings[version.text_key]["lines"])
+    seen |= read_before  # by a run that was stopped
+    for uri, before in read_before.items():
+        lines = cast(int | None, readings[before.text_key]["lines"])
         lost_shares[uri] = _lost_share(log, _good(known, uri), lines)
     with progress("read", len(unread), "sources") as advance:
         advance(len(read_before))

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -47,7 +48,7 @@ def write_extraction(path: Path, rows: Sequence[Mapping[str, object]], reading: 
     aside.replace(path)
 
 
-def read_extraction(path: Path, fix: str) -> tuple[list[dict[str, object]], JsonObject]:
+def read_extraction(path: Path, fix: str) -> tuple[list[dict[str, Any]], JsonObject]:
     """Returns the documents of a file as rows of `EXTRACTION`, and what else is known of reading their source.
 
     Raises:
@@ -82,7 +83,7 @@ def _to_json(value: object) -> object:
     return value.isoformat() if isinstance(value, dt.datetime) else value
 
 
-def _to_row(values: Sequence[object]) -> dict[str, object]:
+def _to_row(values: Sequence[object]) -> dict[str, Any]:
     row = dict(zip(EXTRACTION, values, strict=True))
     time = row["source_time"]
     return row | {"source_time": dt.datetime.fromisoformat(time) if isinstance(time, str) else None}

@@ -1,7 +1,7 @@
 """Each part of a home and of its corpora broken in turn: what is red, the line that says why, and that others go on.
 
-Two collections: `notes` has the broken part, `chats` has a new turn. After a build `chats` serves its new turn and `notes`
-what it served before, whatever part is broken, but for the few that hold what nobody could know again.
+Two collections: `notes` has the broken part, `chats` has a new turn. After a build `chats` serves its new turn and
+`notes` what it served before, whatever part is broken, but for the few that hold what nobody could know again.
 """
 
 import os
@@ -97,11 +97,17 @@ PARTS = {
     "settings, bytes": Part(write(f"{NOTES}collection.yaml", b"\xff\xfe\0"), 2, f"{SETTINGS}not valid YAML"),
     "settings, schema": Part(settings("metadata_schema: {type: 5}"), 2, f"{SETTINGS}metadata_schema is no JSON Schema"),
     "settings, embedder": Part(settings("embedder: ./none"), 2, f"{SETTINGS}embedder "),
-    "settings, no relations": Part(settings("document_relations: r"), 2, f"{SETTINGS}document_relations: cannot read r"),
-    "relations": Part(
-        both(settings("document_relations: r"), write(f"{NOTES}r", "x;y")), 2, "collection notes is not built: r: line 1"
+    "settings, no relations": Part(
+        settings("document_relations: r"), 2, f"{SETTINGS}document_relations: cannot read r"
     ),
-    "questions": Part(write(f"{NOTES}questions.yaml", "- {id: a\n"), 2, "collection notes is not built: questions.yaml"),
+    "relations": Part(
+        both(settings("document_relations: r"), write(f"{NOTES}r", "x;y")),
+        2,
+        "collection notes is not built: r: line 1",
+    ),
+    "questions": Part(
+        write(f"{NOTES}questions.yaml", "- {id: a\n"), 2, "collection notes is not built: questions.yaml"
+    ),
     "golden set": Part(write(GOLDEN, "{\n"), 2, "collection notes is not built: notes.jsonl line 1: line: invalid"),
     "golden question": Part(write(GOLDEN, '{"id": "a"}\n'), 2, "notes.jsonl line 1: question: field required"),
     "baseline": Part(

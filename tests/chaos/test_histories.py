@@ -1,4 +1,4 @@
-"""Random histories of a home against a small model of it: after every build it has what the model has, and nothing else.
+"""Random histories of a home against a small model of it: after each build it has what the model has, nothing else.
 
 A history adds, changes and removes files and turns, remembers, deletes, decides, backs up and restores, changes
 settings, and builds; builds are killed before a random durable step, and two run at once. Every text has a marker of

@@ -111,7 +111,9 @@ def database_failure(error: "DBAPIError") -> Exception:
     server, kind = "the Postgres server of Dagster's runs", type(error.orig).__name__
     state = getattr(error.orig, "pgcode", None)
     if type(error.orig).__module__ == "sqlite3":
-        return ComponentFailed(f"delete: the run history in dagster/: {error.orig}; free space or make it writable, then delete again")
+        return ComponentFailed(
+            f"delete: the run history in dagster/: {error.orig}; free space or make it writable, then delete again"
+        )
     if state == _LOCK_NOT_AVAILABLE:
         return ComponentFailed(
             f"delete: a table of Dagster's runs was locked for {_LOCK_WAIT_S} s; stop what runs on this home, "

@@ -74,7 +74,9 @@ class DuckDBBackend:
             meta = {key: json.loads(value) for key, value in self._db.execute(_META).fetchall()}
             scopes = self._db.execute(_SCOPES).fetchall()
         except duckdb.Error as e:
-            raise PalimpsestError(f"index {path}: cannot be read ({first_line_of(e)}); run palimpsest build --repair") from None
+            raise PalimpsestError(
+                f"index {path}: cannot be read ({first_line_of(e)}); run palimpsest build --repair"
+            ) from None
         if meta.get("format") != FORMAT:
             raise PalimpsestError(
                 f"index {path}: format {meta.get('format')}, this version reads {FORMAT}; run palimpsest build"
