@@ -105,8 +105,7 @@ def make_plan(
         try:
             if name in lost:
                 raise lost[name]
-            load_standing_questions(folder)  # so that a mistake in it is reported before anything is built
-            check_relation_file(load_collection(folder), folder)
+            check_collection(folder)
             is_built = _is_built(home, name, folder, built.get(name), decisions)
         except PalimpsestError as e:
             if only or (isinstance(e, DamagedFile) and name not in lost):
@@ -119,6 +118,17 @@ def make_plan(
     is_whole = current is not None and current.index.is_file()
     tail_only = not changed and (manifest.tail_code_key != code_key or not is_whole)
     return Plan(home, wanted, tuple(changed), tail_only, broken)
+
+
+def check_collection(folder: Path) -> None:
+    """Checks what people wrote of a collection, so that a mistake is reported before anything is built.
+
+    Raises:
+        PalimpsestError: its settings, its questions or its file of relations cannot be read.
+    """
+    config = load_collection(folder)
+    load_standing_questions(folder)
+    check_relation_file(config, folder)
 
 
 def say_what_is_broken(plan: Plan) -> None:

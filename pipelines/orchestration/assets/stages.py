@@ -7,7 +7,7 @@ import polars as pl
 
 from palimpsest.build.delete.due import delete_due
 from palimpsest.build.finish import complete_collections, once_context
-from palimpsest.build.plan import stage_context
+from palimpsest.build.plan import check_collection, stage_context
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stage import Stage, StageContext
 from palimpsest.build.stages import STAGES, upstream
@@ -84,8 +84,9 @@ def _stage_context(context: dg.AssetExecutionContext, resource: HomeResource, ho
     folder = home.sources.get(name)
     if folder is None:
         raise PalimpsestError(f"collection {name}: this home does not know its folder; run palimpsest build")
-    if stage.prepare:  # what is past its retention is deleted before sources are read
-        delete_due(home)
+    if stage.prepare:
+        check_collection(folder)
+        delete_due(home)  # what is past its retention is deleted before sources are read
     return stage_context(home, name, folder, resource.money, resource.allow_removals)
 
 
