@@ -36,9 +36,9 @@ class KeptWorkerProcess(WorkerProcess):
                 return self._process
         return _starter.submit(super()._start).result()
 
-    def _send(self, request: JsonValue) -> dict[str, Any]:
+    def _send(self, request: JsonValue, seconds: float) -> dict[str, Any]:
         self._is_idle = False
-        response = super()._send(request)
+        response = super()._send(request, seconds)
         self._is_idle = not response.get("again")
         return response
 

@@ -2,6 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+_LEAST_SECONDS, _SECONDS_PER_MB = 20.0, 5.0
+
 
 class Limits(BaseModel):
     """Bounds of one source; a source beyond them is rejected with the figure that it broke."""
@@ -21,5 +23,11 @@ class Limits(BaseModel):
     max_archive_members: int = Field(default=10_000, gt=0, description="files in an archive")
     max_front_matter_chars: int = Field(default=64_000, gt=0, description="characters of front matter or of a sidecar")
     max_problems: int = Field(default=100, gt=0, description="problems listed by source; the rest are counted")
-    max_seconds: float = Field(default=120, gt=0, description="wall time of one source in its worker process")
+    max_seconds: float = Field(
+        default=120, gt=0, description="processor time of one source; of a small one, 20 s and 5 s for each megabyte"
+    )
     max_memory_bytes: int = Field(default=3_000_000_000, gt=0, description="address space of a worker process")
+
+    def seconds_for(self, size_bytes: int) -> float:
+        """Returns the seconds of processor time that a source of this size may take."""
+        return min(self.max_seconds, _LEAST_SECONDS + _SECONDS_PER_MB * size_bytes / 1e6)

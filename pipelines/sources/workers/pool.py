@@ -109,11 +109,13 @@ class _Worker:
 
     def __init__(self, limits: Limits, dates: DateOrder | None, defaults: Scope) -> None:
         arguments = (dates or "", json.dumps(defaults))
+        self._limits = limits
         self._process = WorkerProcess("palimpsest.sources.workers.process", limits, arguments)
         self.stop, self.end = self._process.stop, self._process.end
 
     def read(self, path: Path, uri: str) -> ReadResult:
-        response = cast(dict[str, Any], self._process.request([str(path), uri]))
+        size = os.stat(path).st_size if path.exists() else 0
+        response = cast(dict[str, Any], self._process.request([str(path), uri], self._limits.seconds_for(size)))
         if "reason" in response:
             return Rejected(response["reason"])
         documents = tuple(ExtractedDocument.from_json(d) for d in response["documents"])

@@ -21,8 +21,10 @@ _PR_SET_PDEATHSIG = 1
 def serve_requests(limits: Limits, answer: Callable[[Any], JsonObject]) -> None:
     """Answers requests until stdin ends; the kernel ends the process when one takes too long or its parent dies.
 
+    A line is the seconds that a request may take, and the request.
+
     Args:
-        limits: of each request: time, and memory of the process.
+        limits: memory of the process.
         answer: returns the response to a request; raises Rejected where there is none.
     """
     requests, responses = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
@@ -36,9 +38,10 @@ def serve_requests(limits: Limits, answer: Callable[[Any], JsonObject]) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (limits.max_memory_bytes, limits.max_memory_bytes))
     print("ready", file=responses, flush=True)
-    for request in requests:
-        _set_alarm(limits.max_seconds)
-        print(_response(json.loads(request), answer), file=responses, flush=True)
+    for line in requests:
+        seconds, request = json.loads(line)
+        _set_alarm(seconds)
+        print(_response(request, answer), file=responses, flush=True)
         _set_alarm(0)
 
 

@@ -35,26 +35,31 @@ class WorkerProcess:
         self._module, self._limits, self._arguments, self._is_stopped = module, limits, arguments, False
         self._process: subprocess.Popen[str] | None = None
 
-    def request(self, request: JsonValue) -> JsonObject:
+    def request(self, request: JsonValue, seconds: float | None = None) -> JsonObject:
         """Returns the response to a request, or `reason`, why there is none.
 
         A request that ends the process, or takes all its memory, may do so because of requests before it: it is sent
         once more to a new process.
 
+        Args:
+            request: what the module takes.
+            seconds: of processor time that it may use; None means the limit.
+
         Raises:
             ComponentFailed: the process cannot be started.
         """
-        response = self._send(request)
+        seconds = seconds or self._limits.max_seconds
+        response = self._send(request, seconds)
         if response.get("again") and not self._is_stopped:
             self.end()
-            response = self._send(request)
+            response = self._send(request, seconds)
         return response
 
-    def _send(self, request: JsonValue) -> JsonObject:
+    def _send(self, request: JsonValue, seconds: float) -> JsonObject:
         process = self._process or self._start()
         requests, responses = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
         with suppress(BrokenPipeError):  # it ended between two requests: there is no response
-            requests.write(json.dumps(request) + "\n")
+            requests.write(json.dumps([seconds, request]) + "\n")
             requests.flush()
         if (line := responses.readline()).endswith("\n"):
             response: JsonObject = json.loads(line)
@@ -62,8 +67,8 @@ class WorkerProcess:
         self.end()
         code = process.returncode
         if code in (-signal.SIGPROF, -signal.SIGALRM):
-            spent = f"took longer than {self._limits.max_seconds:g} seconds"
-            return {"reason": f"timed out: reading {spent}; split or simplify it, or raise limits.max_seconds"}
+            fix = "split or simplify it" + (", or raise limits.max_seconds" if seconds >= self._limits.max_seconds else "")
+            return {"reason": f"timed out: reading took longer than {seconds:.3g} seconds; {fix}"}
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         reason = f"it ended the reader process ({name}): damaged, hostile or too large; export it again or split it"
         return {"reason": reason, "again": True}

@@ -163,3 +163,8 @@ def test_names_that_are_not_utf8_reach_the_worker(tmp_path) -> None:
     path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")
     Path(path).write_text("Words.")
     assert [isinstance(o, Extraction) for _, o in read_sources([(Path(path), "caf\\xe9.txt")])] == [True]
+
+
+def test_the_time_that_a_source_may_take_follows_its_size() -> None:
+    assert [Limits().seconds_for(size) for size in (0, 4_000_000, 50_000_000)] == [20, 40, 120]
+    assert Limits(max_seconds=5).seconds_for(0) == 5

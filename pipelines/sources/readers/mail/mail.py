@@ -1,5 +1,6 @@
 """E-mail: the words of its writer, headers as metadata, and each attachment as a document of its own."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from email import policy
@@ -24,6 +25,7 @@ from palimpsest.text.dates import parse_stated_time
 
 ReadAny = Callable[[Source, Limits], Extraction]
 
+_MAX_HEAD_BYTES, _HEAD_END = 1_000_000, re.compile(rb"\r?\n\r?\n")
 _MAX_HEADER_CHARS, _MAX_PARTS = 2_000, 5_000
 _HEADERS = {
     "from": "From",
@@ -56,6 +58,9 @@ def read_mail(source: Source, limits: Limits, read_any: ReadAny) -> Extraction:
     """
     if source.nesting > limits.max_nesting:
         raise Rejected(f"nested too deeply: more than {limits.max_nesting} mails inside each other; save it by itself")
+    head = _HEAD_END.search(source.data)
+    if (head.start() if head else len(source.data)) > _MAX_HEAD_BYTES:  # the parser takes its square in time
+        raise Rejected(f"too large: more than {_MAX_HEAD_BYTES:,} bytes of headers; save it again as .eml")
     message = BytesParser(policy=policy.default).parsebytes(source.data)
     headers = {key: value for key, name in _HEADERS.items() if (value := _header(message, name))}
     if not headers.keys() & {"from", "to", "subject", "date", "message_id"}:

@@ -52,3 +52,8 @@ def test_attachments_of_one_name_have_uris_of_their_own(read) -> None:
 def test_what_is_no_mail_is_rejected(read) -> None:
     with pytest.raises(Rejected, match="no mail"):
         read("a.eml", "just words\n\nand more\n")
+
+
+def test_headers_that_would_take_minutes_are_not_parsed(read) -> None:
+    with pytest.raises(Rejected, match="more than 1,000,000 bytes of headers"):
+        read("a.eml", "From: ana@example.org\nX-All: " + "a, " * 400_000 + "\n\nHello.\n")
