@@ -19,14 +19,15 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
     lines = resolved_lines(result) if explain else []
     lines += [line for temporal in result.times.values() for line in time_lines(temporal)]
     first_rank: dict[str, int] = {}
-    ranks = {m.memory_id: rank for rank, m in enumerate(result.memories, 1)}
+    results = {m.memory_id: m for m in result.memories}
+    ranks = {i: rank for rank, i in enumerate(results, 1)}
     several = len({m.collection for m in result.memories}) > 1
     for rank, memory in enumerate(result.memories, 1):
         text = shorten_text(memory.text, _LINE_CHARS)
         lines.append(f"{rank}. {memory.relevance:4.0%}  {text}  ({_state(memory, several)})")
         later = memory.later if explain or memory.is_cut else ()
         lines += [f"     {line}" for line in _newer_lines(memory.disputed_by, later, explain)]
-        if not explain and (changed_by := likely_changes(memory, ranks.keys())):
+        if not explain and (changed_by := likely_changes(memory, results)):
             lines.append(f"     later: see {ranks[changed_by[0].memory_id]}")
         if explain:
             lines.append(f"     {memory.why}")

@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
-from palimpsest.query.context.changes import LATER, mark_changes, newer_first, reasons_of_latest, without_ended_parts
+from palimpsest.query.context.changes import (
+    LATER,
+    is_beside,
+    mark_changes,
+    newer_first,
+    reasons_of_latest,
+    without_ended_parts,
+)
 from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
@@ -175,7 +182,7 @@ def _said_later(
                 memory.memory_id in likely
                 and (
                     relevance.get(n.memory_id, 0.0) >= _RELEVANT_LATER
-                    or ((n.likelihood or 0.0) >= _LIKELY_LATER and not _is_beside(memory, known.get(n.memory_id)))
+                    or ((n.likelihood or 0.0) >= _LIKELY_LATER and not is_beside(memory, known.get(n.memory_id)))
                 )
             )
         ]
@@ -184,13 +191,6 @@ def _said_later(
         if ids:
             found[memory.memory_id] = [known[i] for i in ids]
     return found
-
-
-def _is_beside(memory: Memory, other: Memory | None) -> bool:
-    """Returns whether two memories are passages of one document, said at one time."""
-    if other is None or memory.unit == "turn":
-        return False
-    return (other.document_id, other.observed_at) == (memory.document_id, memory.observed_at)
 
 
 def _cited(packed: Packed, ranked: Sequence[Memory], others: Sequence[Sequence[Memory]]) -> dict[str, Memory]:

@@ -58,7 +58,7 @@ def test_only_the_collection_that_changed_is_made_again(tmp_path, build):
     (corpus / "notes/a.md").write_text("# Heron\n\nHeron is a large project.\n")
     home, second = build(corpus)
     assert second.build_id == "000002"
-    assert {r.cache_status for r in second.manifest.stages["chats"].values()} == {"linked"}
+    assert {r.cache_status for r in second.manifest.stages["chats"].values()} == {"adopted"}
     assert second.table_path("chats", "memories").samefile(kept(home)[0].table_path("chats", "memories"))
 
 

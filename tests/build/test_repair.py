@@ -98,7 +98,7 @@ def test_every_file_of_a_build_is_listed_and_a_silent_flip_in_any_is_found(home)
     build = published(home)
     files = {p.relative_to(build.path).as_posix() for p in build.path.rglob("*") if p.is_file()}
     assert files - {"manifest.json"} == set(build.manifest.files)
-    logs, vectors = home.log.rglob("*.parquet"), home.embeddings.rglob("*.parquet")
+    logs, vectors = home.log.rglob("*.[pe]*"), home.embeddings.rglob("*.parquet")
     of_build = [build.path / name for name in sorted(files) if name.count("/") == 0 or name.startswith("notes/m")]
     for path in [*of_build, *(p for p in logs if p.name != "versions.copy.parquet"), *vectors]:
         before, stat = path.read_bytes(), path.stat()

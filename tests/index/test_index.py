@@ -229,4 +229,4 @@ def test_the_tables_and_columns_of_an_index_are_those_of_its_format(tmp_path):
         tmp_path / "i.duckdb",
         "SELECT table_name, column_name, data_type FROM information_schema.columns ORDER BY ALL",
     )
-    assert (FORMAT, content_id("columns", json.dumps(columns))) == (11, "43e60a8096d60d64")
+    assert (FORMAT, content_id("columns", json.dumps(columns))) == (12, "43e60a8096d60d64")

@@ -1,6 +1,6 @@
 """Results where something newer was said of the same: the newer first, outdated parts cut, newer texts named."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -52,13 +52,17 @@ def mark_changes(
     return _mark(served, ranked, reasons, is_cut=not served.filters.history)
 
 
-def likely_changes(memory: ShownMemory, results: Set[str]) -> list[NewerText]:
-    """Returns which results may have changed a memory without disputing it, newest first."""
-    return [
-        n
-        for n in memory.later
-        if n.memory_id in results and n.why == LATER and (n.likelihood or 0.0) >= _LIKELY_CHANGED
-    ]
+def likely_changes(memory: ShownMemory, results: Mapping[str, Memory]) -> list[NewerText]:
+    """Returns which results, by id, may have changed a memory without disputing it, newest first."""
+    likely = [n for n in memory.later if n.why == LATER and (n.likelihood or 0.0) >= _LIKELY_CHANGED]
+    return [n for n in likely if (other := results.get(n.memory_id)) and not is_beside(memory, other)]
+
+
+def is_beside(memory: Memory, other: Memory | None) -> bool:
+    """Returns whether two memories are passages of one document, said at one time."""
+    if other is None or memory.unit == "turn":
+        return False
+    return (other.document_id, other.observed_at) == (memory.document_id, memory.observed_at)
 
 
 def name_changes(

@@ -129,7 +129,7 @@ def pack(
     same = {kept: [by_id[i] for i in ids] for kept, ids in folded.items()}
     named = {i: next((n.names for n in near if n.names), "") for i, near in neighbors.items()}
     neighbors = {i: [n for n in near if not n.names] for i, near in neighbors.items()}
-    entries = _Entries(sources, count, len({m.collection for m in ranked}) > 1, same, named, by_id.keys())
+    entries = _Entries(sources, count, len({m.collection for m in ranked}) > 1, same, named, by_id)
     packer = _Packer(budget_tokens - reserved, entries)
     packer.add_ranked(groups, sentences)
     after = {versions[0].memory_id: packer.add_later(groups, rank, later) for rank, versions in enumerate(groups)}
@@ -184,7 +184,7 @@ class _Entries:
         several: whether the answer is from several collections, which sources then name.
         same: for a memory's id, the results that say the same.
         named: for a memory's id, what its pronoun refers to.
-        results: ids of the ranked memories.
+        results: the ranked memories by id.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class _Entries:
         several: bool,
         same: Mapping[str, Sequence[Memory]],
         named: Mapping[str, str],
-        results: Set[str],
+        results: Mapping[str, Memory],
     ):
         self._sources, self._count, self._several, self._same, self._named = sources, count, several, same, named
         self._results = results

@@ -56,7 +56,9 @@ def everything(folder: Path) -> bytes:
     import polars as pl
 
     tables = (pl.read_parquet(p) for p in sorted(folder.rglob("*.parquet")))
-    return repr([t.to_dicts() for t in tables]).encode() + b"".join(p.read_bytes() for p in folder.rglob("*.json"))
+    return repr([t.to_dicts() for t in tables]).encode() + b"".join(
+        p.read_bytes() for pattern in ("*.json", "*.extracted") for p in folder.rglob(pattern)
+    )
 
 
 def test_a_secret_is_redacted_before_the_log_and_spans_still_hold_their_words(tmp_path):
