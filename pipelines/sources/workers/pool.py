@@ -114,7 +114,7 @@ class _Worker:
         self.stop, self.end = self._process.stop, self._process.end
 
     def read(self, path: Path, uri: str) -> ReadResult:
-        size = os.stat(path).st_size if path.exists() else 0
+        size = path.stat().st_size if path.exists() else 0
         response = cast(dict[str, Any], self._process.request([str(path), uri], self._limits.seconds_for(size)))
         if "reason" in response:
             return Rejected(response["reason"])

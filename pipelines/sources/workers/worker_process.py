@@ -67,7 +67,8 @@ class WorkerProcess:
         self.end()
         code = process.returncode
         if code in (-signal.SIGPROF, -signal.SIGALRM):
-            fix = "split or simplify it" + (", or raise limits.max_seconds" if seconds >= self._limits.max_seconds else "")
+            is_limit = seconds >= self._limits.max_seconds
+            fix = f"split or simplify it{', or raise limits.max_seconds' if is_limit else ''}"
             return {"reason": f"timed out: reading took longer than {seconds:.3g} seconds; {fix}"}
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         reason = f"it ended the reader process ({name}): damaged, hostile or too large; export it again or split it"
