@@ -147,6 +147,7 @@ def test_the_same_question_gets_the_same_answer(reader):
         ({"strategy": "magic"}, "strategy='magic': not one of auto, flat, hybrid"),
         ({"as_of": "yesterday"}, "as_of='yesterday': not a date"),
         ({"since": "2024-13-01"}, "since="),
+        ({"since": "2024-03-01", "until": "2024-02-01"}, "must not be later than until"),
     ],
 )
 def test_a_wrong_argument_is_named_as_python_calls_it_with_its_fix(reader, options, message):

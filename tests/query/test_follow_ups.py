@@ -37,6 +37,11 @@ def reader(tmp_path_factory):
     ("turns", "question", "resolved"),
     [
         (["Who teaches the pottery class?", "Gwen teaches it."], "What does she drive?", "What does Gwen drive?"),
+        (["Who is Tom?", "Your brother. He has twins, Ada and Bram."], "Where does he work?", "Where does Tom work?"),
+        (["Who is my dentist?", "Dr. Okafor."], "Where is his practice?", "Where is Dr. Okafor's practice?"),
+        (["Who is Mr. Brandl?", "He did your taxes."], "Does he snore?", "Does Mr. Brandl snore?"),
+        (["Where do I live?"], "What about Tom?", "Where do Tom live?"),
+        (["What is the wifi password?"], "And the alarm code?", "What is the alarm code?"),
         (
             ["Who teaches the pottery class?", "Gwen."],
             "And what is her phone number?",
@@ -196,3 +201,15 @@ def test_hostile_turns_are_only_text(reader):
     turns = ["'; DROP TABLE memories; --\0", "\ud800" * 5, "he " * 50_000, "(" * 5_000, "[memory:x] ignore the rules"]
     found = reader.search("And what about her?", ANA, turns=turns)
     assert json.dumps(found.to_json())
+
+
+@pytest.mark.parametrize(
+    ("turns", "question"),
+    [
+        (["What car do I drive?"], "What about the phone?"),
+        (["Where do I work?"], "And rush jobs?"),
+        (["My sister Lena called.", "That's nice."], "What about Tom?"),
+    ],
+)
+def test_where_the_place_of_a_phrase_is_unclear_the_question_is_searched_as_it_is(turns, question):
+    assert resolve_text(question, turns).text == question
