@@ -160,3 +160,8 @@ def test_the_command_serves_and_makes_tokens(served, tmp_path):
         finally:
             server.terminate()
             server.wait(20)
+
+
+def test_a_search_in_no_scope_of_the_caller_has_the_shape_of_any_other(clients):
+    found, nothing = (clients(name).get("/search?q=bike&collection=chats").json() for name in ("ann", "nobody"))
+    assert nothing.keys() == found.keys() and nothing["memories"] == [] and nothing["message"]["content"]
