@@ -3,7 +3,6 @@
 A pure function of the memories, the relations, the documents and what people decided (invariant 2, decisions 4-6, 15).
 """
 
-import datetime as dt
 import json
 
 import polars as pl
@@ -20,7 +19,8 @@ from palimpsest.store.tables import completed, conform
 from palimpsest.text.clauses import covers
 
 UPDATE = "UPDATE"
-_EARLIEST = pl.lit(dt.datetime.min.replace(tzinfo=dt.UTC), pl.Datetime("us", "UTC"))
+# Of numbers: a literal of a time is computed when the module is imported, and starts the threads of Polars.
+_EARLIEST = pl.lit(-62_135_596_800_000_000, pl.Int64).cast(pl.Datetime("us", "UTC"))
 """The start of what has no date."""
 
 
