@@ -2,7 +2,7 @@
 
 import getpass
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json_object, write_json
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.eval.golden.golden_run import DIGITS, GoldenRun, Hit
-from palimpsest.eval.golden.questions import load_questions
+from palimpsest.eval.golden.questions import FOLLOW_UPS, golden_path, load_questions
 from palimpsest.store.home import data_folder
 
 FORMAT = 1
@@ -168,6 +168,9 @@ def golden_problem(data: Path, collection: str) -> PalimpsestError | None:
     return None
 
 
-def golden_problems(collections: Iterable[str]) -> dict[str, PalimpsestError]:
+def golden_problems() -> dict[str, PalimpsestError]:
     """Returns which collections have a golden set or a baseline that cannot be read, and why: none can be judged."""
-    return {name: why for name in collections if (why := golden_problem(data_folder(), name))}
+    data = data_folder()
+    sets = golden_path(data, "*")
+    names = {path.stem for folder in (sets.parent, sets.parent / FOLLOW_UPS) for path in folder.glob(sets.name)}
+    return {name: why for name in sorted(names) if (why := golden_problem(data, name))}

@@ -125,13 +125,13 @@ def judge_build(
     tables, decisions = build.tables(JUDGED_TABLES), read_decisions(home.decisions)
     verdicts = []
     for name in build.collections:
-        if (problem := golden_problem(data_folder(), name)) and _is_as_published(home, build, name):
-            verdicts.append(CollectionVerdict(name, "unjudged", warnings=(f"not judged, as it was: {problem}",)))
-            continue
-        run = run_collection(build, name, tables, decisions, diagnose=True)
+        problem = golden_problem(data_folder(), name) if _is_as_published(home, build, name) else None
+        run = None if problem else run_collection(build, name, tables, decisions, diagnose=True)
         committed = baseline_path(data_folder(), name)
         baseline = None if run is None else named.get(name) or load_baseline(committed)
         verdict = decide(run or GoldenRun(name, build_id=build.build_id), baseline, run is not None, broken)
+        if problem:
+            verdict = replace(verdict, warnings=(f"not judged, as it was: {problem}",))
         verdict = _with_embedder_change(home, build, verdict)
         verdicts.append(_with_health(home, build, _with_texts(verdict, tables["memories"])))
     return combine(verdicts)

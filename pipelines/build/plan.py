@@ -147,15 +147,19 @@ def say_what_is_broken(plan: Plan) -> None:
 
 def _with_unread_inbox(home: Home, lost: Collection[str]) -> dict[str, Path]:
     """Returns the collections of a home for which its inbox has a file that was not read yet."""
-    folders = {n: f for n, f in home.sources.items() if f.is_dir() and (home.inbox / n).is_dir() and n not in lost}
+    folders = _folders_with(home, home.inbox, lost)
     read = {n: set(IngestLog(home.log / n).on_disk()["uri"]) for n in folders}
     return {n: f for n, f in folders.items() if any(file.uri not in read[n] for file in inbox_files(home.inbox, n))}
 
 
 def _with_changed_pages(home: Home, lost: Collection[str]) -> dict[str, Path]:
     """Returns the collections of a home whose pages of the web are not as its log has them."""
-    folders = {n: f for n, f in home.sources.items() if f.is_dir() and (home.web / n).is_dir() and n not in lost}
-    return {n: f for n, f in folders.items() if _has_changed_pages(home, n)}
+    return {n: f for n, f in _folders_with(home, home.web, lost).items() if _has_changed_pages(home, n)}
+
+
+def _folders_with(home: Home, place: Path, lost: Collection[str]) -> dict[str, Path]:
+    """Returns the folders of the collections that have something in a place of the home and are not lost."""
+    return {n: f for n, f in home.sources.items() if f.is_dir() and (place / n).is_dir() and n not in lost}
 
 
 def _has_changed_pages(home: Home, name: str) -> bool:

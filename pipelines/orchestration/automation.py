@@ -87,7 +87,7 @@ def _requests(
     from palimpsest.eval.gate.baseline import golden_problems
 
     plan = make_plan(home, None)
-    unjudgeable = golden_problems(plan.collections)
+    unjudgeable = {name: why for name, why in golden_problems().items() if name in plan.collections}
     for name, why in unjudgeable.items():
         context.log.error(f"collection {name} is not built: {why}")
     home.remember_sources(plan.collections)

@@ -158,11 +158,12 @@ def _plan_with_repairs(home: Home, options: _Options, repairs: Repairs) -> Plan:
     """Returns the plan of a build that also makes again what was damaged; what changed collections read is checked."""
     from palimpsest.eval.gate.baseline import golden_problems
 
+    unjudgeable = golden_problems()
+
     def look() -> Plan:
         again = repairs.tables | repairs.sources
-        return make_plan(home, options.corpora, options.only, again, unbuildable | repairs.lost)
+        return make_plan(home, options.corpora, options.only, again, unjudgeable | repairs.lost)
 
-    unbuildable = golden_problems(make_plan(home, options.corpora, options.only, (), repairs.lost).collections)
     plan, before = look(), len(repairs.lines)
     if plan.changed:
         repair_inputs(home, repairs, plan.changed, 0, options.allow_lost)

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -48,7 +47,7 @@ def write_extraction(path: Path, rows: Sequence[Mapping[str, object]], reading: 
     aside.replace(path)
 
 
-def read_extraction(path: Path, fix: str) -> tuple[list[dict[str, Any]], JsonObject]:
+def read_extraction(path: Path, fix: str) -> tuple[list[dict[str, object]], JsonObject]:
     """Returns the documents of a file as rows of `EXTRACTION`, and what else is known of reading their source.
 
     Raises:
@@ -83,7 +82,7 @@ def _to_json(value: object) -> object:
     return value.isoformat() if isinstance(value, dt.datetime) else value
 
 
-def _to_row(values: Sequence[object]) -> dict[str, Any]:
+def _to_row(values: Sequence[object]) -> dict[str, object]:
     row = dict(zip(EXTRACTION, values, strict=True))
     time = row["source_time"]
     return row | {"source_time": dt.datetime.fromisoformat(time) if isinstance(time, str) else None}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import polars as pl
 
@@ -122,7 +122,7 @@ class IngestLog:
         write_extraction(path, rows, reading)
         path.with_suffix(".parquet").unlink(missing_ok=True)
 
-    def rows(self, key: str) -> list[dict[str, Any]]:
+    def rows(self, key: str) -> list[dict[str, object]]:
         """Returns the documents extracted from one version of a source, as rows of `EXTRACTION`.
 
         Raises:

@@ -67,7 +67,7 @@ class LoggedDocuments:
             for row in log.rows(version["text_key"]) if version["text_key"] else ():
                 if row["user_id"] == user:
                     found = LoggedDocument(uri, ordinal, is_imported, cast(DocumentRow, row))
-                    document_id = version_id(exported_name, row)
+                    document_id = version_id(exported_name, cast(Mapping[str, str | None], row))
                     self.by_id[document_id] = found
                     if current.get(uri) == ordinal:
                         self.current[found.key] = (document_id, found)

@@ -26,7 +26,7 @@ def current_rows(log: IngestLog, collection: str, user: str) -> dict[str, tuple[
     for uri, key in log.current().select("uri", "text_key").iter_rows():
         for row in log.rows(key) if key else ():
             if row["user_id"] == user:
-                found[version_id(collection, row)] = (str(uri), cast(DocumentRow, row))
+                found[version_id(collection, cast(Mapping[str, str | None], row))] = (str(uri), cast(DocumentRow, row))
     return found
 
 

@@ -36,7 +36,7 @@ _MIN_ENTRY_TOKENS = 30  # of the shortest line with its citation and its source
 _SHORT_SHARE = 10  # of the budget for short sources
 _HEAD_CHARS = 60  # of a speaker
 _HEAD_MARKS = str.maketrans({"[": "", "]": "", "(": "", ")": ""})  # nothing of a text's fields ends the head of a line
-_FAR_BELOW = 0.25  # of the relevance of a memory that did not fit: one that is less relevant takes not its place
+_FAR_BELOW = 0.25  # of the relevance of a memory that did not fit: a less relevant one does not take its place
 _PROJECT_CHARS = 60  # of a project's name in a source
 
 FindSentences = Callable[[], Mapping[str, Sentences]]
