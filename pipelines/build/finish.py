@@ -123,7 +123,7 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
     labels = Counter(relations["label"])
     manifest = BuildManifest(
         build_id=build.build_id,
-        created_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        created_at=dt.datetime.now(dt.UTC).isoformat(),
         fingerprints={
             c: None  # so that the next build labels the rest
             if any(r.is_unpaid for r in records[c].values())

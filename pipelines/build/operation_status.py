@@ -23,6 +23,10 @@ _OF_THE_BUILD: Mapping[State, str] = {
 }
 
 
+class UnknownOperation(PalimpsestError):
+    """No operation of the home has this id, or several have it."""
+
+
 @dataclass(frozen=True)
 class OperationStatus:
     """The state of an operation.
@@ -68,17 +72,19 @@ def operation_status(home: Home, operation_id: str, user: str | None = None) -> 
         user: only an operation of this user; one of somebody else is answered as one that does not exist.
 
     Raises:
-        PalimpsestError: there is no such operation, or several users have one with this id.
+        UnknownOperation: there is no such operation, or several users have one with this id.
+        PalimpsestError: a file that says what became of it is damaged.
     """
     found = sorted(
         (collection, uri)
         for collection, uri in set(_sources(home))
         if is_of_operation(uri, operation_id) and (user is None or is_of_user(uri, user))
     )
+    name = f"operation {operation_id[:60]}"
     if not found:
-        raise PalimpsestError(f"operation {operation_id[:60]}: not in home {home.path}; check the id, or send it again")
+        raise UnknownOperation(f"{name}: not in home {home.path}; check the id, or send it again")
     if len(found) > 1:
-        raise PalimpsestError(f"operation {operation_id[:60]}: {len(found)} users or collections have one; add --user")
+        raise UnknownOperation(f"{name}: {len(found)} users or collections have one; add --user")
     return _status(home, operation_id, *found[0])
 
 
@@ -103,15 +109,19 @@ def _sources(home: Home) -> Iterator[tuple[str, str]]:
 
 def _status(home: Home, operation_id: str, collection: str, uri: str) -> OperationStatus:
     """Returns the state of the operation of a source: by the published build, the staged one, then failures."""
-    current, made = published(home), staged(home)
-    for build, state in ((current, "published"), (made if made.is_finished else None, "built")):
-        if build is not None and (formed := _formed(build, collection, uri)):
+    builds: list[tuple[Build, State]] = []  # looked up once: a build may be finished or published meanwhile
+    if current := published(home):
+        builds.append((current, "published"))
+    if (made := staged(home)).is_finished:
+        builds.append((made, "built"))
+    for build, state in builds:
+        if formed := _formed(build, collection, uri):
             reason = _reject(build, collection, uri)
             if state == "built":
                 reason = _why_not_published(build)
             return OperationStatus(operation_id, state, reason, collection, uri, **formed)  # type: ignore[arg-type]
-    for build in (current, made if made.is_finished else None):
-        if build is not None and (reason := _reject(build, collection, uri) or _left_out(home, build, collection, uri)):
+    for build, _ in builds:
+        if reason := _reject(build, collection, uri) or _left_out(home, build, collection, uri):
             return OperationStatus(operation_id, "rejected", reason, collection, uri)
     if why := read_failures(home.inbox).get(uri):
         return OperationStatus(operation_id, "failed", str(why), collection, uri)
@@ -156,7 +166,7 @@ def _left_out(home: Home, build: Build, collection: str, uri: str) -> str | None
     seen = versions.filter(pl.col("uri") == uri)["seen_at"].min()
     made = dt.datetime.fromisoformat(build.manifest.created_at)
     # A build that is running has read it, and the published one was made before.
-    if not isinstance(seen, dt.datetime) or seen.replace(microsecond=0) > made:
+    if not isinstance(seen, dt.datetime) or seen > made:
         return None
     return "nothing of it may be stored: see users.deny, retention_days and memory: off"
 

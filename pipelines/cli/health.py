@@ -25,7 +25,8 @@ def health(home_path: Path, as_json: bool, backend: str, report_file: Path | Non
         f"{title:<18}{format_number(numbers.get(name), form):>14}  {explanation}"
         for name, title, explanation, form in CARDS
     ]
-    out.text("\n".join([f"build {found.build_id}, {found.created_at}, gate {found.status}", *lines]))
+    made = found.created_at[:19].replace("T", " ")
+    out.text("\n".join([f"build {found.build_id}, {made} UTC, gate {found.status}", *lines]))
     out.result(found.to_json())
 
 

@@ -7,8 +7,10 @@ import time
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
+from palimpsest.build.operation_status import UnknownOperation
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
+from palimpsest.core.errors import DamagedFile
 from palimpsest.serve.app import create_app
 from palimpsest.serve.events.rooms import MAX_CONNECTIONS, MAX_WAITING, Event, Rooms
 from palimpsest.serve.identity import Identity
@@ -182,6 +184,26 @@ def test_a_slow_client_loses_its_connection_and_a_user_has_so_many():
             stack.enter_context(rooms.join(Identity("bob")))
 
     asyncio.run(main())
+
+
+def test_an_operation_that_cannot_be_read_now_is_read_again(app, monkeypatch):
+    answers = iter([DamagedFile(app.state.service.home.path, "wait"), UnknownOperation("gone")])
+
+    def status(*_: object) -> object:
+        raise next(answers)
+
+    monkeypatch.setattr("palimpsest.serve.events.watch.operation_status", status)
+    watch = app.state.service.watch
+
+    async def main() -> list[str]:
+        with app.state.service.rooms.join(Identity("ann")) as ann:
+            watch.follow("ann", "of ann")
+            watch.look()
+            assert watch._operations, "it is followed still"
+            watch.look()
+            return [str(event.data["state"]) for _ in range(2) if (event := await ann.next(1))]
+
+    assert asyncio.run(main()) == ["received", "deleted"]
 
 
 def test_operations_of_users_who_never_connect_are_followed_for_so_many_users(app, monkeypatch):

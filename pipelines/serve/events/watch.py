@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
 
-from palimpsest.build.operation_status import operation_status
+from palimpsest.build.operation_status import UnknownOperation, operation_status
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.serve.deletions import Deletions
@@ -122,7 +122,8 @@ class Watch:
             now = self.deletions.status(operation_id, user)
             if now is None and before.builds == builds:
                 continue
-            now = now or self._sent_operation(user, operation_id)
+            if (now := now or self._sent_operation(user, operation_id)) is None:
+                continue
             state = str(now.get("state"))
             if state != before.state:
                 self.rooms.send(user, Event("OPERATION", now))
@@ -132,11 +133,15 @@ class Watch:
                 elif followed.pop(operation_id, None) and not followed and self._operations.get(user) is followed:
                     del self._operations[user]
 
-    def _sent_operation(self, user: str, operation_id: str) -> JsonObject:
+    def _sent_operation(self, user: str, operation_id: str) -> JsonObject | None:
+        """Returns the state of a sent operation; None where it cannot be read now, so that it is read again."""
         try:
             return operation_status(self.home, operation_id, user).for_sender().to_json()
-        except PalimpsestError:
-            return {"operation_id": operation_id, "state": "failed"}
+        except UnknownOperation:
+            return {"operation_id": operation_id, "state": "deleted"}
+        except PalimpsestError as e:
+            _LOG.warning("operation %s: %s", operation_id, type(e).__name__)
+            return None
 
 
 def _key(identity: Identity) -> tuple[str, frozenset[str]]:
