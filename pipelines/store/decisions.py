@@ -130,6 +130,8 @@ class Decisions:
 
     def hides_source(self, collection: str, uri: str, content_hash: str) -> bool:
         """Returns whether a source was deleted, or all documents of a version of it with this content."""
+        if not self.tombstones:
+            return False
         excluding = {tombstone("document", collection, uri), tombstone("source", collection, uri, content_hash)}
         return not self.tombstones.isdisjoint(excluding)
 
@@ -137,6 +139,8 @@ class Decisions:
         self, collection: str, user_id: str, uri: str, session_id: str | None, project_id: str | None
     ) -> bool:
         """Returns whether a document, what contains it, its session, its source or its user was deleted."""
+        if not self.tombstones:
+            return False
         parts = uri.split("#")  # an attachment is `<uri>#<its name>`
         containing = ("#".join(parts[:n]) for n in range(1, len(parts) + 1))
         excluding = {

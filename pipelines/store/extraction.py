@@ -8,6 +8,7 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -41,9 +42,14 @@ def write_extraction(path: Path, rows: Sequence[Mapping[str, object]], reading: 
     """Writes documents, aside first, then in one rename; `reading` is what else is known of reading their source."""
     documents = [[_to_json(row.get(name)) for name in EXTRACTION] for row in rows]
     data = json.dumps({"documents": documents, "reading": reading}, ensure_ascii=False).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    sealed = _checksum(data) + b"\n" + data
     aside = path.with_name(f".{path.name}.tmp")
-    aside.write_bytes(_checksum(data) + b"\n" + data)
+    with suppress(FileNotFoundError):
+        aside.write_bytes(sealed)
+        aside.replace(path)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)  # not before each file: that takes longer than to write it
+    aside.write_bytes(sealed)
     aside.replace(path)
 
 
