@@ -244,10 +244,9 @@ def sweep(home: Home) -> None:
     for before in home.builds.glob(f"*/{BEFORE_DELETE}"):
         for folder in before.iterdir():
             _restore(folder, before.parent / folder.name)
-    for path in home.builds.glob("*/.*"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for path in home.builds.glob("*/*/.*"):
-        path.unlink()
+    for leftovers in (".*", "*/.*", "*/*/.*"):
+        for path in home.builds.glob(leftovers):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _restore(before: Path, folder: Path) -> None:
@@ -283,4 +282,11 @@ def publish(home: Home, build: Build) -> None:
     write_format(home.path)
     write_pointer(home.path, build.build_id)
     for old in kept(home)[:-KEPT_BUILDS]:
-        shutil.rmtree(old.path)
+        remove_build(old)
+
+
+def remove_build(build: Build) -> None:
+    """Removes a build: one that is stopped leaves no half of it under its number."""
+    aside = build.path.with_name(f".{build.build_id}.tmp")
+    build.path.rename(aside)
+    shutil.rmtree(aside)

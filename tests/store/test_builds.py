@@ -2,7 +2,7 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.store.builds import Build, kept, publish, published, staged
+from palimpsest.store.builds import KEPT_BUILDS, Build, kept, publish, published, staged, sweep
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest
 from palimpsest.store.tables import conform, empty
@@ -28,6 +28,20 @@ def test_the_pointer_moves_to_the_staged_build_and_five_are_kept(home):
     assert published(home).build_id == "000007"
     assert [b.build_id for b in kept(home)] == [f"{i:06d}" for i in range(3, 8)]
     assert published(home).table("c", "rejects")["reason"].to_list() == ["6"]
+
+
+def test_a_build_whose_removal_is_stopped_is_no_half_of_a_build(home, monkeypatch):
+    for n in range(KEPT_BUILDS):
+        finish(staged(home), str(n))
+        publish(home, staged(home))
+    finish(staged(home), "last")
+    monkeypatch.setattr("shutil.rmtree", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        publish(home, staged(home))
+    monkeypatch.undo()
+    assert [b.build_id for b in kept(home)] == ["000002", "000003", "000004", "000005", "000006"]
+    sweep(home)
+    assert sorted(p.name for p in home.builds.iterdir()) == [b.build_id for b in kept(home)]
 
 
 def test_an_adopted_collection_shares_its_files_and_outlives_the_build_it_came_from(home):

@@ -4,7 +4,6 @@ A table that no build has any more is removed, so that nothing reads half of it,
 older build that cannot be repaired is removed. Builds share files by hard links, so damage is often in all of them.
 """
 
-import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -21,7 +20,7 @@ from palimpsest.core.published import write_pointer
 from palimpsest.index.write_index import write_index
 from palimpsest.memories.vector_store import indexed_spaces
 from palimpsest.store.build_tables import BuildTables
-from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.builds import Build, kept, published, remove_build
 from palimpsest.store.checksums import MANIFEST, has_hash
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest
@@ -79,7 +78,7 @@ def repair_older(home: Home, read_all: bool = False) -> list[str]:
             damaged = [MANIFEST]
         left = [name for name in damaged if not _repair_file(home, build, PurePosixPath(name))]
         if left:
-            shutil.rmtree(build.path)
+            remove_build(build)
             lines.append(f"build {build.build_id}: removed, for {left[0]} is damaged; no reader sees it")
         elif damaged:
             build.write_manifest(build.manifest)
