@@ -355,7 +355,7 @@ def live(folder: Path, seed: int, processes: multiprocessing.context.ForkServerC
 
 
 def test_random_histories_end_as_the_model_says(tmp_path, processes):
-    """As many as fit into `CHAOS_SECONDS`, beginning with seed `CHAOS_SEED`; with time for it, first those of `FAILED`."""
+    """As many as fit into `CHAOS_SECONDS`, from seed `CHAOS_SEED` on; those of `FAILED` first, where there is time."""
     for seed in FAILED if SECONDS > 100 else ():
         live(tmp_path / f"f{seed}", seed, processes)
     end, seed = time.monotonic() + SECONDS, int(os.environ.get("CHAOS_SEED", "0"))
