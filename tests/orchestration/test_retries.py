@@ -82,6 +82,8 @@ def test_bad_input_is_not_tried_again_neither_the_step_nor_the_run(home):
         run = instance.get_run_by_id(result.run_id)
         assert instance.run_retries_enabled and instance.run_retries_max_retries == 2
     assert not result.success and retries_of(result) == []
+    (failed,) = (e for e in result.all_events if e.is_step_failure)
+    assert failed.event_specific_data.error.message.endswith("Failure: collection.yaml: no such unit\n"), "it is first"
     assert run.tags["dagster/will_retry"] == "false" and run.tags["dagster/failure_reason"] == "STEP_FAILURE"
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
 
 BY, COLLECTION, BUILD = "palimpsest/by", "palimpsest/collection", "palimpsest/build"
 """Tags of runs: what started it, the collection that it builds, and the build that it makes."""
@@ -33,14 +33,17 @@ def retried(context: dg.AssetExecutionContext) -> Iterator[None]:
     A run of the command line is not tried again: it ends with its exit code, and a person waits for it.
 
     Raises:
-        ComponentFailed: a component failed in a run of the command line.
-        dagster.RetryRequested: it did in another run.
+        PalimpsestError: bad input, or a component that failed, in a run of the command line.
+        dagster.Failure: bad input in another run; what is wrong is its description, which the UI shows first.
+        dagster.RetryRequested: a component failed in another run.
     """
     try:
         yield
-    except ComponentFailed as e:
+    except PalimpsestError as e:
         if context.run.tags.get(BY) == CLI:
             raise
+        if not isinstance(e, ComponentFailed):
+            raise dg.Failure(str(e), allow_retries=False) from e
         wait_s = DELAY_S * 2**context.retry_number
         context.log.warning(f"{e}; tried again at most {MAX_RETRIES} times, {wait_s:g} s after each failure")
         raise dg.RetryRequested(MAX_RETRIES, wait_s) from e
