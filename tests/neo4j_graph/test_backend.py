@@ -289,3 +289,15 @@ def test_relations_and_replacements_of_any_shape_are_followed_alike(tmp_path: Pa
         "m2": ["m5", "m3", "m1", "m0"],
         "m5": ["m3", "m2", "m1", "m0"],
     }
+
+
+def test_memories_of_a_document_of_which_one_version_has_none_of_its_own(graph: Connection, tmp_path: Path) -> None:
+    """What was edited and edited back leaves such a version: its memories are those of the version before."""
+    home, made = fresh_home(), make(tmp_path, "000001")
+    documents = made.tables["documents"]
+    bare = documents.with_columns(document_id=pl.col("document_id").str.reverse(), is_current=pl.lit(False))
+    made.tables["documents"] = pl.concat([documents, bare])
+    made.load(home, graph)
+    ann = Scope("made", "ann")
+    ids = made.tables["memories"].filter(user_id="ann")["memory_id"].to_list()
+    assert sorted(Neo4jBackend(home, graph).memories(ann, ids)) == sorted(ids)

@@ -119,14 +119,15 @@ _FIELDS = ", ".join(
     for name in STORED_FIELDS
     if name not in PLACE
 )
-# A revision's list of memories is searched once for all that are wanted of it.
+# A revision's list of memories is searched once for all that are wanted of it; one whose memories are all in another
+# version has none.
 MEMORIES = f"""{_FROM}
 OPTIONAL MATCH (s)-[f:FROM|{CLOSED}]->(d:PalimpsestDocumentRow)
 WHERE {LIVE.format("f")} AND d.since <= $number AND d.until > $number
 WITH d, collect(s {{{_FIELDS}}}) AS memories, collect(s.memory_id) AS wanted
 OPTIONAL MATCH (d)<-[:REVISION_OF|{CLOSED}]-(v:PalimpsestRevisionRow)
 WHERE v.since <= $number AND v.until > $number
-WITH memories, collect([i IN range(0, size(v.memory_ids) - 1) WHERE v.memory_ids[i] IN wanted |
+WITH memories, collect([i IN range(0, coalesce(size(v.memory_ids), 0) - 1) WHERE v.memory_ids[i] IN wanted |
   [v.memory_ids[i], v.document_id, d.uri, v.title, v.ordinals[i], v.pages[i], v.starts[i], v.ends[i]]]) AS revisions
 {with_kept("[memories, revisions]")}"""
 OBSERVED = f"""
