@@ -1,5 +1,6 @@
 """Cypher that counts and checks. One statement over all kinds: planning many takes longer than counting."""
 
+from palimpsest.core.memory_units import REFLECTION
 from palimpsest.neo4j_graph.model import CLOSED, CURRENT, EDGES, KEYS, NODE_LABELS, current_label, row_label
 
 COUNT_NODES = "\nUNION ALL\n".join(
@@ -36,10 +37,13 @@ COUNT_STALE = f"""
 MATCH (n:{"|".join(map(current_label, CURRENT))} {{home_id: $home}})-[r]->(o) WHERE type(r) <> '{CLOSED}'
   AND (r.until <= $number OR r.since > $number OR o.until <= $number OR o.since > $number)
 RETURN count(*) AS n"""
-CHAINS_WITHOUT_ONE_LATEST = """
-MATCH (newest:PalimpsestMemoryRow {home_id: $home}) WHERE newest.memory_id IS NOT NULL
+# What was in a source that is gone is neither, and so is what was formed of it: nothing took its place.
+CHAINS_WITHOUT_ONE_LATEST = f"""
+MATCH (newest:PalimpsestMemoryRow {{home_id: $home}}) WHERE newest.memory_id IS NOT NULL
   AND newest.since <= $number AND newest.until > $number AND NOT newest.is_latest
-  AND newest.superseded_by IS NULL
+  AND newest.superseded_by IS NULL AND newest.unit <> '{REFLECTION}'
+  AND EXISTS {{ (newest)-[:FROM]->(:PalimpsestDocumentRow)<-[:REVISION_OF]-(v:PalimpsestRevisionRow)
+    WHERE v.is_current AND v.since <= $number AND v.until > $number AND newest.memory_id IN v.memory_ids }}
 RETURN newest.memory_id AS id ORDER BY id LIMIT 5"""
 RETIRED_AND_LATEST = """
 MATCH (newer:PalimpsestMemoryRow {home_id: $home})-[r:SUPERSEDES]->(older:PalimpsestMemoryRow)
