@@ -3,11 +3,12 @@
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeAlias, cast
 
-from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.query.open_backend import open_backend
 from palimpsest.query.reader import Reader, open_home
 from palimpsest.query.request.types import Scope
@@ -19,6 +20,17 @@ WAIT_S = 20.0
 """How long a request waits for those that read the build before."""
 REFRESH_S = 0.5
 """How long a change may go unnoticed."""
+PublishedState: TypeAlias = tuple[str, int, int, str]
+"""The build, inode and time of its index, and the load that a server shows of it; empty where there is none."""
+
+
+class ServedStore(Protocol):
+    """What a store in a server says besides the answers of a `Backend`."""
+
+    load: str
+
+    def shown_load(self) -> str:
+        """Returns the load that the server shows now."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +78,7 @@ class SharedReader:
         self._home, self._backend, self._shared_collections = home, backend, shared_collections
         self._changed, self._views, self._looked_at = threading.Condition(), 0, 0.0
         self._reader: Reader | None = None
-        self._state = ("", 0, 0)
+        self._state: PublishedState = ("", 0, 0, "")
         self._shared: Mapping[str, str] = {}
         self._by_user: Mapping[str, Sequence[Scope]] = {}
 
@@ -135,14 +147,31 @@ class SharedReader:
                 self._reader.close()
                 self._reader, self._state = None, state
         if self._reader is None:
-            self._state = self.published_state()
+            on_disk = self._state_on_disk()
             self._reader = open_home(self._home, self._backend)
+            self._state = (*on_disk, self._store.load if self._store else "")
             self._shared, self._by_user = self._find_shared(), _by_user(self._reader.scopes())
             self._looked_at = time.monotonic()
         return self._reader
 
-    def published_state(self) -> tuple[str, int, int]:
-        """Returns what changes with each publication and each delete."""
+    def published_state(self) -> PublishedState:
+        """Returns what changes with each publication and each delete.
+
+        A server is loaded after that: what it shows is asked too, once something was read.
+        """
+        store, shown = self._store, self._state[-1]
+        if store is not None:
+            with suppress(PalimpsestError):  # the server does not answer, or the reader was closed meanwhile
+                shown = store.shown_load()
+        return (*self._state_on_disk(), shown)
+
+    @property
+    def _store(self) -> ServedStore | None:
+        """The open store, where it is in a server."""
+        reader = self._reader
+        return cast(ServedStore, reader.backend) if reader is not None and self._backend == "neo4j" else None
+
+    def _state_on_disk(self) -> tuple[str, int, int]:
         build = published(Home(self._home))
         if build is None:
             return "", 0, 0

@@ -15,7 +15,7 @@ from anyio.to_thread import run_sync
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.request.types import Scope
-from palimpsest.serve.open_reader import REFRESH_S, SharedReader
+from palimpsest.serve.open_reader import REFRESH_S, PublishedState, SharedReader
 
 MAX_WARM_S = 60.0
 """Seconds of reading after each publication; what is cold then is read by its first search."""
@@ -48,14 +48,14 @@ class Warming:
 
     async def run(self) -> None:
         """Warms each build that is published, until it is cancelled."""
-        done: tuple[str, int, int] | None = None
+        done: PublishedState | None = None
         while True:
             if (state := await run_sync(self.reader.published_state)) != done and state[0]:
                 await self._warm(state)
                 done = state
             await asyncio.sleep(REFRESH_S)
 
-    async def _warm(self, state: tuple[str, int, int]) -> None:
+    async def _warm(self, state: PublishedState) -> None:
         ends = time.monotonic() + MAX_WARM_S
         try:
             for scope in await run_sync(self._order):

@@ -8,7 +8,7 @@ and citations are Cypher.
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,7 @@ class Neo4jBackend:
         if build["format"] != FORMAT:
             raise PalimpsestError("neo4j: the build was loaded by another version; run palimpsest build --graph")
         self.number, self._begun = int(build["number"]), str(build["begun"])
+        self.load = _load_of(build)
         self.build_id = str(build["build_id"])
         is_measured = build["vector_index"] not in (None, VECTOR_INDEX)
         self._measured_space = VectorSpace.of_measured(home_id) if is_measured else None
@@ -72,6 +73,15 @@ class Neo4jBackend:
         later = Neo4jBackend(self._home, self._connection, self._cache_bytes, self._owned)
         self._owned = False
         return later
+
+    def shown_load(self) -> str:
+        """Returns which load the server shows now: another one than `load` where the build or the home was loaded again.
+
+        Raises:
+            ComponentFailed: it does not answer.
+        """
+        found = self._connection.query(querying.SHOWN_LOAD, {"home": self._home})
+        return _load_of(found[0]) if found else ""
 
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
@@ -193,6 +203,11 @@ class Neo4jBackend:
     def _load_observed(self, scope: Scope) -> list[dt.datetime | None]:
         (both,) = self._reads.read(scope, querying.OBSERVED, {})
         return [time.to_native() if time is not None else None for time in both]
+
+
+def _load_of(row: Mapping[str, object]) -> str:
+    """Returns the name of a load: its number, and when the numbering began."""
+    return f"{row['begun']}:{row['number']}"
 
 
 def open_neo4j(home: Path, connection: Connection | None = None) -> Neo4jBackend:

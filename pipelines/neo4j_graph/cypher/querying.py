@@ -23,6 +23,9 @@ MATCH (h:PalimpsestHome {home_id: $home}) WHERE h.published > 0
 MATCH (b:PalimpsestBuild {home_id: $home, number: h.published})
 RETURN b.number AS number, b.build_id AS build_id, b.collections AS collections, b.scopes AS scopes,
   b.vector_index AS vector_index, b.format AS format, coalesce(h.begun, '') AS begun"""
+SHOWN_LOAD = """
+MATCH (h:PalimpsestHome {home_id: $home}) WHERE h.published > 0
+RETURN h.published AS number, coalesce(h.begun, '') AS begun"""
 STILL_KEPT = f"MATCH (h:PalimpsestHome {{home_id: $home}}) RETURN {_KEPT} AS kept"
 SCOPE_STATS = """
 MATCH (s:PalimpsestScopeStatsRow {home_id: $home, scope_id: $scope_id}) WHERE s.since <= $number AND s.until > $number

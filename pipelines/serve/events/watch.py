@@ -14,7 +14,7 @@ from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.events.graph_changes import GraphState, Hashes, difference, read_graph
 from palimpsest.serve.events.rooms import Connection, Event, Rooms
 from palimpsest.serve.identity import Identity
-from palimpsest.serve.open_reader import REFRESH_S, SharedReader
+from palimpsest.serve.open_reader import REFRESH_S, PublishedState, SharedReader
 from palimpsest.serve.positions import Positions
 from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
@@ -48,7 +48,7 @@ class Watch:
     _sent: dict[tuple[str, frozenset[str]], Hashes] = field(default_factory=dict)
     _operations: dict[str, dict[str, _Followed]] = field(default_factory=dict)
     _operations_lock: threading.Lock = field(default_factory=threading.Lock)
-    _state: tuple[str, int, int] = ("", 0, 0)
+    _state: PublishedState = ("", 0, 0, "")
 
     def follow(self, user: str, operation_id: str) -> None:
         """Follows an operation of a user, from its receipt on."""
