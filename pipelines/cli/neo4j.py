@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.shared import Output, common, confirm
 
 
 @click.group(short_help="Start, stop and inspect a local Neo4j server.")
@@ -32,6 +32,23 @@ def stop(home_path: Path, as_json: bool, backend: str) -> None:
     out, ran = Output(as_json), stop_server()
     out.text("Neo4j is stopped" if ran else "no server ran")
     out.result({"ran": ran})
+
+
+@neo4j.command(short_help="Remove the graphs of all homes from the local server, with every byte.")
+@common
+@click.option("--yes", is_flag=True, help="Do not ask first.")
+def clear(home_path: Path, as_json: bool, backend: str, yes: bool) -> None:
+    """Stop the local server and remove its graph, of all homes, with every byte that deletes left in its files.
+
+    Start it afterwards, and load each home again: palimpsest build --graph.
+    """
+    from palimpsest.neo4j_graph.server.local_server import clear_server, server_home
+
+    out, folder = Output(as_json), server_home()
+    confirm(f"Remove the graphs of all homes from {folder}?", yes)
+    clear_server(folder)
+    out.text(f"{folder} has no graph; run palimpsest neo4j start, and palimpsest build --graph for each home")
+    out.result({"cleared": str(folder)})
 
 
 @neo4j.command(short_help="Show which server loads and queries use.")

@@ -9,8 +9,9 @@ import pytest
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection, connect
+from palimpsest.neo4j_graph.load.erase import residue
 from palimpsest.neo4j_graph.load.writer import Writer
-from palimpsest.neo4j_graph.server.local_server import server_status, start_server, stop_server
+from palimpsest.neo4j_graph.server.local_server import clear_server, server_status, start_server, stop_server
 from tests.neo4j_graph.made import fresh_home, make
 
 
@@ -40,4 +41,27 @@ def test_a_server_stopped_in_the_middle_of_a_load_starts_again_with_its_data_and
         written = again.read("MATCH (n {home_id: $home}) RETURN count(n) AS n", home=home)[0]["n"]
         stats = made.load(home, again)
         assert 0 < stats.created < sum(stats.nodes.values()) and written > 0
+        assert check_graph(again, home) == []
+
+
+@pytest.mark.slow
+def test_a_server_that_was_cleared_has_no_byte_of_what_was_deleted_and_is_loaded_again(
+    graph: Connection, server_folder: Path, tmp_path: Path
+) -> None:
+    home = fresh_home()
+    make(tmp_path, "000001", count=60, mark="quixotic " * 12).load(home, graph)  # short texts are packed
+    after = make(tmp_path, "000002", count=60, mark="kept")
+    after.load(home, graph, keep_previous=False)
+    assert residue(graph, home, ["quixotic"]) == []
+    stop_server(server_folder)
+
+    def files_with(word: bytes) -> list[Path]:
+        return [p for p in server_folder.rglob("*") if p.is_file() and word in p.read_bytes()]
+
+    assert files_with(b"quixotic") != []
+    clear_server(server_folder)
+    assert files_with(b"quixotic") == []
+    info = start_server(server_folder, heap="600m")
+    with connect(info.uri, info.user, info.password) as again:
+        after.load(home, again)
         assert check_graph(again, home) == []

@@ -21,6 +21,7 @@ from palimpsest.neo4j_graph.server.jars import fetch_jars
 from palimpsest.neo4j_graph.server.server_config import HOST, first_password_file, password_file
 
 USER = "neo4j"
+_DATABASE = "neo4j"
 PORT = 7687
 _START_S = 180.0
 _STOP_S = 60.0
@@ -106,6 +107,21 @@ def remove_server(home: Path) -> None:
             process.kill()
         _wait_until_gone(process, _STOP_S)
     shutil.rmtree(home, ignore_errors=True)
+
+
+def clear_server(home: Path | None = None) -> None:
+    """Stops the local server and removes its graph, with files and logs of it; password and port stay.
+
+    Neo4j marks deleted rows as free in its files, and keeps transactions in its log: their bytes stay until they are
+    overwritten. The graph of each home can be loaded again.
+    """
+    home = home or server_home()
+    with FileLock(home / ".start.lock"):
+        stop_server(home)
+        for folder in ("databases", "transactions"):
+            shutil.rmtree(home / "data" / folder / _DATABASE, ignore_errors=True)
+        for log in (home / "logs").glob("*"):
+            log.unlink()
 
 
 def server_status(home: Path | None = None) -> ServerInfo:
