@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.build.delete.due import delete_due
+from palimpsest.build.delete.postgres_runs import plain_postgres_errors
 from palimpsest.build.delete.target import unfinished_deletes
 from palimpsest.build.freshness import confirm_collections
 from palimpsest.build.plan import Plan, make_plan, say_what_is_broken
@@ -245,13 +246,17 @@ def _resource(home: Home, max_cost: float | None, allow_removals: bool) -> Any:
 def _dagster(
     home: Home, max_cost: float | None = None, allow_removals: bool = False
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yields the home's Dagster instance and the arguments of each of its runs."""
+    """Yields the home's Dagster instance and the arguments of each of its runs.
+
+    Raises:
+        ComponentFailed: the Postgres server of its runs does not answer.
+    """
     write_dagster_yaml(home)
     os.environ["DAGSTER_HOME"] = str(home.dagster.resolve())
     import dagster as dg
 
     resources = {"home": _resource(home, max_cost, allow_removals)}
-    with cheap_connections(home.dagster), dg.DagsterInstance.get() as instance:
+    with plain_postgres_errors("build"), cheap_connections(home.dagster), dg.DagsterInstance.get() as instance:
         yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET_CONFIG, "tags": _TAGS}
 
 

@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from palimpsest.build.delete.postgres_runs import LOST_CONNECTION, no_answer
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.extras import missing_in
 from palimpsest.core.faults import fault_in
@@ -39,6 +40,8 @@ def _error_of(message: str, stage: str) -> PalimpsestError:
         return missing
     if name == ComponentFailed.__name__:
         return ComponentFailed(text)
+    if name == LOST_CONNECTION:
+        return no_answer(name, "build")
     if name in _usage_errors(PalimpsestError):
         return PalimpsestError(text)
     return fault_in(message) or ComponentFailed(f"stage {stage}: {first_line}; run again")

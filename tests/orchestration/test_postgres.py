@@ -178,3 +178,13 @@ def test_a_history_that_cannot_be_searched_is_refused_before_anything_is_deleted
     home = home_with(tmp_path / "home", dagster_yaml)
     with pytest.raises(error, match=reason):
         check_run_storage(home)
+
+
+def test_a_server_that_is_gone_is_one_line_of_builds_and_deletes(tmp_path, caplog):
+    url = "postgresql+psycopg2://postgres@/postgres?host=/nowhere"
+    home = home_with(tmp_path / "home", _YAML.format(url=url))
+    with pytest.raises(ComponentFailed, match=r"^build: the Postgres server .* does not answer .* then build again$"):
+        build(home, [write_chats(tmp_path / "corpus")])
+    with pytest.raises(ComponentFailed, match=r"^delete: the Postgres server .* does not answer .* then delete again$"):
+        check_run_storage(home)
+    assert "Retrying" not in caplog.text

@@ -1,5 +1,6 @@
 """Dagster's run history in the tables of a Postgres database: what contains a probe is found and deleted."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ _TABLES = """
 """
 _LOCK_WAIT_S = 30
 _LOCK_NOT_AVAILABLE = "55P03"
+LOST_CONNECTION = "DagsterPostgresException"
+"""The type of Dagster's error for a server that did not answer several times."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +131,42 @@ def database_failure(error: "DBAPIError") -> Exception:
     return error
 
 
-def no_answer(kind: str) -> ComponentFailed:
+def no_answer(kind: str, command: str = "delete") -> ComponentFailed:
     """Returns the line for a server that cannot be reached, with the type of the error alone."""
     return ComponentFailed(
-        f"delete: the Postgres server of Dagster's runs does not answer ({kind}); "
-        "check that it runs, and its URL in dagster.yaml"
+        f"{command}: the Postgres server of Dagster's runs does not answer ({kind}); "
+        f"check that it runs, and its URL in dagster.yaml, then {command} again"
     )
+
+
+@contextmanager
+def plain_postgres_errors(command: str) -> Iterator[None]:
+    """Turns the error of a Postgres server that does not answer into one line, and does not log Dagster's retries.
+
+    Raises:
+        ComponentFailed: it does not answer.
+    """
+    root = logging.getLogger()
+    root.addFilter(_is_no_retry)
+    try:
+        yield
+    except Exception as e:
+        if type(e).__name__ != LOST_CONNECTION and not _is_lost(e):
+            raise
+        failure = no_answer(type(e).__name__, command)
+        raise failure from None
+    finally:
+        root.removeFilter(_is_no_retry)
+
+
+def _is_no_retry(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Retrying failed database")
+
+
+def _is_lost(error: Exception) -> bool:
+    """Returns whether the driver of Postgres lost its server, or never reached it."""
+    driver = type(getattr(error, "orig", None))
+    return driver.__module__.startswith("psycopg2") and driver.__name__ in ("OperationalError", "InterfaceError")
 
 
 def _tables(db: "Connection") -> dict[str, bool]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from palimpsest.build.delete.postgres_runs import RunTables, database_failure, no_answer
+from palimpsest.build.delete.postgres_runs import RunTables, database_failure, plain_postgres_errors
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.proof import Proof
 from palimpsest.core.errors import PalimpsestError
@@ -89,7 +89,8 @@ def _storage_parts(ref: Any) -> set[tuple[str, str]]:
     from sqlalchemy.exc import DBAPIError
 
     try:
-        storage = ref.storage
+        with plain_postgres_errors("delete"):
+            storage = ref.storage
         found = {_place(part) for part in (storage.run_storage, storage.event_log_storage, storage.schedule_storage)}
     except DBAPIError as e:
         failure = database_failure(e)
@@ -97,9 +98,6 @@ def _storage_parts(ref: Any) -> set[tuple[str, str]]:
     except Exception as e:
         if missing := missing_in(str(e), "delete"):
             raise missing from None
-        if type(e).__name__ == "DagsterPostgresException":
-            failure = no_answer(type(e).__name__)
-            raise failure from None
         raise
     return found
 

@@ -75,7 +75,7 @@ class Neo4jBackend:
         return later
 
     def shown_load(self) -> str:
-        """Returns which load the server shows now: another one than `load` where the build or the home was loaded again.
+        """Returns the load that the server shows now: another one than `load` where the home was loaded since.
 
         Raises:
             ComponentFailed: it does not answer.
