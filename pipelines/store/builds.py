@@ -232,13 +232,13 @@ def published(home: Home) -> Build | None:
 
 
 BEFORE_DELETE = ".before-delete"
-"""Folder of a build with the tables of collections that a delete is rewriting, as they were; whole where it exists."""
+"""Folder of a build with the tables that a delete is rewriting, as they were; whole where it exists."""
 
 
 def sweep(home: Home) -> None:
     """Removes what interrupted writes left in the builds: whatever begins with a dot.
 
-    A collection that a delete was rewriting is restored first: neither a delete nor a build can continue from a half.
+    What a delete was rewriting is restored first: neither a delete nor a build can continue from a half.
     """
     shutil.rmtree(home.path / TRIAL_FOLDER, ignore_errors=True)
     for before in home.builds.glob(f"*/{BEFORE_DELETE}"):
@@ -250,6 +250,7 @@ def sweep(home: Home) -> None:
 
 
 def _restore(before: Path, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
         if not (before / path.name).exists():
             path.unlink()

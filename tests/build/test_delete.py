@@ -184,6 +184,24 @@ def test_a_delete_killed_while_it_rewrites_a_build_is_finished_by_the_next(made,
     assert holding(home, "quixotic-77") == [] and "My locker code is quixotic-77." not in texts(home)
 
 
+@pytest.mark.parametrize("target", [{"user": "bob"}, {"collection": "chats"}])
+def test_a_delete_killed_before_it_writes_the_manifest_leaves_no_build_that_looks_damaged(made, monkeypatch, target):
+    home, corpus = made
+    with monkeypatch.context() as patch:
+
+        def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr("palimpsest.build.delete.rewrite_builds.finish_build", killed)
+        with pytest.raises(KeyboardInterrupt):
+            delete(home, **target)
+    assert delete(home, **target).to_json()["residue"] == []
+    assert holding(home, "quixotic-77") == [] and published(home).damaged_files() == []
+    if "user" in target:
+        run_without_dagster(home, make_plan(home, [corpus]))
+        assert holding(home, "quixotic-77") == []
+
+
 @pytest.mark.parametrize("name", ["document", "user", "session", "project", "tag", "collection"])
 def test_an_empty_selector_is_refused_and_does_not_widen_the_delete(tmp_path, name):
     with pytest.raises(PalimpsestError, match=f"--{name} is empty"):

@@ -31,13 +31,29 @@ _REWRITTEN = "rewritten by delete"
 
 
 def rewrite_build(home: Home, build: Build, target: Target, probes: Probes) -> None:
-    """Rewrites one kept build; a build that has none of it keeps its tables."""
+    """Rewrites one kept build; a build that has none of it keeps its tables.
+
+    The tables as they were stay beside it until its manifest says what the new ones are: a delete that is killed
+    between the two leaves no build that looks damaged.
+    """
     manifest, edited = build.manifest, read_decisions(home.decisions).edited
-    for name in build.collections:
-        if target.whole_collection and target.covers(name):
-            shutil.rmtree(build.path / name)
-        elif not (matched := match_rows(build, name, target, edited)).is_empty:
-            _rewrite_collection(home, build, name, matched, manifest)
+    removed = [name for name in build.collections if target.whole_collection and target.covers(name)]
+    others = [name for name in build.collections if name not in removed]
+    matched = {name: rows for name in others if not (rows := match_rows(build, name, target, edited)).is_empty}
+    before = _keep_before(build, [*removed, *matched, ONCE]) if removed or matched else None
+    for name in removed:
+        shutil.rmtree(build.path / name)
+    for name, rows in matched.items():
+        _rewrite_collection(home, build, name, rows, manifest)
+    _finish(home, build, manifest, probes)
+    if before is not None:
+        aside = _aside(build)
+        before.rename(aside)  # in one step: from here on the rewritten tables are the build's
+        shutil.rmtree(aside)
+
+
+def _finish(home: Home, build: Build, manifest: BuildManifest, probes: Probes) -> None:
+    """Makes what all collections share again, and writes the manifest."""
     for stage in once_stages():
         if stage.on_delete != "keep" and build.record(ONCE, stage.name) is not None:
             run_stage(once_context(home, build, None), stage.name)
@@ -51,13 +67,24 @@ def rewrite_build(home: Home, build: Build, target: Target, probes: Probes) -> N
     build.write_manifest(replace(rewritten, fingerprints={}, created_at=manifest.created_at, gate=gate))
 
 
+def _keep_before(build: Build, folders: list[str]) -> Path:
+    """Links the files of folders of a build into a folder beside them, whole as soon as it has its name."""
+    before, aside = build.path / BEFORE_DELETE, _aside(build)
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir()
+    for name in folders:
+        for path in sorted((build.path / name).glob("*")):
+            link(path, aside / name / path.name)
+    aside.rename(before)
+    return before
+
+
+def _aside(build: Build) -> Path:
+    return build.path / f"{BEFORE_DELETE}.tmp"
+
+
 def _rewrite_collection(home: Home, build: Build, name: str, matched: MatchedRows, manifest: BuildManifest) -> None:
     before = Build(build.path / BEFORE_DELETE)
-    aside = build.path / f"{BEFORE_DELETE}.tmp"
-    shutil.rmtree(aside, ignore_errors=True)
-    for path in sorted((build.path / name).iterdir()):
-        link(path, aside / name / path.name)
-    aside.rename(before.path)
     stages = {rule: [s for s in collection_stages() if s.on_delete == rule] for rule in ("remove_rows", "recompute")}
     _remove_rows(build, name, stages["remove_rows"], matched)
     config = CollectionConfig.model_validate(manifest.configs[name])  # its folder may be gone
@@ -69,8 +96,6 @@ def _rewrite_collection(home: Home, build: Build, name: str, matched: MatchedRow
     for stage in stages["recompute"]:
         if build.record(name, stage.name) is not None:
             run_stage(context, stage.name)
-    before.path.rename(aside)  # in one step: from here on the rewritten tables are the build's
-    shutil.rmtree(aside)
 
 
 def _remove_rows(build: Build, name: str, stages: list[Stage], matched: MatchedRows) -> None:
