@@ -84,7 +84,7 @@ def edit_memory(home: Home, scope: ScopeKey, memory_id: str, text: str) -> Edite
             if len(edited.text) > config.limits.max_chars:
                 raise ArgumentError("text", f"makes the document longer than {config.limits.max_chars:,} characters")
             place = place_key(scope[0], scope[1], base.row["uri"], base.row["session_id"])
-            said = TurnIndex(base.row["segments"]).utterance_key_at(start)
+            said = TurnIndex(base.row["segments"]).utterance_at(start)
             append_edited(
                 home.decisions, memory_id, ErasedText.of(place, said, stored["text"][start : start + len(text)])
             )

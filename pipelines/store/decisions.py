@@ -19,7 +19,7 @@ from palimpsest.core.ids import content_id, entity_id
 from palimpsest.core.needles import Needle
 from palimpsest.core.scopes import ScopeKey
 from palimpsest.store.decision_lines import decision_lines, parse_line, sealed_line
-from palimpsest.store.erased_text import ErasedText
+from palimpsest.store.erased_text import ErasedText, Utterance
 from palimpsest.store.graph_decisions import (
     GRAPH_KINDS,
     GraphDecision,
@@ -92,7 +92,7 @@ class Decisions:
     @property
     def erased_key(self) -> str:
         """Returns a hash of what was deleted."""
-        texts = (f"{e.place} {e.said} {e.needle.length} {e.needle.digest}" for e in sorted(self.erased))
+        texts = (f"{e.place} {e.utterance.said} {e.needle.length} {e.needle.digest}" for e in sorted(self.erased))
         return content_id(*sorted(self.tombstones), *(("|", *texts) if self.erased else ()))
 
     @property
@@ -221,7 +221,7 @@ def read_decisions(path: Path) -> Decisions:
 
 def _parse_erased(row: Mapping[str, Any]) -> ErasedText:
     needle = Needle(int(row["window"]), int(row["bucket"]), int(row["length"]), str(row["digest"]))
-    return ErasedText(str(row["target"]), str(row["said"]), needle)
+    return ErasedText(str(row["target"]), Utterance(str(row["said"]), str(row.get("speaker", ""))), needle)
 
 
 def _parse_pair(target: str) -> tuple[str, str]:
@@ -288,14 +288,16 @@ def append_graph_undo(path: Path, *decisions: GraphDecision) -> None:
 
 def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
     """Appends one line of hashes for each deleted text, so that no build restores it."""
-    _append(path, [{"kind": "erased", "target": t.place, "said": t.said, **asdict(t.needle)} for t in sorted(texts)])
+    _append(path, [{"kind": "erased", "target": t.place, **_hashes(t)} for t in sorted(texts)])
+
+
+def _hashes(text: ErasedText) -> dict[str, Any]:
+    return text.utterance._asdict() | asdict(text.needle)
 
 
 def append_edited(path: Path, memory_id: str, text: ErasedText) -> None:
     """Appends hashes of the words that a memory was edited to: a delete of it removes them too, built or not."""
-    _append(
-        path, [{"kind": EDITED, "target": memory_id, "place": text.place, "said": text.said, **asdict(text.needle)}]
-    )
+    _append(path, [{"kind": EDITED, "target": memory_id, "place": text.place, **_hashes(text)}])
 
 
 def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -23,7 +23,7 @@ from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.query import open_home
-from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, utterance_key
+from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, utterance_of
 from palimpsest.store.builds import published
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home
@@ -100,9 +100,26 @@ def test_a_version_that_is_deleted_whole_leaves_no_gap_between_those_around_it(t
 )
 def test_a_short_text_is_removed_only_at_the_start_of_a_sentence_in_any_script(text, gone, left):
     place = place_key("c", "ann", "a.txt", None)
-    erased = ErasedTexts(frozenset({ErasedText.of(place, utterance_key(None, None), gone)}))
+    erased = ErasedTexts(frozenset({ErasedText.of(place, utterance_of(None, None), gone)}))
     row = {"user_id": "ann", "uri": "a.txt", "session_id": None, "text": text, "segments": "[]"}
     assert erased.remove_from("c", row).text == left
+
+
+def test_a_deleted_turn_whose_time_is_corrected_stays_deleted_and_what_others_said_stays():
+    text, (noon, one, two) = "We sold the boathouse.", (f"2026-03-01T1{h}:00:00+00:00" for h in (2, 3, 4))
+    erased = ErasedTexts(frozenset({ErasedText.of(place_key("c", "ann", "s", "1"), utterance_of("Ann", noon), text)}))
+
+    def left(*turns: tuple[str, str]) -> str:
+        rows = [
+            [i * 23, i * 23 + 22, None, None, None, speaker, at, *([None] * 12)]
+            for i, (speaker, at) in enumerate(turns)
+        ]
+        row = {"user_id": "ann", "uri": "s", "session_id": "1", "text": "\n".join([text] * len(turns))}
+        removal = erased.remove_from("c", row | {"segments": json.dumps(rows)})
+        return "" if removal is None else removal.text.strip()
+
+    assert left(("Ann", noon)) == left(("Ann", one)) == "", "the time was corrected"
+    assert left(("Ann", noon), ("Ann", two)) == left(("Bob", two), ("Ann", one)) == text
 
 
 @pytest.mark.slow

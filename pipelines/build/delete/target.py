@@ -219,7 +219,7 @@ def _hash_memories(
             memory_id,
             ErasedText.of(
                 place_key(name, user_id, uris[document_id], session_id),
-                turns[document_id].utterance_key_at(start),
+                turns[document_id].utterance_at(start),
                 text,
             ),
         )

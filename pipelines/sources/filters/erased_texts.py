@@ -15,7 +15,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.needles import Needle, Needles, encode_text
 from palimpsest.sources.filters.span_removal import BULLETS, TextRemoval, remove_spans
 from palimpsest.sources.records.document_row import TextRow
-from palimpsest.store.erased_text import ErasedText
+from palimpsest.store.erased_text import ErasedText, Utterance
 
 _MIN_CHARS_INSIDE = 16  # a shorter text is erased only where it begins a line or a sentence
 _ENDS_A_SENTENCE = frozenset("\n.!?:;…\"'”\u2019)]")
@@ -28,10 +28,11 @@ def place_key(collection: str, user_id: str, uri: str, session_id: str | None) -
     return content_id("place", collection, user_id, uri, session_id)
 
 
-def utterance_key(speaker: str | None, said_at: str | dt.datetime | None) -> str:
-    """Returns the hash of who said a text and when."""
+def utterance_of(speaker: str | None, said_at: str | dt.datetime | None) -> Utterance:
+    """Returns the hashes of who said a text and when."""
     when = dt.datetime.fromisoformat(said_at) if isinstance(said_at, str) else said_at
-    return content_id("said", speaker, when.astimezone(dt.UTC).isoformat() if when else None)
+    said = content_id("said", speaker, when.astimezone(dt.UTC).isoformat() if when else None)
+    return Utterance(said, content_id("speaker", speaker))
 
 
 class TurnIndex:
@@ -42,11 +43,11 @@ class TurnIndex:
         self._rows = json.loads(segments or "[]")
         self._starts = [row[0] for row in self._rows]
 
-    def utterance_key_at(self, offset: int) -> str:
-        """Returns the `utterance_key` of the text at an offset."""
+    def utterance_at(self, offset: int) -> Utterance:
+        """Returns the hashes of who said the text at an offset and when."""
         i = bisect_right(self._starts, offset) - 1
         row = self._rows[i] if i >= 0 and offset < self._rows[i][1] else []
-        return utterance_key(row[5], row[6]) if len(row) > 6 else utterance_key(None, None)
+        return utterance_of(row[5], row[6]) if len(row) > 6 else utterance_of(None, None)
 
 
 @dataclass(frozen=True)
@@ -56,21 +57,31 @@ class ErasedTexts:
     items: frozenset[ErasedText]
 
     @cached_property
-    def _by_place(self) -> dict[str, tuple[Needles, dict[Needle, set[str]]]]:
-        grouped: dict[str, dict[Needle, set[str]]] = {}
+    def _by_place(self) -> dict[str, tuple[Needles, dict[Needle, set[Utterance]]]]:
+        grouped: dict[str, dict[Needle, set[Utterance]]] = {}
         for item in self.items:
-            grouped.setdefault(item.place, {}).setdefault(item.needle, set()).add(item.said)
+            grouped.setdefault(item.place, {}).setdefault(item.needle, set()).add(item.utterance)
         return {place: (Needles(place.encode(), tuple(sorted(n))), n) for place, n in grouped.items()}
 
     def remove_from(self, collection: str, row: TextRow) -> TextRemoval | None:
-        """Removes the deleted texts of a document; returns None where no text but headings is left."""
+        """Removes the deleted texts of a document; returns None where no text but headings is left.
+
+        A text is deleted as its speaker said it at that time. Where the document has none of that time any more, the
+        time was corrected: then it is the same text by the same speaker, whenever it was said.
+        """
         found = self._by_place.get(place_key(collection, row["user_id"], row["uri"], row["session_id"]))
         if found is None or not row["text"]:
             return TextRemoval(row["text"], row["segments"], ())
         needles, utterances = found
         turns = TurnIndex(row["segments"])
-        matches = _find_texts(row["text"], needles)
-        spans = [(start, end) for start, end, n in matches if turns.utterance_key_at(start) in utterances[n]]
+        matches = [(start, end, n, turns.utterance_at(start)) for start, end, n in _find_texts(row["text"], needles)]
+        there = {(n, by.said) for _, _, n, by in matches}
+        moved = {(n, by.speaker) for n, deleted in utterances.items() for by in deleted if (n, by.said) not in there}
+        spans = [
+            (start, end)
+            for start, end, n, by in matches
+            if any(by.said == deleted.said for deleted in utterances[n]) or (n, by.speaker) in moved
+        ]
         return remove_spans(row["text"], row["segments"], spans)
 
 
