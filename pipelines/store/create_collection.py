@@ -29,9 +29,11 @@ def create_collection(
         corpus: the folder that its own is made in; default: `<home>/collections`.
 
     Raises:
-        ArgumentError: the home has one of that name, or the folder has a collection.yaml.
+        ArgumentError: the home has one of that name, the folder has a collection.yaml, or `corpus` is a file.
         PalimpsestError: a value cannot be used, or another process is writing the home.
     """
+    if corpus is not None and corpus.exists() and not corpus.is_dir():
+        raise ArgumentError("corpus", "not a folder; name another", corpus)
     home.create()
     with home.lock():
         if name in home.sources:
