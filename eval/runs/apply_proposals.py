@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import stage_build
 from palimpsest.build.trial_home import trial_home
-from palimpsest.consolidation.consolidate import consolidation_settings, published_build, settled
-from palimpsest.consolidation.decide import SETTING, confirm, needs_person, refuse
+from palimpsest.consolidation.consolidate import consolidation_settings
+from palimpsest.consolidation.decide import SETTING, confirm, finish_confirmed, needs_person, refuse
+from palimpsest.consolidation.known_proposals import published_build, settled
 from palimpsest.core.progress import say
 from palimpsest.eval.gate.compare import significance
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES
@@ -72,6 +73,8 @@ def apply_proposals(
     now = now or dt.datetime.now(dt.UTC)
     with home.lock():
         build = published_build(home)
+        if not dry_run:
+            finish_confirmed(home, build)
         known = settled(read_proposals(home.path), build).values()
         due = _due(build, known, now, read_decisions(home.decisions))
         if dry_run or not due:

@@ -22,8 +22,9 @@ import numpy as np
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
-from palimpsest.consolidation.consolidate import consolidate, published_build
+from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.find_proposals import Consolidation, find_proposals
+from palimpsest.consolidation.known_proposals import published_build
 from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
 from palimpsest.consolidation.scope_memories import TABLES, Window, scopes_of
 from palimpsest.eval.bench.synthetic import synthetic_build

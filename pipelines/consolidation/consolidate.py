@@ -8,13 +8,15 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from palimpsest.consolidation.decide import finish_confirmed
 from palimpsest.consolidation.find_proposals import Consolidation, find_proposals, model_groups
+from palimpsest.consolidation.known_proposals import published_build, settled
 from palimpsest.consolidation.lm.lm_findings import estimate_groups, read_groups
 from palimpsest.consolidation.pruning import Reads
 from palimpsest.consolidation.scope_memories import TABLES
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.memories.vector_store import memory_vectors
-from palimpsest.store.builds import Build, published
+from palimpsest.store.builds import Build
 from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
@@ -68,6 +70,7 @@ def consolidate(
     now = now or dt.datetime.now(dt.UTC)
     with home.lock():
         build = published_build(home)
+        finish_confirmed(home, build)
         work = _work(home, build, _settings(build, only), now, everything, max_cost)
         everything = work.everything
         known = settled(read_proposals(home.path), build)
@@ -110,29 +113,10 @@ def _settings(build: Build, only: Collection[str]) -> dict[str, ConsolidationCon
     return {n: c for n, c in consolidation_settings(build).items() if not only or n in only}
 
 
-def published_build(home: Home) -> Build:
-    """Returns the build that readers see.
-
-    Raises:
-        PalimpsestError: there is none.
-    """
-    if (build := published(home)) is None:
-        raise PalimpsestError(f"home {home.path}: nothing is published; run palimpsest build --home {home.path}")
-    return build
-
-
 def consolidation_settings(build: Build) -> dict[str, ConsolidationConfig]:
     """Returns the settings of each collection, as they took effect in a build."""
     configs = {name: build.config_of(name) for name in build.collections}
     return {name: config.consolidation if config else ConsolidationConfig() for name, config in configs.items()}
-
-
-def settled(proposals: Mapping[str, Proposal], build: Build) -> dict[str, Proposal]:
-    """Returns proposals, those that were confirmed before the build was made as applied."""
-    return {
-        i: replace(p, state="applied") if p.state == "confirmed" and p.decided_build < build.build_id else p
-        for i, p in proposals.items()
-    }
 
 
 def _work(

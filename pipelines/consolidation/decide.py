@@ -3,12 +3,14 @@
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
-from palimpsest.consolidation.consolidate import published_build, settled
+from palimpsest.consolidation.known_proposals import published_build, settled
 from palimpsest.consolidation.similar_topics import merge_decision
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import read_json, write_json
 from palimpsest.memories.recency import is_newer, recency_columns
 from palimpsest.relations.classify.label_pairs import relation_id
 from palimpsest.relations.classify.label_types import DISPUTED
@@ -52,14 +54,42 @@ def confirm(home: Home, ids: Iterable[str], keep: str = "", by: str = PERSON) ->
     """
     with home.lock():
         build = published_build(home)
-        newer = _order(build)
-        known = settled(read_proposals(home.path), build)
-        chosen = [_with_sides(p, keep) for p in _named(known, ids, ("open",))]
-        _check_memories(build, chosen)
-        relations = _relations(build, chosen)
-        for proposal in chosen:
-            _apply(home, proposal, relations, newer)
-        return _write(home, known, chosen, "confirmed", build, by)
+        finish_confirmed(home, build)
+        return _confirm(home, build, list(ids), keep, by)
+
+
+def finish_confirmed(home: Home, build: Build) -> None:
+    """Confirms the rest of what a process was confirming when it was killed.
+
+    The next build applies what that had decided: its proposals must say so, or nobody could take it back.
+    """
+    if (started := read_json(_started_path(home), "remove it")) is None:
+        return
+    known = settled(read_proposals(home.path), build)
+    memory_ids = set(build.tables(["memories"])["memories"]["memory_id"])
+    left = [known[i] for i in started["ids"] if i in known and known[i].state == "open"]
+    ids = [p.proposal_id for p in left if memory_ids.issuperset(p.memory_ids)]
+    _confirm(home, build, ids, started["keep"], started["by"])
+
+
+def _confirm(home: Home, build: Build, ids: Iterable[str], keep: str, by: str) -> list[Proposal]:
+    """Confirms proposals of a home whose lock this process has, as `confirm` does."""
+    newer = _order(build)
+    known = settled(read_proposals(home.path), build)
+    chosen = [_with_sides(p, keep) for p in _named(known, ids, ("open",))]
+    _check_memories(build, chosen)
+    relations = _relations(build, chosen)
+    write_json(_started_path(home), {"ids": [p.proposal_id for p in chosen], "keep": keep, "by": by})
+    for proposal in chosen:
+        _apply(home, proposal, relations, newer)
+    decided = _write(home, known, chosen, "confirmed", build, by)
+    _started_path(home).unlink()
+    return decided
+
+
+def _started_path(home: Home) -> Path:
+    """Returns the file of what is being confirmed; it exists until decisions and states of proposals agree."""
+    return home.path / "consolidation" / "confirming.json"
 
 
 def reject(home: Home, ids: Iterable[str]) -> list[Proposal]:
@@ -70,6 +100,7 @@ def reject(home: Home, ids: Iterable[str]) -> list[Proposal]:
     """
     with home.lock():
         build = published_build(home)
+        finish_confirmed(home, build)
         known = settled(read_proposals(home.path), build)
         chosen = _named(known, ids, ("open",))
         disputes = [r for r in _relations(build, chosen).values() if r["consequence"] == DISPUTED]
@@ -89,6 +120,7 @@ def undo(home: Home, ids: Iterable[str]) -> list[Proposal]:
     """
     with home.lock():
         build = published_build(home)
+        finish_confirmed(home, build)
         known = settled(read_proposals(home.path), build)
         chosen = _named(known, ids, ("confirmed", "applied", "rejected"))
         for proposal in chosen:

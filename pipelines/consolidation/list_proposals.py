@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from palimpsest.consolidation.consolidate import published_build
+from palimpsest.consolidation.known_proposals import published_build
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Kind, Proposal
 

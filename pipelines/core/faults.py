@@ -1,10 +1,11 @@
-"""Failures of the machine in one line: a full disk, a home that cannot be written, a run that was stopped."""
+"""Failures of the machine in one line: a full disk, a home that cannot be read or written, a run that was stopped."""
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 
 _FULL = ("No space left on device", "disk is full", "Disk quota exceeded", "File too large")
 _IO_ERROR = "disk I/O error"
-_READ_ONLY = ("Read-only file system", "readonly database", "Permission denied")
+_READ_ONLY = ("Read-only file system", "readonly database")
+_DENIED = ("Permission denied", "Operation not permitted")
 _STOPPED = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 
 STOPPED = "stopped; what was finished is kept, and what was published stays; run again to finish"
@@ -19,7 +20,7 @@ def fault_of(error: BaseException) -> PalimpsestError | None:
 
 
 def fault_in(message: str) -> PalimpsestError | None:
-    """Returns the same for the message of a failure: exit code 2 for a read-only home, 3 for the others."""
+    """Returns the same for the message of a failure: exit code 2 for what this user may not do, 3 for the others."""
     detail = " ".join(message.split())[:160]
     if any(words in message for words in _FULL):
         return ComponentFailed(f"the disk is full; free space and run again, what was published stays ({detail})")
@@ -29,6 +30,11 @@ def fault_in(message: str) -> PalimpsestError | None:
         )
     if any(words in message for words in _READ_ONLY):
         return PalimpsestError(f"the home cannot be written: read-only; name a writable --home ({detail})")
+    if any(words in message for words in _DENIED):
+        return PalimpsestError(
+            "not readable or writable for this user; run it as the user who owns the home, or name another --home "
+            f"({detail})"
+        )
     if any(words in message for words in _STOPPED):
         return ComponentFailed(STOPPED)
     return None

@@ -37,6 +37,7 @@ def read_json(path: Path, fix: str = REBUILD) -> Any:
     Raises:
         DamagedFile: the file cannot be read or is not JSON; the message names it and the fix.
         PalimpsestError: a part of the path is a file.
+        PermissionError: this user may not read it.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -44,6 +45,8 @@ def read_json(path: Path, fix: str = REBUILD) -> Any:
         return None
     except NotADirectoryError:
         raise PalimpsestError(f"{path}: a part of this path is a file, not a folder; name another folder") from None
+    except PermissionError:
+        raise  # it is not damaged
     except (OSError, ValueError, RecursionError):
         raise DamagedFile(path, fix) from None
 

@@ -20,9 +20,15 @@ def write_format(home: Path) -> None:
 
 
 def read_format(home: Path) -> int | None:
-    """Returns the format that a home records; None where an earlier version wrote it, or the file is damaged."""
+    """Returns the format that a home records; None where an earlier version wrote it, or the file is damaged.
+
+    Raises:
+        PermissionError: this user may not read it.
+    """
     try:
         found = unsealed(json.loads((home / FORMAT_FILE).read_text(encoding="utf-8")))["format"]
+    except PermissionError:
+        raise  # it is not damaged
     except (OSError, ValueError, AttributeError, KeyError, RecursionError):
         return None
     return found if isinstance(found, int) else None

@@ -16,6 +16,7 @@ def published_build_id(home: Path) -> str | None:
     Raises:
         DamagedPointer: the pointer is damaged.
         PalimpsestError: a newer version of Palimpsest wrote the home, or it is no folder.
+        PermissionError: this user may not read it.
     """
     check_format(home)
     damaged = f"home {home}: {POINTER} is damaged; run palimpsest build --home {home}, which repairs it"
@@ -25,6 +26,8 @@ def published_build_id(home: Path) -> str | None:
         return None
     except NotADirectoryError:
         raise PalimpsestError(f"home {home}: not a folder; name another --home") from None
+    except PermissionError:
+        raise  # it is not damaged
     except (OSError, ValueError, RecursionError, AttributeError, KeyError):
         raise DamagedPointer(home / POINTER, damaged) from None
     if not isinstance(build_id, str) or not build_id.isascii() or not build_id.isdigit():

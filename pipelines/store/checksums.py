@@ -50,9 +50,15 @@ def changed_files(folder: Path, recorded: Mapping[str, FileState], read_all: boo
 
 
 def has_hash(path: Path, blake2b: str) -> bool:
-    """Returns whether a file is there and has this checksum; a file that did not change since is read once."""
+    """Returns whether a file is there and has this checksum; a file that did not change since is read once.
+
+    Raises:
+        PermissionError: this user may not read it.
+    """
     try:
         stat = path.stat()
+    except PermissionError:
+        raise  # it is not damaged
     except OSError:
         return False
     return _hash_of(path, stat.st_size, stat.st_mtime_ns, stat.st_ino) == blake2b
@@ -61,6 +67,8 @@ def has_hash(path: Path, blake2b: str) -> bool:
 def _is_changed(path: Path, state: FileState, read_all: bool) -> bool:
     try:
         stat = path.stat()
+    except PermissionError:
+        raise  # it is not damaged
     except OSError:
         return True
     if stat.st_size != state.size:

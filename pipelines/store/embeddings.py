@@ -99,11 +99,14 @@ def _copy_vectors(part: Path, at: np.ndarray, out: np.ndarray, to: np.ndarray) -
 
     Raises:
         DamagedFile: the part cannot be read.
+        PermissionError: this user may not read it.
     """
     column = pl.scan_parquet(part, glob=False).select("vector")
     for start in (np.unique(at // _GROUP_ROWS) * _GROUP_ROWS).tolist():
         try:
             vectors = column.slice(start, _GROUP_ROWS).collect()["vector"].to_numpy()
+        except PermissionError:
+            raise  # it is not damaged
         except (OSError, pl.exceptions.PolarsError):
             raise DamagedFile(part, _FIX) from None
         here = (at >= start) & (at < start + _GROUP_ROWS)
@@ -113,5 +116,7 @@ def _copy_vectors(part: Path, at: np.ndarray, out: np.ndarray, to: np.ndarray) -
 def _hashes_of(part: Path) -> pl.Series:
     try:
         return pl.read_parquet(part, columns=["text_hash"], glob=False)["text_hash"]
+    except PermissionError:
+        raise  # it is not damaged
     except (OSError, pl.exceptions.PolarsError):
         raise DamagedFile(part, _FIX) from None

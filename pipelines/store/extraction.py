@@ -58,12 +58,15 @@ def read_extraction(path: Path, fix: str) -> tuple[list[dict[str, object]], Json
 
     Raises:
         DamagedFile: the file is missing or damaged; `fix` is part of the message.
+        PermissionError: this user may not read it.
     """
     if path.suffix != SUFFIX:
         found = read_sealed(path, fix)
         return [{name: row.get(name) for name in EXTRACTION} for row in found.to_dicts()], {}
     try:
         checksum, _, data = path.read_bytes().partition(b"\n")
+    except PermissionError:
+        raise  # it is not damaged
     except OSError:
         raise DamagedFile(path, fix) from None
     if checksum != _checksum(data):
@@ -73,12 +76,18 @@ def read_extraction(path: Path, fix: str) -> tuple[list[dict[str, object]], Json
 
 
 def is_extraction_damaged(path: Path, after_ns: int = 0) -> bool:
-    """Returns whether a file is missing, cut off or changed; it is read where it was changed after `after_ns`."""
+    """Returns whether a file is missing, cut off or changed; it is read where it was changed after `after_ns`.
+
+    Raises:
+        PermissionError: this user may not read it.
+    """
     if path.suffix != SUFFIX:
         return is_damaged(path, after_ns)
     try:
         if path.stat().st_mtime_ns > after_ns:
             read_extraction(path, _NO_FIX)
+    except PermissionError:
+        raise  # it is not damaged
     except (OSError, DamagedFile):
         return True
     return False

@@ -77,9 +77,12 @@ class InboxFile:
 
         Raises:
             DamagedFile: the file is not as it was written.
+            PermissionError: this user may not read it.
         """
         try:
             rows = [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+        except PermissionError:
+            raise  # it is not damaged
         except (OSError, ValueError):
             raise DamagedFile(self.path, "remove it and send its text again") from None
         if not rows or not all(isinstance(row, dict) for row in rows):

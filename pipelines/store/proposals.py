@@ -92,12 +92,15 @@ def read_proposals(home: Path) -> dict[str, Proposal]:
 
     Raises:
         DamagedFile: a line is no proposal.
+        PermissionError: this user may not read it.
     """
     path = proposals_path(home)
     if not path.exists():
         return {}
     try:
         found = [parse_proposal(json.loads(line)) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    except PermissionError:
+        raise  # it is not damaged
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise DamagedFile(path, _FIX) from None
     return {p.proposal_id: p for p in found}

@@ -53,10 +53,13 @@ def read_sealed(path: Path, fix: str) -> pl.DataFrame:
 
     Raises:
         DamagedFile: the file is missing or damaged; `fix` is part of the message.
+        PermissionError: this user may not read it.
     """
     check_sealed(path, fix)
     try:
         return pl.read_parquet(path, glob=False)
+    except PermissionError:
+        raise  # it is not damaged
     except (OSError, pl.exceptions.PolarsError):
         raise DamagedFile(path, fix) from None
 
@@ -66,9 +69,12 @@ def check_sealed(path: Path, fix: str) -> None:
 
     Raises:
         DamagedFile: as in `read_sealed`.
+        PermissionError: this user may not read it.
     """
     try:
         is_right = _has_right_checksum(path)
+    except PermissionError:
+        raise  # it is not damaged
     except OSError:
         is_right = False
     if is_right is False:
@@ -76,13 +82,19 @@ def check_sealed(path: Path, fix: str) -> None:
 
 
 def is_damaged(path: Path, after_ns: int = 0) -> bool:
-    """Returns whether a file is missing, cut off or changed; it is read where it was changed after `after_ns`."""
+    """Returns whether a file is missing, cut off or changed; it is read where it was changed after `after_ns`.
+
+    Raises:
+        PermissionError: this user may not read it.
+    """
     try:
         if path.stat().st_mtime_ns <= after_ns:
             return False
         is_right = _has_right_checksum(path)
         if is_right is None:
             pl.read_parquet(path, glob=False)
+    except PermissionError:
+        raise  # it is not damaged
     except (OSError, pl.exceptions.PolarsError):
         return True
     return is_right is False

@@ -1,4 +1,4 @@
-"""A build in a process of its own that is killed at its n-th durable step, or runs under a clock that is set back."""
+"""Work on a home in a process of its own that is killed at its n-th durable step, or runs under another clock."""
 
 import datetime as dt
 import os
@@ -11,9 +11,13 @@ from typing import Any
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
+from palimpsest.consolidation.consolidate import consolidate
+from palimpsest.consolidation.decide import confirm, needs_person
+from palimpsest.eval.runs.apply_proposals import apply_proposals
 from palimpsest.memories import embed
 from palimpsest.sources import ingest
 from palimpsest.store.home import Home
+from palimpsest.store.proposals import read_proposals
 from tests.word_embedder import WordEmbedder
 
 NEVER = 10**9
@@ -25,9 +29,17 @@ def use_words() -> None:
     ingest.check_removals = lambda *_: None
 
 
-def build(home: Path, corpus: Path) -> None:
-    """Builds and publishes, without the gate; waits for another process that writes the home."""
+def build(home: Path, corpus: Path, data: Path | None = None) -> None:
+    """Builds and publishes, without the gate; waits for another process that writes the home.
+
+    Args:
+        home: the home.
+        corpus: folder of collections.
+        data: folder with golden questions; None means the default.
+    """
     use_words()
+    if data is not None:
+        os.environ["PALIMPSEST_DATA"] = str(data)
     target = Home(home)
     target.create()
     with target.lock(60):
@@ -37,16 +49,18 @@ def build(home: Path, corpus: Path) -> None:
 
 
 def build_until(step: int, home: Path, corpus: Path, counted: Path) -> None:
-    """Builds until the n-th rename, link or removal of a file, before which the process is killed.
+    """Builds until the n-th durable step: at each boundary of a stage and between all tables of each; see `until`."""
+    until(step, counted, build, home, corpus)
 
-    Every file of a home is written aside and renamed, so that this stops at each boundary of a stage and between all
-    tables of each.
+
+def until(step: int, counted: Path, work: Callable[..., object], *arguments: object) -> None:
+    """Works until the n-th rename, link, removal or sync of a file, before which the process is killed.
 
     Args:
         step: n, from 0.
-        home: the home.
-        corpus: folder of collections.
-        counted: gets the number of steps of a build that reaches its end.
+        counted: gets the number of steps of work that reaches its end.
+        work: a function of this module.
+        *arguments: of the work.
     """
     steps = [0]
 
@@ -59,10 +73,31 @@ def build_until(step: int, home: Path, corpus: Path, counted: Path) -> None:
 
         return counted_call
 
-    for name in ("rename", "replace", "link", "unlink", "rmdir"):
+    # A build writes each file aside and renames it; decisions are appended and synced.
+    names = ("rename", "replace", "link", "unlink", "rmdir", *(() if work is build else ("fsync",)))
+    for name in names:
         setattr(os, name, counting(getattr(os, name)))
-    build(home, corpus)
+    work(*arguments)
     counted.write_text(str(steps[0]))
+
+
+def find_proposals(home: Path) -> None:
+    """Consolidates a home, every memory of it."""
+    consolidate(Home(home), everything=True)
+
+
+def decide(home: Path) -> None:
+    """Confirms every open proposal that needs no person to say which side stays."""
+    target = Home(home)
+    due = [i for i, p in sorted(read_proposals(home).items()) if p.state == "open" and not needs_person(p)]
+    confirm(target, due)
+
+
+def apply_due(home: Path, data: Path) -> None:
+    """Confirms what settings name, with trial builds, as five days later."""
+    os.environ["PALIMPSEST_DATA"] = str(data)
+    use_words()
+    apply_proposals(Home(home), dt.datetime.now(dt.UTC) + dt.timedelta(days=5))
 
 
 def build_in_the_past(home: Path, corpus: Path) -> None:

@@ -30,7 +30,14 @@ CANARY = "zqcanary"
 TEXT, ANSWER, KEY = "zqtext", "zqanswer", "zqkey"
 LOGS = ("logs", ".service", "usage", "health/history.jsonl")
 NEVER_END = {("dev",), ("service", "run"), ("service", "start"), ("serve", "mcp")}
-OTHER_PLACES = {("neo4j", "start"), ("neo4j", "stop"), ("neo4j", "status"), ("config", "edit"), ("bench",), ("benchmark",)}
+OTHER_PLACES = {
+    ("neo4j", "start"),
+    ("neo4j", "stop"),
+    ("neo4j", "status"),
+    ("config", "edit"),
+    ("bench",),
+    ("benchmark",),
+}
 """Commands of servers and of an editor, and those that make a home of their own."""
 DELETING = ("delete", "undo")
 
@@ -93,16 +100,17 @@ def texts_of(command: click.Command) -> list[click.Parameter]:
 
 
 def arguments_of(command: click.Command, each: bool, known: dict[str, str]) -> Iterator[list[str]]:
-    """Yields arguments of a command: a canary in all of its texts; in those it requires, with what the home has; in each."""
+    """Yields arguments of a command: a canary in all of its texts; what the home has; a canary in each."""
     texts = texts_of(command)
     required = [p for p in command.params if p.required]
     fixed = [a for p in required if isinstance(p.type, click.Choice) for a in given(p, p.type.choices[0])]
     words = [p for p in texts if isinstance(p.type, click.types.StringParamType | click.Path)]
     yield fixed + [a for p in words for a in given(p, CANARY)]
     asked = [a for p in required if p in texts for a in given(p, known.get(str(p.name), CANARY))]
-    in_scope = [a for p in texts if p.name in ("collection", "user") and not p.required for a in given(p, known[p.name])]
+    optional = [p for p in texts if not p.required]
+    in_scope = [a for p in optional if p.name in ("collection", "user") for a in given(p, known[str(p.name)])]
     yield fixed + asked + in_scope + ["--yes" for p in command.params if p.name == "yes" and each]
-    for option in (p for p in texts if each and not p.required):
+    for option in optional if each else ():
         yield fixed + asked + given(option, CANARY)
 
 

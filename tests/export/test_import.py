@@ -8,8 +8,8 @@ import pytest
 from palimpsest.build.delete import delete
 from palimpsest.build.dry_run import dry_run
 from palimpsest.build.plan import make_plan
-from palimpsest.consolidation.consolidate import settled
 from palimpsest.consolidation.decide import confirm, undo
+from palimpsest.consolidation.known_proposals import settled
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.export.export_user import export_user
 from palimpsest.export.import_export import import_export
