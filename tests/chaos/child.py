@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from palimpsest.build.delete import delete
+from palimpsest.build.delete.due import delete_due
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
@@ -43,6 +45,7 @@ def build(home: Path, corpus: Path, data: Path | None = None) -> None:
     target = Home(home)
     target.create()
     with target.lock(60):
+        delete_due(target)
         plan = make_plan(target, [corpus])
         if not plan.nothing_to_do:
             run_without_dagster(target, plan)
@@ -102,18 +105,28 @@ def apply_due(home: Path, data: Path) -> None:
 
 def build_in_the_past(home: Path, corpus: Path) -> None:
     """Builds under a clock that shows a day ten years ago."""
+    at(-3650, build, home, corpus)
+
+
+def remove(home: Path, user: str) -> None:
+    """Deletes a user."""
+    delete(Home(home), user=user)
+
+
+def at(days: float, work: Callable[..., object], *arguments: object) -> None:
+    """Works under a clock that is so many days ahead, or behind where the number is negative."""
 
     class Anything(type):
         def __instancecheck__(cls, value: object) -> bool:
             return isinstance(value, dt.datetime)
 
-    class Past(dt.datetime, metaclass=Anything):
+    class Shifted(dt.datetime, metaclass=Anything):
         @classmethod
         def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
-            return dt.datetime.now(tz).replace(year=dt.datetime.now().year - 10, day=1)
+            return dt.datetime.now(tz) + dt.timedelta(days=days)
 
-    past = SimpleNamespace(**{**vars(dt), "datetime": Past})
+    shifted = SimpleNamespace(**{**vars(dt), "datetime": Shifted})
     for name, module in sorted(sys.modules.items()):
         if name.startswith("palimpsest.") and getattr(module, "dt", None) is dt:
-            setattr(module, "dt", past)  # noqa: B010 - a module has no such attribute for the type checker
-    build(home, corpus)
+            setattr(module, "dt", shifted)  # noqa: B010 - a module has no such attribute for the type checker
+    work(*arguments)

@@ -98,6 +98,7 @@ def test_a_folder_of_files_becomes_a_collection_and_its_files_stay(tmp_path):
         (("create", "../x", "--description", "x"), "cannot be made"),
         (("create", "a b", "--description", "x"), "name"),
         (("create", "new", "--description", ""), "description"),
+        (("create", "new", "--description", "x", "--corpus", __file__), "not a folder; name another"),
     ],
 )
 def test_mistakes_are_one_line(made, args, message):

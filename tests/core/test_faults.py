@@ -31,6 +31,7 @@ def _interrupts():
         (OSError(errno.EFBIG, "File too large"), 3, "the disk is full"),
         (sqlite3.OperationalError("database or disk is full"), 3, "the disk is full"),
         (sqlite3.OperationalError("disk I/O error"), 3, "the disk is full or fails"),
+        (RuntimeError("parquet: File out of specification: Invalid thrift: transport error"), 3, "is full or fails"),
         (OSError(errno.EROFS, "Read-only file system", "h"), 2, "read-only; name a writable --home"),
         (PermissionError(errno.EACCES, "Permission denied", "h/x"), 2, "not readable or writable for this user"),
         (PermissionError(errno.EPERM, "Operation not permitted", "h/x"), 2, "run it as the user who owns the home"),

@@ -46,7 +46,8 @@ def repair_ledger(home: Home, after_ns: int, allow_lost: bool) -> list[str]:
 
 def damaged_history(home: Home) -> list[Path]:
     """Returns the databases of Dagster that are damaged."""
-    return [path for name in _HISTORY if (path := home.dagster / name).is_file() and _is_damaged(path)]
+    paths = [path for name in _HISTORY if (path := home.dagster / name).is_file()]
+    return [path for path in paths if _is_damaged(path) or _is_half_made(path)]
 
 
 def is_ledger_damaged(home: Home, after_ns: int = 0) -> bool:
@@ -72,6 +73,20 @@ def _is_damaged(path: Path) -> bool:
     except sqlite3.DatabaseError as e:
         # A database that is locked, or a disk that is full, is no damage.
         return e.sqlite_errorcode & _PRIMARY in _DAMAGE or e.sqlite_errorcode == sqlite3.SQLITE_IOERR_SHORT_READ
+
+
+def _is_half_made(path: Path) -> bool:
+    """Returns whether Dagster was stopped while it made a database: it writes the revision of the tables last.
+
+    Dagster itself would take it for one of an earlier version, and no run of the home would start any more.
+    """
+    try:
+        with closing(sqlite3.connect(path, timeout=30)) as db:
+            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            has_revision = "alembic_version" in tables and bool(db.execute("SELECT * FROM alembic_version").fetchall())
+    except sqlite3.DatabaseError:
+        return False
+    return bool(tables) and not has_revision
 
 
 def _put_aside(path: Path) -> str:

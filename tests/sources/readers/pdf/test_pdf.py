@@ -68,6 +68,17 @@ def test_an_unreadable_pdf_is_rejected_with_its_reason(read, data: bytes, reason
         read("a.pdf", data, max_pages=5)
 
 
+@pytest.mark.parametrize("strength", [40, 128])
+@pytest.mark.parametrize("may_copy", [0, 1])
+def test_a_pdf_that_opens_without_a_password_is_read_whatever_its_owner_allows(read, strength, may_copy) -> None:
+    protection = StandardEncryption("", ownerPassword="owner", canCopy=may_copy, strength=strength)
+    out = io.BytesIO()
+    canvas = Canvas(out, encrypt=protection)
+    canvas.drawString(72, 760, "The Kestrel budget is 40,000.")
+    canvas.save()
+    assert read("a.pdf", out.getvalue()).documents[0].text == "The Kestrel budget is 40,000."
+
+
 def test_a_truncated_pdf_is_read_or_rejected_but_never_fails_otherwise(read) -> None:
     data = pdf([["Some words here."], ["And more."]])
     for cut in range(10, len(data), 97):
