@@ -68,9 +68,10 @@ def test_a_full_disk_is_one_line_and_the_next_build_ends_as_if_it_had_not_been_f
 
 
 def _obey_modes() -> None:
-    """Takes from a process of root the right to write what its mode forbids."""
-    drop_from_bounding_set, dac_override = 24, 1  # prctl(2), capabilities(7)
-    ctypes.CDLL(None).prctl(drop_from_bounding_set, dac_override, 0, 0, 0)
+    """Takes from a process of root the right to read and write what its mode forbids."""
+    drop_from_bounding_set, dac_override, dac_read_search = 24, 1, 2  # prctl(2), capabilities(7)
+    for right in (dac_override, dac_read_search):
+        ctypes.CDLL(None).prctl(drop_from_bounding_set, right, 0, 0, 0)
 
 
 @pytest.mark.slow
@@ -81,6 +82,21 @@ def test_a_read_only_home_is_one_line_that_says_so(changed):
     for path in (changed, *changed.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     assert done.returncode == 2 and "writable" in last_line(done), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["home", "home/published.json", "home/log", "home/builds/000001/chats/documents.parquet"]
+)
+def test_what_this_user_may_not_read_is_one_line_and_is_not_repaired_as_if_it_were_damaged(changed, name):
+    path, mode = changed / name, (changed / name).stat().st_mode
+    before = {p: p.read_bytes() for p in (path, *path.rglob("*")) if p.is_file() and "logs" not in p.parts}
+    path.chmod(0)
+    done = run(changed, _obey_modes)
+    path.chmod(mode)
+    assert done.returncode == 2 and "run it as the user who owns the home" in last_line(done), done.stderr
+    assert "damaged" not in done.stderr
+    assert {p: p.read_bytes() for p in before if p.is_file()} == before and current(changed).build_id == "000001"
 
 
 @pytest.mark.slow
