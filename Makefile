@@ -5,7 +5,7 @@ BIN := .venv/bin
 LINKS := $(addprefix --find-links ,$(wildcard $(PIP_FIND_LINKS)))
 HOME_DIR ?= data/home
 # Imported once at install, so that their bytecode is written: all of it would take minutes, and uv compiles none.
-COMPILED := palimpsest.definitions, palimpsest.eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, safetensors.torch, \
+COMPILED := palimpsest.definitions, palimpsest_eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, safetensors.torch, \
   sklearn.linear_model, spacy, dagster_webserver.cli, dspy, neo4j
 
 # Test processes share the processors: several threads in each only wait for one another.
@@ -36,37 +36,33 @@ dev: .venv/.installed          ## the Dagster UI on the same home, http://127.0.
 	$(BIN)/palimpsest dev --home $(HOME_DIR)
 
 lint: .venv/.installed         ## style and types
-	mkdir -p .venv/types/core .venv/types/eval/palimpsest
-	ln -sfn "$(CURDIR)/pipelines" .venv/types/core/palimpsest
-	ln -sfn "$(CURDIR)/eval" .venv/types/eval/palimpsest/eval
-	rm -rf .venv/layers && mkdir -p .venv/layers && cp -r pipelines .venv/layers/palimpsest && cp -r eval .venv/layers/palimpsest/eval
-	PYTHONPATH=.venv/layers $(BIN)/lint-imports --cache-dir .venv/layers/cache
+	$(BIN)/lint-imports --cache-dir .venv/layers
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: .venv/.installed         ## write the generated parts of docs/reference
 	$(BIN)/python -m palimpsest.export.export_schema > docs/reference/export.schema.json
-	$(BIN)/python -m cogapp -r docs/reference/*.md docs/architecture/modules.md docs/sources.md
+	$(BIN)/python -m cogapp -r docs/reference/*.md docs/sources.md
 
 labeler: .venv/.installed      ## fit the candidates' maps, train chooser and judge, a day on two cores: BASE=all-mpnet-base-v2's folder TEMPORAL=folder of Temporal NLI
 	test -d "$(BASE)" && test -d "$(TEMPORAL)"
-	$(BIN)/python -m palimpsest.eval.labels.training.train_change_vectors
-	$(BIN)/python -m palimpsest.eval.labels.training.train_change_encoder --temporal "$(TEMPORAL)" --weights build/chooser.pt
-	$(BIN)/python -m palimpsest.eval.labels.training.train_change_encoder --base "$(BASE)" --frozen 6 --most 3 --bits 6 \
+	$(BIN)/python -m palimpsest_eval.labels.training.train_change_vectors
+	$(BIN)/python -m palimpsest_eval.labels.training.train_change_encoder --temporal "$(TEMPORAL)" --weights build/chooser.pt
+	$(BIN)/python -m palimpsest_eval.labels.training.train_change_encoder --base "$(BASE)" --frozen 6 --most 3 --bits 6 \
 	  --rate .67 --temporal "$(TEMPORAL)" --weights build/judge.pt --out data/models/change_judge.onnx.gz
-	$(BIN)/python -m palimpsest.eval.labels.training.calibrate
+	$(BIN)/python -m palimpsest_eval.labels.training.calibrate
 
 suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)
 	$(BIN)/python -m pytest -m suite
 
 # One environment for each lock: their pins clash. Without its dependencies this project is importable there.
-PEERS := $(basename $(notdir $(wildcard eval/peers/locks/*.txt)))
+PEERS := $(basename $(notdir $(wildcard eval/palimpsest_eval/peers/locks/*.txt)))
 PEERS_OUT ?= build/peers
 
 bench-peers: .venv/.installed $(PEERS:%=.venv-peers/%/.installed)  ## other toolkits next to Palimpsest, on PALIMPSEST_SUITES; 45 minutes
-	$(BIN)/python -m palimpsest.eval.peers.run_peers --out $(PEERS_OUT) $(PEERS_OPTIONS)
+	$(BIN)/python -m palimpsest_eval.peers.run_peers --out $(PEERS_OUT) $(PEERS_OPTIONS)
 
 # Files are copied: some toolkits refuse to read a data file that is linked twice. NAME.overrides replaces pins of a toolkit.
-.venv-peers/%/.installed: eval/peers/locks/%.txt setup.py
+.venv-peers/%/.installed: eval/palimpsest_eval/peers/locks/%.txt pyproject.toml
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-peers/$*
 	$(BIN)/uv pip install --quiet --python .venv-peers/$*/bin/python --link-mode copy $(LINKS) \
 	  $(addprefix --override ,$(wildcard $(<:.txt=.overrides))) -r $<
@@ -78,7 +74,7 @@ image:                         ## build the image of the Dockerfile and look int
 	docker run --rm palimpsest doctor
 	docker compose config --quiet
 
-.venv/.installed: pyproject.toml setup.py constraints.txt
+.venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python $(LINKS) -c constraints.txt -e '.[dev]'

@@ -60,7 +60,7 @@ def run(*args: object, cwd: Path | None = None, **env: str) -> CompletedProcess[
 
 
 def _run_stages(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:
-    from palimpsest.eval.runs.judge_build import judge_staged
+    from palimpsest_eval.runs.judge_build import judge_staged
 
     for name in plan.changed:
         for stage in STAGES:

@@ -67,7 +67,7 @@ def test_all_that_the_image_is_made_of_exists_and_nothing_else_is_sent() -> None
     kept = [line[1:] for line in lines if line.startswith("!")]
     assert all((ROOT / name).exists() for name in kept)
     assert not {".git", ".env", ".venv", "tests", ".ci"} & set(kept)
-    installed = {"pipelines", "eval", "data", "notebooks", "setup.py", "pyproject.toml", "constraints.txt", "README.md"}
+    installed = {"pipelines", "eval", "data", "notebooks", "pyproject.toml", "constraints.txt", "README.md"}
     assert installed <= set(kept)
 
 

@@ -12,7 +12,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "tests/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 GENERATED = [
     *sorted((ROOT / "docs/reference").glob("*.md")),
-    ROOT / "docs/architecture/modules.md",
     ROOT / "docs/sources.md",
 ]
 CODE = [*(ROOT / "pipelines").rglob("*.py"), *(ROOT / "eval").rglob("*.py")]

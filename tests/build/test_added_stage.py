@@ -14,10 +14,10 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.stage import Stage
 from palimpsest.build.stages import STAGES, indexed_tables, last_stages, references, register
-from palimpsest.eval.gate.invariants import check_invariants
 from palimpsest.store.builds import ONCE, Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.tables import SCHEMAS
+from palimpsest_eval.gate.invariants import check_invariants
 from tests.small_corpus import write_chats
 
 FILE = """

@@ -19,13 +19,13 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.home_format import FORMAT
-from palimpsest.eval.runs.judge_build import find_violations
-from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.backup.checked_stream import CheckedWriter, member_header, padding
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
+from palimpsest_eval.runs.judge_build import find_violations
+from palimpsest_eval.runs.verify_home import verify_home
 from tests.command import last_json, process, run
 from tests.small_corpus import copy_built, write_chats, write_notes
 

@@ -16,12 +16,12 @@ from palimpsest.build.repair.repair_builds import repair_older
 from palimpsest.build.repair.repair_databases import repair_history
 from palimpsest.build.repair.repair_home import find_damage, repair_home
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import count_decisions_again, published
 from palimpsest.store.decisions import append_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest_eval.runs.verify_home import verify_home
 from tests.small_corpus import build_twice, copy_built
 
 DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")

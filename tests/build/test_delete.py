@@ -21,12 +21,12 @@ from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError, Refused
-from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.query import open_home
 from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, utterance_of
 from palimpsest.store.builds import published
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home
+from palimpsest_eval.runs.verify_home import verify_home
 from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
 
 USERS = ("will", "mark", "page")

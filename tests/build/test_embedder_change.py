@@ -12,10 +12,6 @@ from palimpsest.build.plan import make_plan, say_what_is_broken
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_json
-from palimpsest.eval.gate.embedder_change import judge_embedder_change
-from palimpsest.eval.gate.verdict import CollectionVerdict
-from palimpsest.eval.golden.golden_run import GoldenRun
-from palimpsest.eval.runs.judge_build import find_violations
 from palimpsest.memories.embedders import server
 from palimpsest.memories.embedders.space import Space
 from palimpsest.memories.vector_store import collection_spaces
@@ -23,6 +19,10 @@ from palimpsest.query import embed_query, open_home
 from palimpsest.store.builds import published
 from palimpsest.store.embedder_setting import home_embedder
 from palimpsest.store.home import Home
+from palimpsest_eval.gate.embedder_change import judge_embedder_change
+from palimpsest_eval.gate.verdict import CollectionVerdict
+from palimpsest_eval.golden.golden_run import GoldenRun
+from palimpsest_eval.runs.judge_build import find_violations
 from tests.command import CLI, run
 from tests.memories.embedding_server import EmbeddingServer
 from tests.small_corpus import write_chats, write_notes

@@ -13,13 +13,13 @@ from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stages import STAGES
-from palimpsest.eval.runs.verify_home import verify_home
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
-from palimpsest.eval.testing.fake_reflection import reflection_answer, turns_of
 from palimpsest.formation.classify.sentence_model import sentence_model_key
 from palimpsest.memories.formed import formed_memories
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
+from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
+from palimpsest_eval.testing.fake_reflection import reflection_answer, turns_of
 from tests.small_corpus import copy_built, write_chats
 
 pytestmark = pytest.mark.lm

@@ -7,10 +7,10 @@ import pytest
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
-from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.query import open_home
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
+from palimpsest_eval.runs.verify_home import verify_home
 from tests.small_corpus import write_chats
 
 RACE, DONE, AWAY, LAKE = (

@@ -27,12 +27,12 @@ from palimpsest.build.stages import indexed_tables
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, reject
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import Build, published
 from palimpsest.store.decisions import append_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
+from palimpsest_eval.runs.verify_home import verify_home
 from tests.chaos import child
 from tests.small_corpus import write_chats, write_notes
 from tests.word_embedder import WordEmbedder

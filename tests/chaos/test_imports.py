@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 SCRIPT = """
-import os, polars, tests.chaos.child, palimpsest.eval.runs.judge_build
+import os, polars, tests.chaos.child, palimpsest_eval.runs.judge_build
 print({open(f"/proc/self/task/{t}/comm").read().strip() for t in os.listdir("/proc/self/task")})
 """
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.runs.judge_build import find_violations
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
+from palimpsest_eval.runs.judge_build import find_violations
 from tests.chaos import child
 from tests.small_corpus import TURNS, write_chats, write_notes
 from tests.word_embedder import WordEmbedder

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.command import last_json, run
 from tests.small_corpus import write_chats
 

@@ -13,12 +13,12 @@ from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, undo
-from palimpsest.eval.runs.apply_proposals import AppliedProposals, _due, apply_proposals
 from palimpsest.store.builds import kept, published
 from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, read_proposals
+from palimpsest_eval.runs.apply_proposals import AppliedProposals, _due, apply_proposals
 from tests.command import last_json, run
 from tests.small_corpus import copy_built, write_notes
 
@@ -154,7 +154,7 @@ def test_an_interrupted_trial_leaves_nothing_confirmed(home, monkeypatch):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("palimpsest.eval.runs.apply_proposals.find_violations", interrupted)
+    monkeypatch.setattr("palimpsest_eval.runs.apply_proposals.find_violations", interrupted)
     with pytest.raises(KeyboardInterrupt):
         apply_proposals(home, later(4))
     assert set(states(home).values()) == {"open"} and not kept(home)[1:] and make_plan(home, None).nothing_to_do

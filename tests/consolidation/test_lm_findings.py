@@ -11,10 +11,10 @@ from palimpsest.build.delete import delete
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate, estimate
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.command import last_json, run
 from tests.small_corpus import copy_built, write_notes
 

@@ -301,7 +301,7 @@ def test_the_table_names_each_setting_once_and_its_defaults_are_valid():
 def test_every_variable_that_the_code_reads_is_in_the_table():
     """A new variable needs a row, or files could not set it. The companions of PALIMPSEST_LM are read by suffix."""
     set_by_palimpsest = {"PALIMPSEST_CONFIG", "PALIMPSEST_CLOSED", "NEO4J_HOME", "NEO4J_CONF"}
-    table = ROOT / "pipelines/core/configuration"
+    table = ROOT / "pipelines/palimpsest/core/configuration"
     found: set[str] = set()
     for file in (*(ROOT / "pipelines").rglob("*.py"), *(ROOT / "eval").rglob("*.py")):
         if file.parent != table:

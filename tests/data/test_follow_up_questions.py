@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from palimpsest.eval.golden.questions import load_questions
 from palimpsest.query.turns.dependence import find_dependence
 from palimpsest.query.turns.resolve import resolve_text
+from palimpsest_eval.golden.questions import load_questions
 from tests.data.demo_corpus import COLLECTIONS, DATA, WITH_FOLLOW_UPS, default_user, times_of_quote
 
 PREFIX = "follow_up_"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.labels.saved_programs import card_markdown, read_program
 from palimpsest.relations.classify.lm.relation_program import load_program
+from palimpsest_eval.labels.saved_programs import card_markdown, read_program
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 PROGRAMS = sorted((DATA / "programs/relation").glob("*.json"))

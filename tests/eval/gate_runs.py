@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from palimpsest.eval.gate.baseline import accept_baseline
-from palimpsest.eval.golden.golden_run import GoldenRun, Hit
+from palimpsest_eval.gate.baseline import accept_baseline
+from palimpsest_eval.golden.golden_run import GoldenRun, Hit
 
 FULL = {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0, "irrelevant_tokens": 0.0, "stale@5": 0.0}
 LOST = {"R@5": 0.0, "nDCG@10": 0.0, "packed_recall": 0.0, "irrelevant_tokens": 0.0, "stale@5": 0.0}

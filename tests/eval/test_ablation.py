@@ -5,14 +5,14 @@ from click.testing import CliRunner
 
 from palimpsest.cli.evaluate import suite
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.metrics.latency import LatencyMs
-from palimpsest.eval.runs.ablation import AUTO, STAGES, StageReader, ablation_text, run_ablation
-from palimpsest.eval.runs.golden_suite import is_golden
-from palimpsest.eval.runs.suite_runs import ablate, measure
-from palimpsest.eval.suites.suite_result import QueryScores, SuiteResult
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.store.builds import published
+from palimpsest_eval.metrics.latency import LatencyMs
+from palimpsest_eval.runs.ablation import AUTO, STAGES, StageReader, ablation_text, run_ablation
+from palimpsest_eval.runs.golden_suite import is_golden
+from palimpsest_eval.runs.suite_runs import ablate, measure
+from palimpsest_eval.suites.suite_result import QueryScores, SuiteResult
 
 CORPUS = [
     {"_id": "a", "text": "The lamp is in the attic.", "meta": {"speaker": "Ana", "date": "2024-05-01"}},

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from palimpsest.eval.gate.baseline import accept_baseline, load_baseline
-from palimpsest.eval.gate.decide import decide
-from palimpsest.eval.golden.abstention import ABSTENTION, caught_questions
-from palimpsest.eval.golden.golden_run import GoldenRun
+from palimpsest_eval.gate.baseline import accept_baseline, load_baseline
+from palimpsest_eval.gate.decide import decide
+from palimpsest_eval.golden.abstention import ABSTENTION, caught_questions
+from palimpsest_eval.golden.golden_run import GoldenRun
 from tests.eval.gate_runs import FULL, gate_run
 
 

@@ -8,9 +8,9 @@ import pytest
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.studies.aliases import alias_metrics, main, measure_aliases, read_aliases, resolve_names
 from palimpsest.store.home import Home
 from palimpsest.store.tables import conform
+from palimpsest_eval.studies.aliases import alias_metrics, main, measure_aliases, read_aliases, resolve_names
 from tests.small_corpus import write_notes
 
 GOLDEN = [

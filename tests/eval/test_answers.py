@@ -3,10 +3,10 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from palimpsest.eval.golden.answers import Sources, check_citations, duplicate_share, irrelevant_share
-from palimpsest.eval.golden.questions import GoldenSet, Question
-from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.query.embed_query import count_tokens
+from palimpsest_eval.golden.answers import Sources, check_citations, duplicate_share, irrelevant_share
+from palimpsest_eval.golden.questions import GoldenSet, Question
+from palimpsest_eval.golden.score_golden import run_golden
 from tests.eval.home import FakeReader, Found, rows, tables
 
 SOURCES = Sources(tables())
@@ -112,7 +112,7 @@ def test_the_run_reports_current_facts_false_retirements_repeats_and_citations()
 
 
 def test_one_citation_that_does_not_hold_closes_the_gate():
-    from palimpsest.eval.gate.decide import decide
+    from palimpsest_eval.gate.decide import decide
 
     class Lying(FakeReader):
         def search(self, text, scope, **filters):

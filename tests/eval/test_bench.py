@@ -3,19 +3,19 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.entities.collection_shape import strategy_for
-from palimpsest.eval.bench.bench_report import QueryLoad
-from palimpsest.eval.bench.budgets import graph_budgets, home_budgets, pages_budget, walk_budget
-from palimpsest.eval.bench.index_use import measure_index_use
-from palimpsest.eval.bench.measure_graph import measure_graph
-from palimpsest.eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
-from palimpsest.eval.bench.synthetic import COLLECTION, synthetic_build
-from palimpsest.eval.bench.synthetic_titled import PASSAGE
-from palimpsest.eval.metrics.latency import LatencyMs
 from palimpsest.query import Scope, open_home
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.search import STEPS
 from palimpsest.store.tables import SCHEMAS
 from palimpsest.text.sentence_terms import cut_sentences
+from palimpsest_eval.bench.bench_report import QueryLoad
+from palimpsest_eval.bench.budgets import graph_budgets, home_budgets, pages_budget, walk_budget
+from palimpsest_eval.bench.index_use import measure_index_use
+from palimpsest_eval.bench.measure_graph import measure_graph
+from palimpsest_eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
+from palimpsest_eval.bench.synthetic import COLLECTION, synthetic_build
+from palimpsest_eval.bench.synthetic_titled import PASSAGE
+from palimpsest_eval.metrics.latency import LatencyMs
 
 
 def test_a_synthetic_build_is_the_same_again_and_has_the_tables_of_a_build():
@@ -93,7 +93,7 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
 )
 @pytest.mark.slow
 def test_a_bench_reports_the_requested_backends(tmp_path, strategy, kind, clients, monkeypatch):
-    monkeypatch.setattr("palimpsest.eval.bench.run_bench.QUERIES", 5)
+    monkeypatch.setattr("palimpsest_eval.bench.run_bench.QUERIES", 5)
     load = QueryLoad(strategy, clients, hops=2)
     done = run_bench(300, load, users=5, kind=kind, workdir=tmp_path / "work")
     report = done.to_json()

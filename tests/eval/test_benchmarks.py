@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.golden.retrieval_run import SearchSettings, search_queries
-from palimpsest.eval.metrics.measures import MetricError
-from palimpsest.eval.runs.benchmark_runs import measure_benchmark
-from palimpsest.eval.suites.benchmarks.benchmarks import BENCHMARKS, Benchmark, Ranking
-from palimpsest.eval.suites.benchmarks.measures import (
+from palimpsest_eval.golden.retrieval_run import SearchSettings, search_queries
+from palimpsest_eval.metrics.measures import MetricError
+from palimpsest_eval.runs.benchmark_runs import measure_benchmark
+from palimpsest_eval.suites.benchmarks.benchmarks import BENCHMARKS, Benchmark, Ranking
+from palimpsest_eval.suites.benchmarks.measures import (
     LIBRARY,
     OWN,
     capped_recall,
@@ -21,9 +21,9 @@ from palimpsest.eval.suites.benchmarks.measures import (
     stale_scores,
     support_rank_score,
 )
-from palimpsest.eval.suites.benchmarks.score_benchmark import score_benchmark
-from palimpsest.eval.suites.run_suite import suite_queries
-from palimpsest.eval.suites.suite import Suite, SuiteQuery
+from palimpsest_eval.suites.benchmarks.score_benchmark import score_benchmark
+from palimpsest_eval.suites.run_suite import suite_queries
+from palimpsest_eval.suites.suite import Suite, SuiteQuery
 from tests.command import last_json, process, run
 from tests.eval.home import FakeReader, Found
 

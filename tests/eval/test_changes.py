@@ -2,8 +2,8 @@
 
 import json
 
-from palimpsest.eval.labels.register import read_register
-from palimpsest.eval.studies.changes import main, measure_changes, report_changes
+from palimpsest_eval.labels.register import read_register
+from palimpsest_eval.studies.changes import main, measure_changes, report_changes
 from tests.eval.home import tables
 
 FRIDAY = {"uri": "news.md", "quote": "The launch moved to Friday"}

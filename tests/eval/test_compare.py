@@ -2,8 +2,8 @@ import json
 
 import polars as pl
 
-from palimpsest.eval.gate.compare import compare, compare_text
-from palimpsest.eval.golden.golden_run import GoldenRun
+from palimpsest_eval.gate.compare import compare, compare_text
+from palimpsest_eval.golden.golden_run import GoldenRun
 from tests.eval.home import rows, tables
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from palimpsest.eval.notebook.explained import explained_figure
 from palimpsest.query import Scope, open_index
+from palimpsest_eval.notebook.explained import explained_figure
 from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")

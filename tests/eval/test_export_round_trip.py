@@ -3,9 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from palimpsest.eval.golden.questions import Question
-from palimpsest.eval.studies.export_round_trip import Answer, RoundTrip, ScopedQuestion, measure, sample
 from palimpsest.query.request.types import Scope
+from palimpsest_eval.golden.questions import Question
+from palimpsest_eval.studies.export_round_trip import Answer, RoundTrip, ScopedQuestion, measure, sample
 from tests.small_corpus import write_chats
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from palimpsest.eval.studies.fit import GRID, fit, variations
 from palimpsest.query.request.strategies import Spreading, Weights
+from palimpsest_eval.studies.fit import GRID, fit, variations
 
 QUESTIONS = [f"q{i}" for i in range(40)]
 

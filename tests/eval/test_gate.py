@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from palimpsest.eval.gate.baseline import accept_baseline, load_baseline
-from palimpsest.eval.gate.decide import decide
-from palimpsest.eval.gate.verdict import combine
-from palimpsest.eval.gate.violations import Violation
-from palimpsest.eval.golden.golden_run import GoldenRun
+from palimpsest_eval.gate.baseline import accept_baseline, load_baseline
+from palimpsest_eval.gate.decide import decide
+from palimpsest_eval.gate.verdict import combine
+from palimpsest_eval.gate.violations import Violation
+from palimpsest_eval.golden.golden_run import GoldenRun
 from tests.eval.gate_runs import FULL, LOST, gate_run
 
 

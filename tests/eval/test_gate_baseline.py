@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.gate.baseline import accept_baseline, current_user, load_baseline
-from palimpsest.eval.gate.build_settings import changed_settings
-from palimpsest.eval.gate.decide import decide
-from palimpsest.eval.gate.verdict import combine
+from palimpsest_eval.gate.baseline import accept_baseline, current_user, load_baseline
+from palimpsest_eval.gate.build_settings import changed_settings
+from palimpsest_eval.gate.decide import decide
+from palimpsest_eval.gate.verdict import combine
 from tests.eval.gate_runs import FULL, LOST, gate_run
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.eval.golden.questions import (
+from palimpsest_eval.golden.questions import (
     GoldenError,
     GoldenSet,
     Question,
@@ -13,7 +13,7 @@ from palimpsest.eval.golden.questions import (
     load_golden,
     load_questions,
 )
-from palimpsest.eval.golden.resolve import FoldedText, ResolvedQuestion, resolve
+from palimpsest_eval.golden.resolve import FoldedText, ResolvedQuestion, resolve
 from tests.eval.home import COLLECTION, tables
 
 

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.golden.golden_facts import StatedFact, matches, read_passages
-from palimpsest.eval.studies.facts import measure_facts
 from palimpsest.store.tables import conform, empty
+from palimpsest_eval.golden.golden_facts import StatedFact, matches, read_passages
+from palimpsest_eval.studies.facts import measure_facts
 
 SCOPE = {"collection": "notes", "user_id": "ana", "project_id": ""}
 TEXT = "Basin is led by Ana Brandt. The deadline is 4 May."

@@ -3,9 +3,9 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.eval.golden.golden_run import GoldenRun
-from palimpsest.eval.golden.questions import GoldenSet, Question
-from palimpsest.eval.golden.score_golden import run_golden
+from palimpsest_eval.golden.golden_run import GoldenRun
+from palimpsest_eval.golden.questions import GoldenSet, Question
+from palimpsest_eval.golden.score_golden import run_golden
 from tests.eval.home import COLLECTION, FakeReader, Found, tables, ticking
 
 

@@ -2,8 +2,8 @@
 
 import math
 
-from palimpsest.eval.report.graph_chart import graph_chart, orphan_nodes
 from palimpsest.store.tables import empty
+from palimpsest_eval.report.graph_chart import graph_chart, orphan_nodes
 from tests.query.made import at, rows
 
 SCOPE = {"collection": "notes", "user_id": "ana", "project_id": ""}

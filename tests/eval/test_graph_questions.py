@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.golden.graph_questions import (
+from palimpsest.store.home import data_folder
+from palimpsest_eval.golden.graph_questions import (
     GraphQuestion,
     ResolvedGraphQuestion,
     load_graph_questions,
 )
-from palimpsest.eval.golden.questions import GoldenError, Quote
-from palimpsest.eval.studies.graph_answers import shares_text
-from palimpsest.store.home import data_folder
+from palimpsest_eval.golden.questions import GoldenError, Quote
+from palimpsest_eval.studies.graph_answers import shares_text
 
 
 def resolved(kind: str, *needs: str, steps: int = 1) -> ResolvedGraphQuestion:

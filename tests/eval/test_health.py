@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from palimpsest.eval.gate.health import memory_health, over_limits
+from palimpsest_eval.gate.health import memory_health, over_limits
 from tests.eval.home import rows, tables
 
 

@@ -8,14 +8,14 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.health.distributions import ages, confidence
-from palimpsest.eval.health.history import BuildNumbers, read_history, record
-from palimpsest.eval.health.home_health import home_health
-from palimpsest.eval.report.charts import columns
-from palimpsest.eval.report.health_page import format_number, health_html
-from palimpsest.eval.runs.report_health import health_of, record_health
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import STATES
+from palimpsest_eval.health.distributions import ages, confidence
+from palimpsest_eval.health.history import BuildNumbers, read_history, record
+from palimpsest_eval.health.home_health import home_health
+from palimpsest_eval.report.charts import columns
+from palimpsest_eval.report.health_page import format_number, health_html
+from palimpsest_eval.runs.report_health import health_of, record_health
 from tests.command import last_json, process
 from tests.eval.home import at, tables
 

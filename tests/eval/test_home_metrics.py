@@ -5,9 +5,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from palimpsest.eval.runs.home_metrics import metrics_text
-from palimpsest.eval.runs.report_health import record_health
 from palimpsest.store.builds import published
+from palimpsest_eval.runs.home_metrics import metrics_text
+from palimpsest_eval.runs.report_health import record_health
 from tests.command import process, run
 
 

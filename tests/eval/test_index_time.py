@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from palimpsest.eval.studies.index_time import measure_index_time
+from palimpsest_eval.studies.index_time import measure_index_time
 from tests.query.titled import TEXTS
 
 

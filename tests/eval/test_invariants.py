@@ -6,11 +6,11 @@ import polars as pl
 import pytest
 
 from palimpsest.core.scopes import SCOPE
-from palimpsest.eval.gate.invariants import check_invariants
-from palimpsest.eval.gate.invariants_nodes import check_nodes
 from palimpsest.index.write_index import write_index
 from palimpsest.store.decisions import Decisions, tombstone
 from palimpsest.store.tables import conform, empty
+from palimpsest_eval.gate.invariants import check_invariants
+from palimpsest_eval.gate.invariants_nodes import check_nodes
 from tests.eval.home import tables
 
 TABLES = tables()

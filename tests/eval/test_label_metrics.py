@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.labels.label_file import label_file
-from palimpsest.eval.labels.label_gate import decide_labels
-from palimpsest.eval.labels.label_metrics import (
+from palimpsest.relations.classify.label_types import LabelResult
+from palimpsest_eval.labels.label_file import label_file
+from palimpsest_eval.labels.label_gate import decide_labels
+from palimpsest_eval.labels.label_metrics import (
     LabelPrediction,
     LabelScores,
     f1,
@@ -18,8 +19,7 @@ from palimpsest.eval.labels.label_metrics import (
     two_class_f1,
     wilson_interval,
 )
-from palimpsest.eval.studies.cascade_tradeoff import assumed_answers, cascade_points
-from palimpsest.relations.classify.label_types import LabelResult
+from palimpsest_eval.studies.cascade_tradeoff import assumed_answers, cascade_points
 
 PAIRS = [
     LabelPrediction("1", "UPDATE", "UPDATE", 0.95, "a"),

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.suites.loaders import as_suite
-from palimpsest.eval.suites.suite import load_suite
+from palimpsest_eval.suites.loaders import as_suite
+from palimpsest_eval.suites.suite import load_suite
 
 LOCOMO = [
     {

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from palimpsest.eval.studies import low_trust
+from palimpsest_eval.studies import low_trust
 from tests.command import last_json, run
 
 PAIRS = [

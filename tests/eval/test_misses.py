@@ -1,10 +1,10 @@
 import json
 
-from palimpsest.eval.golden.golden_run import GoldenRun
-from palimpsest.eval.golden.misses import find_misses
-from palimpsest.eval.golden.questions import GoldenSet, Question
-from palimpsest.eval.golden.score_golden import run_golden
-from palimpsest.eval.golden.search_golden import search_golden
+from palimpsest_eval.golden.golden_run import GoldenRun
+from palimpsest_eval.golden.misses import find_misses
+from palimpsest_eval.golden.questions import GoldenSet, Question
+from palimpsest_eval.golden.score_golden import run_golden
+from palimpsest_eval.golden.search_golden import search_golden
 from tests.eval.home import FakeReader, tables
 
 

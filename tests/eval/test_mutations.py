@@ -8,16 +8,16 @@ import polars as pl
 import pytest
 
 from palimpsest.core.ids import text_hash
-from palimpsest.eval.gate.baseline import accept_baseline
-from palimpsest.eval.gate.decide import decide
-from palimpsest.eval.gate.invariants import check_invariants
-from palimpsest.eval.golden.questions import GoldenSet, Question
-from palimpsest.eval.golden.retrieval_run import SearchSettings
-from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.index.write_index import write_index
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.store.tables import SCHEMAS, empty
+from palimpsest_eval.gate.baseline import accept_baseline
+from palimpsest_eval.gate.decide import decide
+from palimpsest_eval.gate.invariants import check_invariants
+from palimpsest_eval.golden.questions import GoldenSet, Question
+from palimpsest_eval.golden.retrieval_run import SearchSettings
+from palimpsest_eval.golden.score_golden import run_golden
 from tests.eval.home import at, rows, ticking
 
 THINGS = (

@@ -11,17 +11,17 @@ import pytest
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.stages import indexed_tables
-from palimpsest.eval.gate.baseline import Baseline, accept_baseline
-from palimpsest.eval.gate.decide import decide
-from palimpsest.eval.gate.verdict import CollectionVerdict
-from palimpsest.eval.golden.golden_run import GoldenRun
-from palimpsest.eval.golden.questions import GoldenSet, Question, load_golden
-from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.index.write_index import write_index
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
+from palimpsest_eval.gate.baseline import Baseline, accept_baseline
+from palimpsest_eval.gate.decide import decide
+from palimpsest_eval.gate.verdict import CollectionVerdict
+from palimpsest_eval.golden.golden_run import GoldenRun
+from palimpsest_eval.golden.questions import GoldenSet, Question, load_golden
+from palimpsest_eval.golden.score_golden import run_golden
 from tests.eval.home import ticking
 from tests.eval.mutations import MUTATIONS, Mutation
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.eval.studies.night import measure
+from palimpsest_eval.studies.night import measure
 
 OLD = "The deadline of project Heron is 12 March."
 TEXTS = [OLD, "The harbour has two cranes.", "I prefer tea in the morning.", "Ben repaired the red lamp."]

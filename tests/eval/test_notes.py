@@ -1,10 +1,10 @@
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.report.notes import Note, health_limits, notes_folder, read_notes, write_note
-from palimpsest.eval.runs.judge_build import judge_build
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
+from palimpsest_eval.report.notes import Note, health_limits, notes_folder, read_notes, write_note
+from palimpsest_eval.runs.judge_build import judge_build
 
 
 def note(**more):

@@ -1,9 +1,9 @@
 import csv
 import json
 
-from palimpsest.eval.studies.pages_suite import page_spans, write_suite
-from palimpsest.eval.suites.suite import load_suite
 from palimpsest.query.embed_query import count_tokens
+from palimpsest_eval.studies.pages_suite import page_spans, write_suite
+from palimpsest_eval.suites.suite import load_suite
 
 TEXT = "\n\n".join(
     f"Paragraph {i} is about the mill of Varn, and says how it ran in the year {1900 + i}." for i in range(40)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.golden.questions import Question as GoldenQuestion
-from palimpsest.eval.golden.resolve import ResolvedQuestion
-from palimpsest.eval.metrics.latency import this_machine
-from palimpsest.eval.peers.corpora import (
+from palimpsest_eval.golden.questions import Question as GoldenQuestion
+from palimpsest_eval.golden.resolve import ResolvedQuestion
+from palimpsest_eval.metrics.latency import this_machine
+from palimpsest_eval.peers.corpora import (
     CHANGED_SHARE,
     Corpus,
     small_corpus,
@@ -18,15 +18,15 @@ from palimpsest.eval.peers.corpora import (
     timed_corpus,
     write_corpus,
 )
-from palimpsest.eval.peers.demo_corpus import DemoCorpus
-from palimpsest.eval.peers.job import read_result
-from palimpsest.eval.peers.peer import Question, Text, read_texts
-from palimpsest.eval.peers.registry import LOCKS, PEERS, PeerInfo, find_peers
-from palimpsest.eval.peers.run_job import Workplace, run_job
-from palimpsest.eval.peers.run_peers import Corpora, Sizes, main, measure_peers, write_report
-from palimpsest.eval.peers.scripted_lm import scripted_lm
+from palimpsest_eval.peers.demo_corpus import DemoCorpus
+from palimpsest_eval.peers.job import read_result
+from palimpsest_eval.peers.peer import Question, Text, read_texts
+from palimpsest_eval.peers.registry import LOCKS, PEERS, PeerInfo, find_peers
+from palimpsest_eval.peers.run_job import Workplace, run_job
+from palimpsest_eval.peers.run_peers import Corpora, Sizes, main, measure_peers, write_report
+from palimpsest_eval.peers.scripted_lm import scripted_lm
 
-ADAPTERS = "palimpsest.eval.peers.adapters"
+ADAPTERS = "palimpsest_eval.peers.adapters"
 OVERLAP = PeerInfo("overlap", f"{ADAPTERS}.word_overlap", "palimpsest-memory", "common words")
 WITH_LM = PeerInfo("asking", f"{ADAPTERS}.word_overlap", "palimpsest-memory", "common words", needs_lm=True)
 BROKEN = PeerInfo("broken", f"{ADAPTERS}.no_such_peer", "palimpsest-memory", "does not start")

@@ -2,15 +2,15 @@ import math
 
 import pytest
 
-from palimpsest.eval.golden.questions import GoldenSet, load_golden
-from palimpsest.eval.golden.search_golden import search_golden
-from palimpsest.eval.metrics.measures import MetricError
-from palimpsest.eval.ragas.ragas_check import crosscheck, crosscheck_samples
-from palimpsest.eval.ragas.samples import golden_samples
-from palimpsest.eval.runs.judge_build import run_collection
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import Decisions
+from palimpsest_eval.golden.questions import GoldenSet, load_golden
+from palimpsest_eval.golden.search_golden import search_golden
+from palimpsest_eval.metrics.measures import MetricError
+from palimpsest_eval.ragas.ragas_check import crosscheck, crosscheck_samples
+from palimpsest_eval.ragas.samples import golden_samples
+from palimpsest_eval.runs.judge_build import run_collection
 
 
 def test_sets_agree_and_an_empty_retrieval_counts_as_nothing_found():

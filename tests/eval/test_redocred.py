@@ -5,7 +5,7 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.studies.redocred import main, measure_relations, read_documents
+from palimpsest_eval.studies.redocred import main, measure_relations, read_documents
 
 SENTENCES = ["Maria Keller was born in Berlin .", "John Smith was born in Paris .", "John Smith likes Berlin ."]
 

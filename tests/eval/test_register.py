@@ -3,7 +3,7 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.labels.register import RegisterPrediction, calibration, compare_register, confusion
+from palimpsest_eval.labels.register import RegisterPrediction, calibration, compare_register, confusion
 from tests.eval.home import tables
 
 FRIDAY = {"uri": "news.md", "quote": "The launch moved to Friday"}

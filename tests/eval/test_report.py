@@ -5,23 +5,23 @@ from dataclasses import replace
 
 import pytest
 
-from palimpsest.eval.gate.decide import decide
-from palimpsest.eval.gate.verdict import combine
-from palimpsest.eval.golden.build_tables import JUDGED_TABLES
-from palimpsest.eval.golden.golden_run import GoldenRun, Hit
-from palimpsest.eval.golden.misses import find_misses
-from palimpsest.eval.golden.questions import GoldenSet, golden_path, load_golden
-from palimpsest.eval.golden.search_golden import search_golden
-from palimpsest.eval.report import gather, picture_html, report_html
-from palimpsest.eval.report.charts import histogram, spark
-from palimpsest.eval.report.gather import headlines
-from palimpsest.eval.report.notes import Note, write_note
-from palimpsest.eval.report.render import MAX_BYTES
-from palimpsest.eval.report.svg_parts import PlacedLabels
-from palimpsest.eval.runs.judge_build import judge_build, write_report
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, data_folder
+from palimpsest_eval.gate.decide import decide
+from palimpsest_eval.gate.verdict import combine
+from palimpsest_eval.golden.build_tables import JUDGED_TABLES
+from palimpsest_eval.golden.golden_run import GoldenRun, Hit
+from palimpsest_eval.golden.misses import find_misses
+from palimpsest_eval.golden.questions import GoldenSet, golden_path, load_golden
+from palimpsest_eval.golden.search_golden import search_golden
+from palimpsest_eval.report import gather, picture_html, report_html
+from palimpsest_eval.report.charts import histogram, spark
+from palimpsest_eval.report.gather import headlines
+from palimpsest_eval.report.notes import Note, write_note
+from palimpsest_eval.report.render import MAX_BYTES
+from palimpsest_eval.report.svg_parts import PlacedLabels
+from palimpsest_eval.runs.judge_build import judge_build, write_report
 
 NASTY = '</style><script>alert(1)</script><img src=x onerror="alert(2)">&{{ 7*7 }}'
 

@@ -8,11 +8,11 @@ from palimpsest.build.delete import delete
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.scopes import GENERAL
-from palimpsest.eval.runs.accept_home import accept_home
-from palimpsest.eval.runs.judge_build import judge_home
 from palimpsest.export.edit_memory import edit_memory
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
+from palimpsest_eval.runs.accept_home import accept_home
+from palimpsest_eval.runs.judge_build import judge_home
 
 LOCKER, TEA = "My locker code is quixotic-77.", "I prefer tea in the morning."
 

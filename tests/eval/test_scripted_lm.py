@@ -2,8 +2,8 @@
 
 import json
 
-from palimpsest.eval.peers.scripted_lm import answer
-from palimpsest.eval.peers.statements import OF_TEXT, statements, things
+from palimpsest_eval.peers.scripted_lm import answer
+from palimpsest_eval.peers.statements import OF_TEXT, statements, things
 
 TURN = "[1:56 pm on 8 May, 2023] Melanie: I met Caroline in Boston. It was great!"
 PARAGRAPH = "Radio City\nRadio City is a station in India. It plays songs of Asha Bhosle."

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.runs import suite_runs
 from palimpsest.store.home import Home
+from palimpsest_eval.runs import suite_runs
 
 BEGUN = "begun.txt"
 

@@ -5,13 +5,13 @@ import pytest
 import yaml
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.golden.by_type import time_kind
-from palimpsest.eval.golden.retrieval_run import SearchSettings
-from palimpsest.eval.metrics.measures import MetricError
-from palimpsest.eval.suites.run_suite import run_suite
-from palimpsest.eval.suites.suite import load_suite
-from palimpsest.eval.suites.suite_collection import collection_name, corpus_id, suite_digest, write_collection
 from palimpsest.query.context.quotes import Quote
+from palimpsest_eval.golden.by_type import time_kind
+from palimpsest_eval.golden.retrieval_run import SearchSettings
+from palimpsest_eval.metrics.measures import MetricError
+from palimpsest_eval.suites.run_suite import run_suite
+from palimpsest_eval.suites.suite import load_suite
+from palimpsest_eval.suites.suite_collection import collection_name, corpus_id, suite_digest, write_collection
 from tests.eval.home import FakeReader, Found, ticking
 
 CORPUS = [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.studies.superseding import measure_superseding
+from palimpsest_eval.studies.superseding import measure_superseding
 
 SUITES = Path(os.environ.get("PALIMPSEST_SUITES") or "../shared/suites")
 

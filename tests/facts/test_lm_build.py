@@ -8,9 +8,9 @@ import pytest
 from palimpsest.build.dry_run import dry_run
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import publish_build, stage_build
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.small_corpus import TURNS, write_chats
 
 

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.facts.fact import Mentioned, Named, StatedEntity
 from palimpsest.facts.fact_tables import FactInputs, clause_facts, join_extractors
 from palimpsest.facts.lm.lm_extractor import LmExtractor, MemoryText
@@ -16,6 +15,7 @@ from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.store.home import Home
 from palimpsest.store.tables import conform
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 
 pytestmark = pytest.mark.lm
 SCOPE = {"collection": "notes", "user_id": "ana", "project_id": ""}

@@ -3,8 +3,6 @@
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
-from palimpsest.eval.testing.fake_reflection import reflection_answer, reflection_reply
 from palimpsest.formation.item import LM, NoteItem
 from palimpsest.formation.lm.earlier_notes import MAX_SESSIONS, EarlierNotes, earlier_notes
 from palimpsest.formation.lm.lm_items import MAX_CHARACTERS, LmReflection, join_items
@@ -12,6 +10,8 @@ from palimpsest.formation.lm.read_reflection import read_reflection
 from palimpsest.formation.session import Session, Turn
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
+from palimpsest_eval.testing.fake_reflection import reflection_answer, reflection_reply
 
 pytestmark = pytest.mark.lm
 TURNS = (("Ann", "I moved to Ghent in 2024."), ("Assistant", "Noted."), ("Ann", "Who has the blue key?"))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from palimpsest.eval.studies.formation import FACTS, read_golden, score
 from palimpsest.formation.rules import form_items, read_by_rules
 from palimpsest.formation.session import Session, Turn
 from palimpsest.store.home import data_folder
+from palimpsest_eval.studies.formation import FACTS, read_golden, score
 
 
 def formed(*turns: tuple[str, str]) -> list[tuple[str, str]]:

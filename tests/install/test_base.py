@@ -20,6 +20,7 @@ from palimpsest.text.tokenizer import save_tokenizer
 from tests.query import made
 
 ROOT = Path(__file__).resolve().parents[2]
+OWN = {"palimpsest", "palimpsest_eval"}
 # Runs the command line with every module refused that the base does not install.
 _BASE_ONLY = """
 import json, sys
@@ -74,7 +75,7 @@ def distributions_of(extra: str = "") -> set[str]:
 
 
 def base_modules() -> list[str]:
-    found = {"palimpsest"}
+    found = {*OWN}
     for name in distributions_of() | {DISTRIBUTION}:
         found |= {path.parts[0].partition(".")[0] for path in distribution(name).files or ()}
     return sorted(found)
@@ -162,14 +163,14 @@ def imported_modules() -> set[str]:
     found: set[str] = set()
     for folder in ("pipelines", "eval"):
         for path in (ROOT / folder).rglob("*.py"):
-            if path.parent == ROOT / "eval/peers/adapters":  # each runs in an environment of its own, with its own lock
+            if path.parent.name == "adapters":  # each runs in an environment of its own, with its own lock
                 continue
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Import):
                     found |= {a.name.partition(".")[0] for a in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module:
                     found.add(node.module.partition(".")[0])
-    return found - sys.stdlib_module_names - {"palimpsest"}
+    return found - sys.stdlib_module_names - OWN
 
 
 # Measured against, never needed: comparisons that their own modules say are optional.

@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from palimpsest.eval.bench.bench_neo4j import drop_abandoned, mark_measured
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.cypher import loading
 from palimpsest.neo4j_graph.identity import home_id
 from palimpsest.store.home import Home
+from palimpsest_eval.bench.bench_neo4j import drop_abandoned, mark_measured
 
 
 def homes(graph: Connection) -> set[str]:

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from palimpsest.core.scopes import SCOPE
-from palimpsest.eval.golden.questions import golden_path, load_golden
 from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.connect import Connection
@@ -17,6 +16,7 @@ from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.result import SearchResult
+from palimpsest_eval.golden.questions import golden_path, load_golden
 from tests.data.demo_corpus import CORPORA, DATA
 from tests.neo4j_graph.made import Made, fresh_home, vectors
 from tests.query.made import at, history, memory, rows, tables

@@ -11,8 +11,8 @@ from nbmake.nb_run import NotebookRun
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import publish_build, stage_build
-from palimpsest.eval.runs.judge_build import judge_staged
 from palimpsest.store.home import Home
+from palimpsest_eval.runs.judge_build import judge_staged
 from tests.small_corpus import TURNS, write_chats
 
 ROOT = Path(__file__).resolve().parents[2]

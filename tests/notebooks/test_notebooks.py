@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.golden.golden_run import GoldenRun
-from palimpsest.eval.notebook.build_view import last_two, open_build
-from palimpsest.eval.notebook.notebook_table import table
-from palimpsest.eval.report import gather, report_html
-from palimpsest.eval.report.notes import read_notes
 from palimpsest.store.builds import published
+from palimpsest_eval.golden.golden_run import GoldenRun
+from palimpsest_eval.notebook.build_view import last_two, open_build
+from palimpsest_eval.notebook.notebook_table import table
+from palimpsest_eval.report import gather, report_html
+from palimpsest_eval.report.notes import read_notes
 from tests.notebooks.conftest import ROOT, run_notebook
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -71,7 +71,7 @@ def test_a_table_shows_every_text_in_full_and_escapes_it():
 @pytest.mark.slow
 def test_the_report_of_the_next_build_shows_what_was_handed_on(home, ran):
     ran("5_memory_health")
-    from palimpsest.eval.runs.judge_build import judge_build
+    from palimpsest_eval.runs.judge_build import judge_build
 
     build = published(home)
     summary = judge_build(home, build)

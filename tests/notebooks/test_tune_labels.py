@@ -5,13 +5,13 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.labels import label_tuning
-from palimpsest.eval.labels.label_gate import judge_home_labels
-from palimpsest.eval.labels.label_tuning import labelled_rows
-from palimpsest.eval.report.notes import read_notes
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.relation_program import saved_program
 from palimpsest.store.home import Home
+from palimpsest_eval.labels import label_tuning
+from palimpsest_eval.labels.label_gate import judge_home_labels
+from palimpsest_eval.labels.label_tuning import labelled_rows
+from palimpsest_eval.report.notes import read_notes
 
 
 @pytest.mark.lm

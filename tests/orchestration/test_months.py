@@ -7,14 +7,14 @@ import dagster as dg
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.golden.build_tables import JUDGED_TABLES
-from palimpsest.eval.runs.judge_build import run_collection
-from palimpsest.eval.runs.month_figures import MonthFigures, month_figures
 from palimpsest.orchestration.assets.months import collection_months, months
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.orchestration.schedule import first_month
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
+from palimpsest_eval.golden.build_tables import JUDGED_TABLES
+from palimpsest_eval.runs.judge_build import run_collection
+from palimpsest_eval.runs.month_figures import MonthFigures, month_figures
 from tests.eval.judged import make_home, write_lines
 from tests.small_corpus import TURNS
 

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.query.context.compressor import open_compressor
 from palimpsest.query.context.quotes import ELISION
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.query import made
 
 ANA = Scope("notes", "ana")

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from palimpsest.eval.bench.run_bench import write_synthetic_home
-from palimpsest.eval.bench.synthetic import COLLECTION, synthetic_build
 from palimpsest.query import Scope, open_home
 from palimpsest.query.ranking import leaders
 from palimpsest.query.ranking.fusion import leading
 from palimpsest.query.scope import scope_arrays
 from palimpsest.query.scope.estimated_cosines import PRODUCTS_GRAPH, EstimatedCosines
 from palimpsest.query.scope.scope_arrays import ScopeVectors
+from palimpsest_eval.bench.run_bench import write_synthetic_home
+from palimpsest_eval.bench.synthetic import COLLECTION, synthetic_build
 
 
 def unit(rng: np.random.Generator, *shape: int) -> np.ndarray:

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.query.request.types import Scope
 from palimpsest.query.summary.lm_summary import LmSummarizer
 from palimpsest.query.summary.summarize import Summary, SummarySentence
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 
 SCOPE = Scope("notes", "ana", "")
 

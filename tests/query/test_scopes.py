@@ -10,11 +10,11 @@ from palimpsest.cli.query import query
 from palimpsest.cli.scopes import scopes
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.scopes import SCOPE
-from palimpsest.eval.golden.answers import check_citations
 from palimpsest.query import Scope, open_home
 from palimpsest.query.present import results_text
 from palimpsest.query.ranking.fusion import score_stats
 from palimpsest.query.ranking.merge import pool_stats
+from palimpsest_eval.golden.answers import check_citations
 from tests.query.made import home, memory, tables
 
 MADE = [

@@ -12,11 +12,11 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.needles import Needles
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.relations.classify.label_types import LabelPair
 from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import LmSettings, lm_settings
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.memories.frames import day
 
 LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")

@@ -10,7 +10,6 @@ from palimpsest.build.delete import delete
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.stages import indexed_tables
-from palimpsest.eval.gate.invariants import check_invariants
 from palimpsest.relations.premises import premise_relations
 from palimpsest.relations.premises.amounts import Amount, amounts, computations
 from palimpsest.relations.premises.conclusions import find_conclusion
@@ -20,6 +19,7 @@ from palimpsest.relations.premises.scope_statements import ScopeStatements, Stat
 from palimpsest.relations.relation_review import TABLES, decide, review_table
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
+from palimpsest_eval.gate.invariants import check_invariants
 from tests.small_corpus import write_notes
 
 BUDGET = "The project Stoat receives a budget of 180,000 euros."

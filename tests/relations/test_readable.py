@@ -3,10 +3,10 @@ import json
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.relations.classify.lm.check_answers import check_answers
 from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.store.home import Home
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.command import last_json, run
 from tests.eval.home import rows
 from tests.small_corpus import write_chats

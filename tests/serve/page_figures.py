@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
-from palimpsest.eval.bench.run_bench import write_synthetic_home
-from palimpsest.eval.bench.synthetic import COLLECTION, synthetic_build
-from palimpsest.eval.studies.service_load import Service, serve
 from palimpsest.nodes.layout import node_positions
 from palimpsest.serve.page import drawing_library
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home
+from palimpsest_eval.bench.run_bench import write_synthetic_home
+from palimpsest_eval.bench.synthetic import COLLECTION, synthetic_build
+from palimpsest_eval.studies.service_load import Service, serve
 from tests.browser import chromium
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
-from palimpsest.eval.runs.report_health import record_health
 from palimpsest.serve.app import create_app
 from palimpsest.serve.routes.field_types import IsoTimeOrDay
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
+from palimpsest_eval.runs.report_health import record_health
 from tests.command import CLI, run
 from tests.serve.conftest import TOKENS, client_of
 

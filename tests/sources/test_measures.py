@@ -2,9 +2,9 @@
 
 import pytest
 
-from palimpsest.eval.studies.chunking import fixed_size_chunker
-from palimpsest.eval.studies.reading_files import format_results, measure_reading, token_f1
 from palimpsest.sources.records.extracted import ExtractedDocument
+from palimpsest_eval.studies.chunking import fixed_size_chunker
+from palimpsest_eval.studies.reading_files import format_results, measure_reading, token_f1
 
 
 def test_f1_counts_words_not_marks_case_or_order() -> None:

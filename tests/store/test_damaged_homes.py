@@ -6,13 +6,13 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.eval.runs.compare_builds import compare_builds
-from palimpsest.eval.runs.judge_build import find_violations
 from palimpsest.query.reader import open_home
 from palimpsest.relations.relation_review import current_build
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest
+from palimpsest_eval.runs.compare_builds import compare_builds
+from palimpsest_eval.runs.judge_build import find_violations
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.rerank.reranker import RERANKED, RerankerFailed, open_reranker
 from palimpsest.query.result import SearchResult
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.query import made
 
 ANA = Scope("notes", "ana")

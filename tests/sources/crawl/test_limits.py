@@ -4,9 +4,6 @@ import gzip
 
 import pytest
 
-from palimpsest.eval.studies.pathological_text.patterns import FoundPattern
-from palimpsest.eval.studies.pathological_text.texts import SlowText
-from palimpsest.eval.studies.pathological_text.timings import Worker
 from palimpsest.sources.crawl import CrawlOptions, ingest_site, read_page, sitemaps
 from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.sources.crawl.crawl_result import CrawlResult
@@ -15,6 +12,9 @@ from palimpsest.sources.crawl.frontier import Frontier, Visit
 from palimpsest.sources.crawl.robots import Robots
 from palimpsest.sources.crawl.sitemaps import SitemapPages, find_sitemaps
 from palimpsest.sources.crawl.urls import SiteScope
+from palimpsest_eval.studies.pathological_text.patterns import FoundPattern
+from palimpsest_eval.studies.pathological_text.texts import SlowText
+from palimpsest_eval.studies.pathological_text.timings import Worker
 from tests.sources.crawl.local_site import LocalSite, Page, html, sitemap, sitemap_index
 
 

@@ -13,12 +13,12 @@ import obstore
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.times import parse_time
-from palimpsest.eval.runs.judge_build import find_violations
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.remote.remote_home import local_home
 from palimpsest.store.remote.tree import OBJECTS
+from palimpsest_eval.runs.judge_build import find_violations
 from tests.chaos.child import use_words
 
 NEVER = 10**9

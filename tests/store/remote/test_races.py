@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.eval.runs.judge_build import find_violations
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.remote.lease import HEAD, LEASE, LEASE_VARIABLE, Lease, LeaseLost, read_head, take_lease
 from palimpsest.store.remote.remote_home import local_home, writing_copy
 from palimpsest.store.remote.table_store import open_store
+from palimpsest_eval.runs.judge_build import find_violations
 from tests.small_corpus import write_chats
 
 _LEASE_S = 1.0

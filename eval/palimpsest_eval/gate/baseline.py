@@ -1,0 +1,176 @@
+"""The committed baseline of a collection: the run that later builds must not fall behind."""
+
+import getpass
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import read_json_object, write_json
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.store.home import data_folder
+from palimpsest_eval.golden.golden_run import DIGITS, GoldenRun, Hit
+from palimpsest_eval.golden.questions import FOLLOW_UPS, golden_path, load_questions
+
+FORMAT = 1
+ACCEPT = "`palimpsest baseline accept --why TEXT`"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Per-query values of an accepted run, and who accepted it, when and why.
+
+    `precision` has the share of the top five that is relevant for each question with five or more pieces of evidence.
+    `build_settings` is what its build was made with, `caught` which unanswerable questions could be turned away. Each
+    is empty in a baseline accepted before it was kept.
+    """
+
+    collection: str
+    per_query: Mapping[str, Mapping[str, float]]
+    results: Mapping[str, list[Hit]] = field(default_factory=dict)
+    golden_hash: str = ""
+    model: str = ""
+    commit: str = ""
+    build_id: str = ""
+    precision: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, JsonValue] = field(default_factory=dict)
+    build_settings: Mapping[str, JsonValue] = field(default_factory=dict)
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    caught: Mapping[str, float] = field(default_factory=dict)
+    accepted_by: str = ""
+    accepted_at: str = ""
+    why: str = ""
+
+    @property
+    def question_ids(self) -> set[str]:
+        """Ids of all questions of the run; those without an answer have results only."""
+        return {*self.per_query, *self.results}
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Which build it is of, and who accepted it, when and why."""
+        return {name: getattr(self, name) for name in ("build_id", "commit", "accepted_by", "accepted_at", "why")}
+
+    def to_json(self) -> JsonObject:
+        """Returns the baseline as its file has it: JSON values, each result as one line."""
+        results = {q: [hit.to_line() for hit in hits] for q, hits in self.results.items()}
+        return {"format": FORMAT, **asdict(self), "results": results}
+
+
+def baseline_path(data: Path, collection: str) -> Path:
+    """Returns the path of a collection's baseline below the project's data folder."""
+    return data / "baselines" / f"{collection}.json"
+
+
+def load_baseline(path: Path) -> Baseline | None:
+    """Reads `data/baselines/<collection>.json`; None where there is no such file.
+
+    Raises:
+        PalimpsestError: the file is not a baseline.
+    """
+    fix = f"restore it or run `palimpsest baseline accept --why TEXT` ({path})"
+    if path.is_dir():
+        raise PalimpsestError(f"baseline {path}: a folder; name a file")
+    try:
+        raw: Any = read_json_object(path, fix)
+        if raw is None:
+            return None
+        if raw.pop("format", None) != FORMAT:
+            raise PalimpsestError(f"baseline: format is not {FORMAT}; {fix}")
+        if missing := [name for name in ("collection", "per_query", "results") if name not in raw]:
+            raise PalimpsestError(f"baseline: {missing[0]} is missing; {fix}")
+        raw["results"] = {q: [Hit.from_line(line) for line in hits] for q, hits in raw["results"].items()}
+        raw["per_query"] = {q: {m: float(v) for m, v in values.items()} for q, values in raw["per_query"].items()}
+        return Baseline(**raw)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise PalimpsestError(f"baseline: a field is not what `baseline accept` writes; {fix}") from None
+
+
+def accept_baseline(
+    run: GoldenRun, path: Path, why: str, *, who: str | None = None, when: datetime | None = None
+) -> Baseline:
+    """Writes a run as the new baseline, atomically.
+
+    Args:
+        run: the run to accept.
+        path: `data/baselines/<collection>.json`.
+        why: the reason, for those who read the history.
+        who: else git's user, the environment's user, or "unknown".
+        when: else now, in UTC.
+
+    Raises:
+        PalimpsestError: no reason is given, or the run may not be a baseline: it has errors or leaks, answered
+            nothing, or a value is missing or not a number.
+    """
+    if not why.strip():
+        raise PalimpsestError("baseline accept: --why is empty; give the reason for the new baseline")
+    if wrong := [*run.errors, *run.leaks]:
+        raise PalimpsestError(f"baseline accept: {run.collection} cannot be accepted: {wrong[0]}")
+    if not run.answered:
+        raise PalimpsestError(f"baseline accept: {run.collection}: no judged query was answered; nothing to accept")
+    baseline = Baseline(
+        collection=run.collection,
+        per_query={q: {m: round(v, DIGITS) for m, v in values.items()} for q, values in run.scores.per_query.items()},
+        results={q: list(hits) for q, hits in run.results.items()},
+        precision={q: round(v, DIGITS) for q, v in run.precision.items()},
+        golden_hash=run.golden_hash,
+        model=run.model,
+        commit=run.commit,
+        build_id=run.build_id,
+        settings=dict(run.settings),
+        build_settings=dict(run.build_settings),
+        latency_ms={k: round(v, 3) for k, v in run.latency_ms.items()},
+        caught=run.caught,
+        accepted_by=who or current_user(),
+        accepted_at=(when or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds"),
+        why=why.strip(),
+    )
+    write_json(path, baseline.to_json())
+    return baseline
+
+
+def current_user() -> str:
+    """Returns git's user.name, else the environment's user, else "unknown"."""
+    if name := _git("config", "user.name"):
+        return name
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"
+
+
+def current_commit() -> str:
+    """Returns the commit that is checked out, with `+` where files differ from it; "unknown" outside git."""
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    if not commit:
+        return "unknown"
+    return commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=False)  # noqa: S603, S607
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def golden_problem(data: Path, collection: str) -> PalimpsestError | None:
+    """Returns why a collection's golden set or baseline cannot be read; None where it can, or there is none."""
+    try:
+        if load_questions(data, collection) is not None:
+            load_baseline(baseline_path(data, collection))
+    except PalimpsestError as e:
+        return e
+    return None
+
+
+def golden_problems() -> dict[str, PalimpsestError]:
+    """Returns which collections have a golden set or a baseline that cannot be read, and why: none can be judged."""
+    data = data_folder()
+    sets = golden_path(data, "*")
+    names = {path.stem for folder in (sets.parent, sets.parent / FOLLOW_UPS) for path in folder.glob(sets.name)}
+    return {name: why for name in sorted(names) if (why := golden_problem(data, name))}

@@ -1,0 +1,290 @@
+"""The gate: may a build be published? A pure decision from a run, a baseline and the invariants."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from palimpsest.core.counted import counted
+from palimpsest_eval.gate.baseline import ACCEPT, Baseline
+from palimpsest_eval.gate.build_settings import changed_code, changed_settings
+from palimpsest_eval.gate.comparable import differences, drafts_left, questions_gone, questions_retracted
+from palimpsest_eval.gate.verdict import GATED, BrokenQuestion, CollectionVerdict, Status
+from palimpsest_eval.gate.violations import Violation
+from palimpsest_eval.golden.abstention import ABSTENTION
+from palimpsest_eval.golden.by_type import by_type
+from palimpsest_eval.golden.golden_run import (
+    BROAD_PRECISION,
+    FILLED,
+    IRRELEVANT,
+    MIN_BROAD,
+    RETIRED,
+    SIGNALS,
+    STALE,
+    GoldenRun,
+)
+from palimpsest_eval.metrics.measures import MetricError, percentiles
+from palimpsest_eval.metrics.significance import ALPHA, MINIMUM_EFFECT, Comparison, compare_paired
+
+BUDGET_MS = 400.0  # the product's promise
+TEAM_MS = 40.0  # above it a warning
+_SHOWN = (*GATED, STALE)  # by type of question, and of each question that got worse
+_JUDGED = (*_SHOWN, IRRELEVANT)
+_EPSILON = 1e-6
+_Test = Callable[[Sequence[float], Sequence[float]], Comparison]
+_MAX_LEAKS, _MAX_NAMED, _MAX_CITATIONS = 20, 5, 3
+
+
+@dataclass
+class _Findings:
+    """Reasons that close the gate, and warnings that do not, in the order they are reported."""
+
+    reasons: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def decide(
+    run: GoldenRun,
+    baseline: Baseline | None,
+    has_golden: bool,
+    invariants: Sequence[Violation] = (),
+    *,
+    minimum_effect: float = MINIMUM_EFFECT,
+    alpha: float = ALPHA,
+    budget_ms: float = BUDGET_MS,
+    team_ms: float = TEAM_MS,
+) -> CollectionVerdict:
+    """Decides whether the run's build may be published (decision 9, invariant 10).
+
+    Fails on: a violated invariant; a leak; a citation that is not correct; a question that cannot be judged; nothing
+    judged or answered; a value that is missing or not a number; p95 over the absolute budget; no baseline; a question
+    of the baseline that the golden set no longer has; a significant loss of at least `minimum_effect` in R@5, nDCG@10,
+    recall after packing, abstention, or P@5 of the questions with five or more pieces of evidence; as large a rise of
+    the share of irrelevant tokens; any rise of stale@5; an answer that is still true and was retired; vectors or words
+    that no longer score. Without a golden set only the invariants are judged.
+
+    Args:
+        run: what the golden questions got; `GoldenRun(collection)` where there is no golden set.
+        baseline: the committed run, None where there is none.
+        has_golden: whether the collection has a golden set.
+        invariants: violations found by `check_invariants`.
+        minimum_effect: absolute loss of a mean that the gate fails for.
+        alpha: level of the paired test.
+        budget_ms: absolute p95 of a whole search; above it the gate fails.
+        team_ms: above it the gate warns.
+    """
+    found = _Findings(_broken_rules(run, invariants))
+    if not has_golden:
+        warning = (
+            f"no golden set (data/golden/{run.collection}.jsonl): only the invariants were checked;"
+            " palimpsest gate --init drafts one"
+        )
+        unjudged: Status = "failed" if found.reasons else "unjudged"
+        return CollectionVerdict(run.collection, unjudged, tuple(found.reasons), (warning,))
+    verdict = _verdict_with_figures(run)
+    try:
+        means = run.scores.mean
+    except MetricError as e:
+        if not run.errors:
+            found.reasons.append(str(e))
+    else:
+        types = by_type(run.per_query, run.types, [m for m in _SHOWN if m in means])
+        verdict = replace(verdict, means=means, types=types)
+        found.warnings += drafts_left(run) + questions_retracted(run)
+        found.reasons += _unusable(run)
+        if baseline is None:
+            found.reasons.append(
+                f"no baseline (data/baselines/{run.collection}.json): look at the figures, then {ACCEPT}"
+            )
+        elif all(m in means for m in _JUDGED):
+            verdict = _against_baseline(verdict, run, baseline, found, minimum_effect, alpha)
+        _check_latency(run, budget_ms, team_ms, found)
+    status: Status = "failed" if found.reasons else "passed"
+    return replace(verdict, status=status, reasons=tuple(found.reasons), warnings=tuple(found.warnings))
+
+
+def _verdict_with_figures(run: GoldenRun) -> CollectionVerdict:
+    """Returns a failed verdict with the figures of a run that are reported and not judged."""
+    return CollectionVerdict(
+        run.collection,
+        "failed",
+        run=run,
+        latency_ms=run.latency_ms,
+        queries=len(run.per_query),
+        unanswerable=run.unanswerable,
+        quality=run.quality,
+        steps_ms={step: percentiles(values) for step, values in run.steps_ms.items() if values},
+    )
+
+
+def _broken_rules(run: GoldenRun, invariants: Sequence[Violation]) -> list[str]:
+    """Returns a reason for each broken invariant, leak and bad citation, and for questions that cannot be judged."""
+    reasons = [v.text for v in invariants]
+    reasons += [f"leak: {leak}" for leak in run.leaks[:_MAX_LEAKS]] + list(run.errors)
+    if run.bad_citations:
+        reasons.append(
+            f"invariant 8 (citations): {len(run.bad_citations)} of {run.cited} quoted lines do not hold:"
+            f" {'; '.join(run.bad_citations[:_MAX_CITATIONS])}"
+        )
+    return reasons
+
+
+def _unusable(run: GoldenRun) -> list[str]:
+    reasons = []
+    if not run.answered:
+        reasons.append(f"no judged query was answered: {len(run.per_query)} queries, none got a result")
+    missing = [m for m in _JUDGED if any(m not in values for values in run.per_query.values())]
+    return reasons + [f"the run has no {m}" for m in missing]
+
+
+def _check_latency(run: GoldenRun, budget_ms: float, team_ms: float, found: _Findings) -> None:
+    """Adds what is wrong with the latency of a run; called last, since its advice depends on the other reasons."""
+    p95_ms = run.latency_ms.get("p95", math.nan)
+    if not math.isfinite(p95_ms):
+        found.reasons.append("latency: p95 was not measured")
+    elif p95_ms > budget_ms:
+        others = "" if found.reasons else "retrieval itself did not get worse, "
+        found.reasons.append(
+            f"latency: p95 {p95_ms:.0f} ms of {run.collection} is over the budget of {budget_ms:.0f} ms;"
+            f" {others}run it again when the machine is idle"
+        )
+    elif p95_ms > team_ms:
+        found.warnings.append(
+            f"latency: p95 {p95_ms:.0f} ms is over {team_ms:.0f} ms; the gate closes at {budget_ms:.0f} ms"
+        )
+
+
+def _against_baseline(
+    verdict: CollectionVerdict,
+    run: GoldenRun,
+    baseline: Baseline,
+    found: _Findings,
+    minimum_effect: float,
+    alpha: float,
+) -> CollectionVerdict:
+    """Compares the questions that both runs judged; adds to `found` and returns the verdict with the comparison."""
+    shared = sorted(run.per_query.keys() & baseline.per_query.keys())
+    settings = changed_settings(baseline.build_settings, run.build_settings)
+    code = changed_code(baseline.build_settings, run.build_settings)
+    verdict = replace(verdict, settings_changed=settings, code_changed=code)
+    found.reasons += questions_gone(run, baseline)
+    found.warnings += differences(run, baseline, settings)
+    if baseline.collection != run.collection:
+        found.reasons.append(f"the baseline is of collection {baseline.collection!r}; {ACCEPT}")
+    if 2 * len(shared) < max(len(run.per_query), len(baseline.per_query)):
+        found.reasons.append(f"only {len(shared)} questions are in both the golden set and the baseline; {ACCEPT}")
+        return verdict
+    missing = [m for m in _JUDGED for q in shared if not math.isfinite(baseline.per_query[q].get(m, math.nan))]
+    if missing:
+        found.reasons.append(f"the baseline has no {missing[0]} for a question, or not a number; {ACCEPT}")
+        return verdict
+    test = partial(compare_paired, minimum_effect=minimum_effect, alpha=alpha)
+    metrics = _compare_metrics(run, baseline, shared, found, test)
+    metrics |= _compare_precision(run, baseline, shared, found, test, alpha)
+    _compare_signals(run, baseline, shared, found)
+    _compare_retired(run, baseline, shared, found)
+    stale = _compare_stale(run, baseline, shared, found)
+    return replace(
+        verdict,
+        metrics=metrics,
+        stale=stale,
+        broken=_broken_questions(run, baseline, shared),
+        types_before=by_type({q: baseline.per_query[q] for q in shared}, run.types, _SHOWN),
+        against=baseline.origin,
+    )
+
+
+def _compare_metrics(
+    run: GoldenRun, baseline: Baseline, shared: Sequence[str], found: _Findings, test: _Test
+) -> dict[str, Comparison]:
+    metrics = {}
+    for m in GATED:
+        before, after = ([side[q][m] for q in shared] for side in (baseline.per_query, run.per_query))
+        metrics[m] = c = _find_loss(m, test(before, after), found)
+        if c.smallest_loss is None:
+            found.reasons.append(f"the baseline's {m} is 0 on every question: no loss could be seen; {ACCEPT}")
+    caught = run.caught
+    if judged := sorted(caught.keys() & baseline.caught.keys()):
+        before, after = ([side[q] for q in judged] for side in (baseline.caught, caught))
+        metrics[ABSTENTION] = _find_loss(ABSTENTION, test(before, after), found)
+    return metrics
+
+
+def _compare_precision(
+    run: GoldenRun, baseline: Baseline, shared: Sequence[str], found: _Findings, test: _Test, alpha: float
+) -> dict[str, Comparison]:
+    """Compares how much of what is returned is relevant: P@5 of broad questions, and tokens of all contexts."""
+    metrics = {}
+    broad = [q for q in shared if q in run.precision]
+    if unknown := [q for q in broad if not math.isfinite(baseline.precision.get(q, math.nan))]:
+        questions = f"{counted(len(unknown), 'question')} with {MIN_BROAD} or more pieces of evidence"
+        found.reasons.append(f"the baseline has no P@5 of {questions}; {ACCEPT}")
+    elif broad:
+        before, after = ([side[q] for q in broad] for side in (baseline.precision, run.precision))
+        metrics[BROAD_PRECISION] = _find_loss(BROAD_PRECISION, test(before, after), found)
+    before, after = ([1 - side[q][IRRELEVANT] for q in shared] for side in (baseline.per_query, run.per_query))
+    c = test(before, after)
+    c = replace(c, old=1 - c.old, new=1 - c.new, difference=-c.difference)
+    metrics[IRRELEVANT] = c
+    # A few questions prove nothing here: whatever a small corpus gains fills their contexts.
+    if c.lost and c.p < alpha:
+        found.reasons.append(_change_text(IRRELEVANT, "rose", c))
+    return metrics
+
+
+def _find_loss(measure: str, c: Comparison, found: _Findings) -> Comparison:
+    """Adds a reason where a comparison is a loss; returns the comparison."""
+    if c.lost:
+        found.reasons.append(_change_text(measure, "fell", c))
+    return c
+
+
+def _change_text(measure: str, verb: str, c: Comparison) -> str:
+    return f"{measure} {verb} from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})"
+
+
+def _compare_signals(run: GoldenRun, baseline: Baseline, shared: Sequence[str], found: _Findings) -> None:
+    """Adds a reason for each part of the ranking that scored in the baseline and no longer does."""
+    meanings = dict.fromkeys(SIGNALS, "a part of the ranking no longer scores") | {
+        FILLED: "fewer results come than did"
+    }
+    for m, meaning in meanings.items():
+        before, after = ([side[q].get(m, math.nan) for q in shared] for side in (baseline.per_query, run.per_query))
+        if all(map(math.isfinite, (*before, *after))) and (c := compare_paired(before, after)).lost:
+            found.reasons.append(f"{m} fell from {c.old:.3f} to {c.new:.3f}: {meaning}")
+
+
+def _compare_retired(run: GoldenRun, baseline: Baseline, shared: Sequence[str], found: _Findings) -> None:
+    before, after = baseline.per_query, run.per_query
+    lost = [q for q in shared if before[q].get(RETIRED, 1.0) < after[q].get(RETIRED, 0.0)]
+    if lost:
+        named = ", ".join(lost[:_MAX_NAMED])
+        found.reasons.append(f"{len(lost)} answers that are still true were retired since the baseline: {named}")
+
+
+def _compare_stale(run: GoldenRun, baseline: Baseline, shared: Sequence[str], found: _Findings) -> tuple[float, float]:
+    """Returns the mean stale@5 of the baseline and of the run."""
+    old, new = (math.fsum(side[q][STALE] for q in shared) / len(shared) for side in (baseline.per_query, run.per_query))
+    if new > old + _EPSILON:
+        found.reasons.append(f"{STALE} rose from {old:.3f} to {new:.3f}: outdated memories are among the results")
+    return old, new
+
+
+def _broken_questions(run: GoldenRun, baseline: Baseline, shared: Sequence[str]) -> tuple[BrokenQuestion, ...]:
+    broken = [
+        BrokenQuestion(
+            question_id=q,
+            question=run.questions.get(q, ""),
+            old={m: baseline.per_query[q][m] for m in _SHOWN},
+            new={m: run.per_query[q][m] for m in _SHOWN},
+            old_results=tuple(baseline.results.get(q, ())),
+            new_results=tuple(run.results.get(q, ())),
+        )
+        for q in shared
+        if _got_worse(baseline.per_query[q], run.per_query[q])
+    ]
+    return tuple(sorted(broken, key=lambda b: (-b.loss, b.question_id)))
+
+
+def _got_worse(old: Mapping[str, float], new: Mapping[str, float]) -> bool:
+    return any(new[m] < old[m] - _EPSILON for m in GATED) or new[STALE] > old[STALE] + _EPSILON

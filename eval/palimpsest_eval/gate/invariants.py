@@ -1,0 +1,225 @@
+"""The invariants of DESIGN.md that can be checked on a finished build, each by a small function with a name."""
+
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import cast
+
+import polars as pl
+
+from palimpsest.build.stage import Reference, Table
+from palimpsest.build.stages import key_of, references
+from palimpsest.build.stages import tables as declared_tables
+from palimpsest.core.ids import text_hash
+from palimpsest.core.scopes import SCOPE
+from palimpsest.memories.formed import stated_memories
+from palimpsest.sources.filters.erased_texts import ErasedTexts
+from palimpsest.sources.records.document_row import TextRow
+from palimpsest.store.decisions import Decisions
+from palimpsest.store.tables import SCHEMAS, empty
+from palimpsest_eval.gate.invariants_nodes import check_nodes
+from palimpsest_eval.gate.invariants_versions import check_versions
+from palimpsest_eval.gate.violations import Tables, Violation, report
+
+
+def check_invariants(
+    tables: Tables,
+    index_path: Path | None = None,
+    *,
+    known_vectors: Collection[str] | None = None,
+    decisions: Decisions | None = None,
+) -> list[Violation]:
+    """Returns every violation found, by invariant and name; none means that the build keeps all that can be checked.
+
+    Args:
+        tables: the tables of the build over all collections; one that is not there counts as empty.
+        index_path: the build's DuckDB file; None leaves its checks out.
+        known_vectors: text hashes that have a vector; None leaves that check out.
+        decisions: what people decided in this home: versions follow from it, and what was deleted must be gone.
+    """
+    whole = {name: tables[name] if name in tables else empty(name) for name in SCHEMAS}
+    if wrong := check_schema(whole):
+        return wrong  # the other checks would trip over the first missing column
+    found = [v for check in CHECKS for v in check(whole)] + check_versions(whole, decisions)
+    if decisions is not None:
+        found += check_deleted(whole, decisions)
+    if known_vectors is not None:
+        found += check_vectors(whole, known_vectors)
+    if index_path is not None:
+        from palimpsest_eval.gate.invariants_index import check_index
+
+        found += check_index(whole, index_path)
+    return sorted(found, key=lambda v: (v.invariant, v.name, v.message))
+
+
+def check_schema(tables: Tables) -> list[Violation]:
+    """1: every table has exactly the columns and types of the contract."""
+    found = []
+    for name, schema in SCHEMAS.items():
+        actual = tables[name].schema
+        wrong = [c for c in {**schema, **actual} if c not in actual or c not in schema or actual[c] != schema[c]]
+        found += report(1, "schema", f"{name}: {{n}} columns differ from the contract", wrong)
+    return found
+
+
+def check_unique_ids(tables: Tables) -> list[Violation]:
+    """1: every id is set, and is used once in its table."""
+    found = []
+    for table in declared_tables():
+        name, key = table.name, list(table.key)
+        if not key:
+            continue
+        parts = [pl.col(c).cast(pl.String).fill_null("null") for c in key]
+        ids = tables[name].select(pl.concat_str(parts, separator="/")).to_series()
+        twice = ids.filter(ids.is_duplicated()).unique()
+        found += report(1, "unique_ids", f"{name}: {{n}} ids are used more than once", twice)
+        unset = tables[name].filter(pl.any_horizontal(pl.col(key).is_null()))
+        found += report(1, "unique_ids", f"{name}: {{n}} rows have no id", ["null"] * unset.height)
+    return found
+
+
+def check_current_documents(tables: Tables) -> list[Violation]:
+    """1: a source has one current document for each user, project and session."""
+    key = [*SCOPE, "uri", "session_id"]
+    current = tables["documents"].filter("is_current")
+    twice = current.filter(pl.struct(key).is_duplicated())["document_id"]
+    return report(1, "current_documents", "{n} documents are current with another of the same source and scope", twice)
+
+
+def check_references(tables: Tables) -> list[Violation]:
+    """4: nothing outlives what it came from: every id that a row names exists."""
+    found = []
+    for table, reference in _checked_references():
+        targets = [tables[t].select(pl.col(key_of(t)).alias("id")) for t in reference.tables]
+        gone = _named_ids(tables, table, reference).join(pl.concat(targets), on="id", how="anti")["id"]
+        message = f"{table.name}.{reference.column}: {{n}} ids are not in {' or '.join(reference.tables)}"
+        found += report(4, "references", message, gone)
+    used = pl.concat(
+        [tables["mentions"]["entity_id"], tables["topic_edges"]["source_id"], tables["topic_edges"]["target_id"]]
+    )
+    orphans = set(tables["entities"]["entity_id"]) - set(used)
+    return found + report(4, "orphans", "entities: {n} are mentioned nowhere", orphans)
+
+
+def _checked_references() -> Iterator[tuple[Table, Reference]]:
+    return ((table, reference) for table, reference in references() if not reference.may_dangle)
+
+
+def _named_ids(tables: Tables, table: Table, reference: Reference, *columns: str) -> pl.DataFrame:
+    """Returns the ids that a column names, as `id`, once each with other columns of their rows."""
+    ids = tables[table.name].select(pl.col(reference.column).alias("id"), *columns)
+    if isinstance(ids.schema["id"], pl.List):
+        ids = ids.explode("id")
+    return ids.drop_nulls("id").unique()
+
+
+def check_scopes(tables: Tables) -> list[Violation]:
+    """3: nothing crosses a scope: every row lies in the scope of every row that it names."""
+    found = []
+    for table, reference in _checked_references():
+        owned = [t for t in reference.tables if set(SCOPE) <= set(SCHEMAS[t])]
+        if not owned or not set(SCOPE) <= set(SCHEMAS[table.name]):
+            continue
+        of = [
+            tables[t].select(pl.col(key_of(t)).alias("id"), *(pl.col(c).alias(f"of_{c}") for c in SCOPE)) for t in owned
+        ]
+        rows = _named_ids(tables, table, reference, *SCOPE).join(pl.concat(of).unique("id", keep="first"), on="id")
+        crossing = rows.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"of_{c}")) for c in SCOPE))["id"].unique()
+        found += report(3, "scopes", f"{table.name}.{reference.column}: {{n}} ids belong to another scope", crossing)
+    for name, schema in SCHEMAS.items():
+        if set(SCOPE) <= set(schema):
+            unset = tables[name].filter(pl.any_horizontal(pl.col(SCOPE).is_null()))
+            found += report(3, "scopes", f"{name}: {{n}} rows have no scope", ["null"] * unset.height)
+    return found
+
+
+def check_spans(tables: Tables) -> list[Violation]:
+    """8: the char span of every chunk and memory holds its text, that of an item its quote; mentions lie in them."""
+    texts = dict(tables["document_texts"].select("document_id", "text").iter_rows())
+    found = []
+    for table in declared_tables():
+        if not table.has_spans:
+            continue
+        name, key = table.name, table.key[0]
+        text = "quote" if "quote" in tables[name].columns else "text"
+        columns = (key, "document_id", text, "char_start", "char_end")
+        rows = stated_memories(tables[name]) if name == "memories" else tables[name]
+        wrong = {
+            row_id
+            for row_id, document_id, text, start, end in rows.select(columns).iter_rows()
+            if start is None or end is None or start < 0 or text != (texts.get(document_id) or "")[start:end]
+        }
+        found += report(8, "spans", f"{name}: the spans of {{n}} do not hold their text", wrong)
+    lengths = tables["memories"].select("memory_id", pl.col("text").str.len_chars().alias("length"))
+    mentions = tables["mentions"].drop_nulls(["char_start", "char_end"]).join(lengths, on="memory_id", how="inner")
+    outside = mentions.filter(
+        (pl.col("char_start") < 0)
+        | (pl.col("char_end") <= pl.col("char_start"))
+        | (pl.col("char_end") > pl.col("length"))
+    )
+    return found + report(8, "spans", "mentions: {n} spans lie outside their memory", outside["memory_id"])
+
+
+def check_embed_inputs(tables: Tables) -> list[Violation]:
+    """6: every memory has something to embed, under the hash of just that text."""
+    inputs = tables["embed_inputs"]
+    bare = tables["memories"].join(inputs, on="memory_id", how="anti")["memory_id"]
+    hashed = pl.concat([t.select("memory_id", "text", "text_hash") for t in (inputs, tables["context_inputs"])])
+    wrong = {m for m, text, key in hashed.iter_rows() if key is not None and text_hash(text or "") != key}
+    wrong |= set(inputs.filter(pl.col("text_hash").is_null())["memory_id"])
+    return [
+        *report(6, "embed_inputs", "{n} memories have nothing to embed", bare),
+        *report(6, "embed_inputs", "{n} memories are embedded under another text's hash", wrong),
+    ]
+
+
+def check_vectors(tables: Tables, known: Collection[str]) -> list[Violation]:
+    """7: every text that is to be embedded has a vector."""
+    texts = pl.concat([tables[t].select("memory_id", "text_hash") for t in ("embed_inputs", "context_inputs")])
+    without = texts.drop_nulls("text_hash").filter(~pl.col("text_hash").is_in(list(known)))["memory_id"].unique()
+    return report(7, "vectors", "{n} memories have no vector", without)
+
+
+def check_deleted(tables: Tables, decisions: Decisions) -> list[Violation]:
+    """4: nothing that people deleted is in the build; reported by id, for its name is not kept."""
+    rows = (
+        tables["documents"]
+        .select("document_id", "collection", "user_id", "uri", "session_id", "project_id")
+        .iter_rows()
+    )
+    back = {document_id for document_id, collection, *names in rows if decisions.hides_document(collection, *names)}
+    found = report(4, "deleted", "{n} documents were deleted and are in the build", back)
+    if not decisions.erased:
+        return found
+    erased, columns = ErasedTexts(decisions.erased), ("user_id", "uri", "session_id", "text", "segments")
+    texts = (
+        tables["documents"]
+        .join(tables["document_texts"], on="document_id")
+        .select("document_id", "collection", *columns)
+    )
+    with_deleted_text = set()
+    for document_id, collection, *values in texts.iter_rows():
+        row = dict(zip(columns, values, strict=True))
+        removal = erased.remove_from(collection, cast(TextRow, row))
+        if removal is None or removal.spans:
+            with_deleted_text.add(document_id)
+    return [*found, *report(4, "deleted", "{n} documents hold texts that were deleted", with_deleted_text)]
+
+
+def check_rejects(tables: Tables) -> list[Violation]:
+    """9: every reject says which source, where and why."""
+    silent = tables["rejects"].filter(
+        pl.any_horizontal(pl.col(c).fill_null("").str.strip_chars() == "" for c in ("uri", "stage", "reason"))
+    )
+    return report(9, "rejects", "{n} rejects do not say what, where and why", silent["uri"].fill_null("null"))
+
+
+CHECKS: tuple[Callable[[Tables], list[Violation]], ...] = (
+    check_unique_ids,
+    check_current_documents,
+    check_references,
+    check_scopes,
+    check_spans,
+    check_embed_inputs,
+    check_rejects,
+    check_nodes,
+)

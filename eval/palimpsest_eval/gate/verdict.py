@@ -1,0 +1,192 @@
+"""The gate's verdict on a build: for each collection what was found and why, and the answer for the whole home."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+from palimpsest.core.json_types import JsonObject
+from palimpsest_eval.gate.build_settings import SettingChange
+from palimpsest_eval.golden.golden_run import STALE, GoldenRun, Hit
+from palimpsest_eval.metrics.significance import Comparison
+
+Status = Literal["passed", "failed", "unjudged"]
+
+# Metrics whose significant loss closes the gate, in the order they are reported.
+GATED = ("R@5", "nDCG@10", "packed_recall")
+
+
+@dataclass(frozen=True)
+class BrokenQuestion:
+    """A question that got worse: its metrics and top results in the baseline and now."""
+
+    question_id: str
+    question: str
+    old: Mapping[str, float]
+    new: Mapping[str, float]
+    old_results: Sequence[Hit]
+    new_results: Sequence[Hit]
+
+    @property
+    def loss(self) -> float:
+        """The sum of what the gated metrics lost and of what stale@5 gained."""
+        return sum((self.new[m] - self.old[m]) if m == STALE else (self.old[m] - self.new[m]) for m in self.old)
+
+
+@dataclass(frozen=True)
+class CollectionVerdict:
+    """The gate's answer for one collection. `unjudged` may be published, with a warning; `failed` may not.
+
+    Attributes:
+        collection: name of the collection.
+        status: the answer.
+        reasons: why it failed, one line each.
+        warnings: what does not close the gate, one line each.
+        metrics: of each gated metric the baseline's value, the run's and how likely the change is by chance.
+        stale: stale@5 of the baseline and of the run.
+        means: of each metric over the questions.
+        latency_ms: p50, p95, p99 of whole searches.
+        broken: the questions that got worse, the largest loss first.
+        types: the gated metrics by type of question.
+        types_before: the baseline's, on the questions in both.
+        against: the baseline: who accepted it, when, why and of which build.
+        texts: the first words of the memories that broken questions got and that the build still has, by id.
+        settings_changed: what differs from the settings of the baseline's build.
+        code_changed: the parts of Palimpsest whose code differs from the baseline's build.
+        queries: how many questions were judged.
+        unanswerable: for each question without an answer, 1.0 where something was returned.
+        quality: fractions that are not of the ranking.
+        steps_ms: p50, p95, p99 of each step of the query path.
+        embedder: the figures of both embedders where the build has another than the published one.
+        run: what was judged, which is saved with the build; no part of the JSON.
+    """
+
+    collection: str
+    status: Status
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    metrics: Mapping[str, Comparison] = field(default_factory=dict)
+    stale: tuple[float, float] | None = None
+    means: Mapping[str, float] = field(default_factory=dict)
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    broken: tuple[BrokenQuestion, ...] = ()
+    types: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    types_before: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    against: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    settings_changed: tuple[SettingChange, ...] = ()
+    code_changed: tuple[str, ...] = ()
+    queries: int = 0
+    unanswerable: Mapping[str, float] = field(default_factory=dict)
+    quality: Mapping[str, float] = field(default_factory=dict)
+    steps_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    embedder: str = ""
+    run: GoldenRun | None = None
+
+    @property
+    def publishable(self) -> bool:
+        """Whether readers may see the build."""
+        return self.status != "failed"
+
+    @property
+    def smallest_loss(self) -> float | None:
+        """The smallest loss of R@5 that this comparison could have seen."""
+        comparison = self.metrics.get("R@5")
+        return comparison.smallest_loss if comparison else None
+
+    @property
+    def percentiles_ms(self) -> dict[str, float]:
+        """Milliseconds of whole searches as p50_ms, p95_ms and p99_ms."""
+        return {f"{name}_ms": value for name, value in self.latency_ms.items()}
+
+    def to_json(self) -> JsonObject:
+        """Returns the verdict as JSON values."""
+        return {
+            "collection": self.collection,
+            "status": self.status,
+            "reasons": list(self.reasons),
+            "warnings": list(self.warnings),
+            "queries": self.queries,
+            "smallest_loss": self.smallest_loss,
+            "metrics": {m: asdict(c) for m, c in self.metrics.items()},
+            "means": dict(self.means),
+            STALE: None if self.stale is None else {"old": self.stale[0], "new": self.stale[1]},
+            "quality": dict(self.quality),
+            "latency_ms": dict(self.latency_ms),
+            "steps_ms": {step: dict(percentiles) for step, percentiles in self.steps_ms.items()},
+            "broken": [asdict(b) for b in self.broken],
+            "baseline": dict(self.against),
+            "texts": dict(self.texts),
+            "settings_changed": [asdict(c) for c in self.settings_changed],
+            "embedder": self.embedder,
+            "code_changed": list(self.code_changed),
+            "by_type": {k: {"new": dict(v), "old": dict(self.types_before.get(k, {}))} for k, v in self.types.items()},
+            "unanswerable": {"questions": len(self.unanswerable), "answered": sum(self.unanswerable.values())},
+        }
+
+    def markdown(self) -> str:
+        """Returns the verdict for a pull request: reasons, metrics, and the questions that broke."""
+        from palimpsest_eval.gate.gate_markdown import verdict_markdown
+
+        return verdict_markdown(self)
+
+
+@dataclass(frozen=True)
+class GateVerdict:
+    """The gate's answer for a home: failed if any collection failed, unjudged if any could not be judged."""
+
+    status: Status
+    collections: tuple[CollectionVerdict, ...]
+
+    @property
+    def publishable(self) -> bool:
+        """Whether readers may see the build."""
+        return self.status != "failed"
+
+    @property
+    def settings_changed(self) -> list[str]:
+        """What differs from the settings of the baselines' builds, `collection.name old -> new`."""
+        return [c.text(v.collection) for v in self.collections for c in v.settings_changed]
+
+    @property
+    def exit_code(self) -> int:
+        """0 only where every collection was judged and passed."""
+        return 0 if self.status == "passed" else 1
+
+    def to_json(self) -> JsonObject:
+        """Returns `{"status", "publishable", "collections": [..]}`, as `palimpsest gate --json` prints it."""
+        return {
+            "status": self.status,
+            "publishable": self.publishable,
+            "collections": [v.to_json() for v in self.collections],
+        }
+
+    def to_manifest(self) -> JsonObject:
+        """Returns `{"status", "reasons", "warnings", "metrics", "settings_changed"}`, as a manifest has them.
+
+        `embedders` is there too where the build has another embedder than the published one: the figures of both.
+        """
+        several = len(self.collections) > 1
+        metrics: dict[str, float] = {}
+        for part in ("means", "quality", "percentiles_ms"):
+            metrics |= {f"{v.collection}/{m}": value for v in self.collections for m, value in getattr(v, part).items()}
+        return {
+            "status": self.status,
+            "reasons": [reason for v in self.collections for reason in v.reasons],
+            "warnings": [f"{v.collection}: {w}" if several else w for v in self.collections for w in v.warnings],
+            "metrics": metrics,
+            "settings_changed": self.settings_changed,
+            **({"embedders": embedders} if (embedders := [v.embedder for v in self.collections if v.embedder]) else {}),
+        }
+
+    def markdown(self) -> str:
+        """Returns one section a collection."""
+        return "\n".join(v.markdown() for v in self.collections)
+
+
+def combine(verdicts: Iterable[CollectionVerdict]) -> GateVerdict:
+    """Joins the verdicts on a home's collections; no collection at all is a failure (invariant 10)."""
+    ordered = tuple(sorted(verdicts, key=lambda v: v.collection))
+    statuses = {v.status for v in ordered}
+    if not ordered or "failed" in statuses:
+        return GateVerdict("failed", ordered)
+    return GateVerdict("unjudged" if "unjudged" in statuses else "passed", ordered)

@@ -1,0 +1,189 @@
+"""The health of a home's published build: one place computes what the page, notebook 5 and the Dagster UI show."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import polars as pl
+
+from palimpsest.core.json_types import JsonObject
+from palimpsest.core.scopes import SCOPE
+from palimpsest.relations.classify.label_types import DISPUTED
+from palimpsest.relations.relation_review import review_table
+from palimpsest.relations.review_reasons import LOW_TRUST, REVIEW_REASONS
+from palimpsest.store.tables import empty
+from palimpsest_eval.gate.health import TABLES as HEALTH_TABLES
+from palimpsest_eval.gate.health import MemoryHealth, memory_health
+from palimpsest_eval.golden.build_tables import Tables, collection_tables
+from palimpsest_eval.health.distributions import Ages, Confidence, ages, confidence
+from palimpsest_eval.health.history import BuildNumbers
+from palimpsest_eval.health.proposals import ProposalCounts
+
+TABLES = tuple(dict.fromkeys((*HEALTH_TABLES, "document_relations", "facts", "nodes", "edges")))
+USE_DAYS = 30
+"""A memory counts as used when it was a result in the last 30 days."""
+MAX_USERS = 50
+
+
+@dataclass(frozen=True)
+class UserSize:
+    """What is stored of a user in one collection; `text_bytes` are of the texts of memories."""
+
+    collection: str
+    user_id: str
+    memories: int
+    latest: int
+    text_bytes: int
+
+
+@dataclass(frozen=True)
+class Use:
+    """What the usage log says of the latest memories: how often they were results, and how many in `USE_DAYS` days."""
+
+    reads: int
+    used: int
+    used_share: float
+
+
+@dataclass(frozen=True)
+class HomeHealth:
+    """The health of a build.
+
+    Attributes:
+        status: the gate's.
+        total: of the whole home, and `collections` of each.
+        growth: latest and retired memories by month of their date, (month, count), without undated ones.
+        ages: of the latest memories.
+        confidence: of memories, relations (NONE left out) and facts.
+        review: relations that wait for a person, by reason.
+        orphans: latest memories without a topic, entity or relation, and nodes without an edge.
+        builds: this build and those before it, oldest first.
+        sizes: the largest users; `users` is how many there are, `text_bytes` the size of all.
+    """
+
+    build_id: str
+    created_at: str
+    status: str
+    total: MemoryHealth
+    collections: Mapping[str, MemoryHealth]
+    growth: tuple[tuple[str, int], ...]
+    ages: Ages
+    confidence: Mapping[str, Confidence]
+    review: Mapping[str, int]
+    orphans: Mapping[str, int]
+    proposals: ProposalCounts
+    use: Use
+    builds: tuple[BuildNumbers, ...]
+    sizes: tuple[UserSize, ...]
+    users: int
+    text_bytes: int
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The numbers that have a history, by name: those of the manifest and of the tables."""
+        found: dict[str, float | None] = {
+            **(self.builds[-1].numbers if self.builds else {}),
+            "undated": self.total["undated"],
+            "duplicates": self.total["duplicates"],
+            "disputes_open": self.review[DISPUTED] + self.review[LOW_TRUST],
+            "to_review": sum(self.review.values()),
+            **{f"orphans_{name}": count for name, count in self.orphans.items()},
+            "median_age_days": self.ages.median_days,
+            **{f"confidence_{name}": found.mean for name, found in self.confidence.items()},
+            "used_share": self.use.used_share,
+            "proposals_open": sum(states.get("open", 0) for states in self.proposals.values()),
+            "users": self.users,
+            "text_bytes": self.text_bytes,
+        }
+        return {name: float(value) for name, value in found.items() if value is not None}
+
+    def to_json(self) -> JsonObject:
+        """Returns all as JSON values, `numbers` included."""
+        return {**asdict(self), "numbers": self.numbers}
+
+
+def home_health(
+    tables: Tables,
+    collections: Sequence[str],
+    builds: Sequence[BuildNumbers],
+    reads: Mapping[str, tuple[int, int]],
+    proposals: ProposalCounts,
+    status: str,
+    now: dt.datetime,
+) -> HomeHealth:
+    """Returns the health of a build.
+
+    Args:
+        tables: `TABLES` of the build, over all collections; one that is missing counts as empty.
+        collections: names of its collections.
+        builds: the build and those before it, oldest first; the last one is the build.
+        reads: (reads, second since 1970 of the last) of memories, as the usage log has them.
+        proposals: by kind and state.
+        status: the gate's.
+        now: what ages and use are counted from.
+    """
+    t = {name: tables[name] if name in tables else empty(name) for name in TABLES}
+    versions = t["versions"].select("memory_id", "is_latest")
+    memories = (
+        t["memories"].join(versions, on="memory_id", how="left").with_columns(pl.col("is_latest").fill_null(True))
+    )
+    latest = memories.filter("is_latest")
+    waiting = dict(review_table(t)["why"].value_counts().iter_rows())
+    sizes = _sizes(memories)
+    return HomeHealth(
+        build_id=builds[-1].build_id if builds else "",
+        created_at=builds[-1].created_at if builds else "",
+        status=status,
+        total=memory_health(t, now),
+        collections={name: memory_health(collection_tables(t, name), now) for name in collections},
+        growth=_growth(memories),
+        ages=ages(latest["observed_at"], now),
+        confidence={
+            "memories": confidence(latest["confidence"]),
+            "relations": confidence(t["relations"].filter(pl.col("label") != "NONE")["confidence"]),
+            "facts": confidence(t["facts"].filter("is_latest")["confidence"]),
+        },
+        review={reason: waiting.get(reason, 0) for reason in REVIEW_REASONS},
+        orphans=_orphans(t, latest),
+        proposals=proposals,
+        use=_use(latest, reads, now),
+        builds=tuple(builds),
+        sizes=tuple(sizes[:MAX_USERS]),
+        users=len({s.user_id for s in sizes}),
+        text_bytes=sum(s.text_bytes for s in sizes),
+    )
+
+
+def _growth(memories: pl.DataFrame) -> tuple[tuple[str, int], ...]:
+    dated = memories.filter(pl.col("observed_at").is_not_null())
+    months = dated.group_by(pl.col("observed_at").dt.strftime("%Y-%m").alias("month")).len().sort("month")
+    return tuple(months.iter_rows())
+
+
+def _orphans(t: Tables, latest: pl.DataFrame) -> dict[str, int]:
+    related = t["relations"].filter(pl.col("label") != "NONE")
+    ends = pl.concat([related.select(memory_id="newer_id"), related.select(memory_id="older_id")])
+    edges = pl.concat([t["edges"].select(node_id="source_id"), t["edges"].select(node_id="target_id")])
+    return {
+        "without_topic": latest.join(t["topic_memories"], on="memory_id", how="anti").height,
+        "without_entity": latest.join(t["mentions"], on="memory_id", how="anti").height,
+        "without_relation": latest.join(ends, on="memory_id", how="anti").height,
+        "nodes_without_edge": t["nodes"].join(edges, on="node_id", how="anti").height,
+    }
+
+
+def _use(latest: pl.DataFrame, reads: Mapping[str, tuple[int, int]], now: dt.datetime) -> Use:
+    since = (now - dt.timedelta(days=USE_DAYS)).timestamp()
+    found = [reads[i] for i in latest["memory_id"] if i in reads]
+    used = sum(last >= since for _, last in found)
+    return Use(sum(n for n, _ in found), used, round(used / latest.height, 6) if latest.height else 0.0)
+
+
+def _sizes(memories: pl.DataFrame) -> list[UserSize]:
+    rows = memories.group_by(*SCOPE[:2]).agg(
+        pl.len().alias("memories"),
+        pl.col("is_latest").sum().alias("latest"),
+        pl.col("text").str.len_bytes().sum().alias("text_bytes"),
+    )
+    ordered = rows.sort(["text_bytes", *SCOPE[:2]], descending=[True, False, False])
+    return [UserSize(**row) for row in ordered.iter_rows(named=True)]

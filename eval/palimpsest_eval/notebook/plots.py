@@ -1,0 +1,158 @@
+"""The notebooks' pictures, by plotly: interactive, and drawn without a network."""
+
+import html
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from palimpsest_eval.gate.compare import MeasureChange
+from palimpsest_eval.gate.health import MemoryHealth
+from palimpsest_eval.golden.golden_run import Miss
+from palimpsest_eval.golden.misses import CAUSES
+from palimpsest_eval.notebook.neighbourhood import Neighbourhood
+from palimpsest_eval.report.static_svg import svg_of
+
+_COLORS = {"memory": "#2867c7", "entity": "#0f8a7e", "topic": "#8a5cc7"}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as a notebook shows it: interactive where it runs, a still SVG where the page runs no script.
+
+    Args:
+        figure: a plotly figure.
+        inline: whether to include a page with plotly's library, which works without JupyterLab.
+    """
+
+    figure: Any
+    inline: bool = False
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Returns plotly's JSON and the SVG, and the page where it is wanted."""
+        bundle: dict[str, Any] = {
+            "application/vnd.plotly.v1+json": json.loads(self.figure.to_json()),
+            "image/svg+xml": svg_of(self.figure),
+            "text/plain": str(self.figure.layout.title.text),
+        }
+        if self.inline:
+            bundle["text/html"] = self.figure.to_html(full_html=False, include_plotlyjs=True)
+        return bundle
+
+
+def show(figure: Any, inline: bool = False) -> Picture:
+    """Returns a figure for a notebook's cell; an exported page shows it without a network."""
+    return Picture(figure, inline)
+
+
+def _titled(figure: Any, title: str, build: str, **layout: Any) -> Any:
+    return figure.update_layout(title=f"{html.escape(title)} (build {build})", template="simple_white", **layout)
+
+
+def chunk_sizes(chunks: pl.DataFrame, build_id: str) -> Any:
+    """Returns the histogram of tokens a chunk, a colour for each collection."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for (name,), rows in sorted(chunks.group_by("collection")):
+        figure.add_histogram(x=rows["token_count"].to_list(), name=html.escape(name), nbinsx=40)
+    return _titled(figure, "Tokens of a chunk", build_id, barmode="overlay", xaxis_title="tokens", yaxis_title="chunks")
+
+
+def top_entities(mentions: pl.DataFrame, entities: pl.DataFrame, build_id: str, shown: int = 20) -> Any:
+    """Returns bars of the entities that most memories name."""
+    import plotly.graph_objects as go
+
+    counts = mentions.group_by("entity_id").agg(pl.col("memory_id").n_unique().alias("memories"))
+    best = counts.join(entities, on="entity_id").sort(["memories", "entity_id"], descending=[True, False]).head(shown)
+    figure = go.Figure(go.Bar(x=best["memories"].to_list(), y=[html.escape(n) for n in best["name"]], orientation="h"))
+    return _titled(figure, "Entities that most memories name", build_id, yaxis_autorange="reversed")
+
+
+def neighbourhood_figure(found: Neighbourhood, build_id: str) -> Any:
+    """Returns a neighbourhood as rings around its centre; a node's text is shown when it is pointed at."""
+    import plotly.graph_objects as go
+
+    positions = _rings(found)
+    figure = go.Figure()
+    for label in sorted({kind for _, _, kind in found.links}):
+        ends = [(positions[a], positions[b]) for a, b, kind in found.links if kind == label]
+        x = [v for (ax, _), (bx, _) in ends for v in (ax, bx, None)]
+        y = [v for (_, ay), (_, by) in ends for v in (ay, by, None)]
+        figure.add_scatter(x=x, y=y, mode="lines", name=label.lower(), line_width=1, hoverinfo="skip")
+    for kind, color in _COLORS.items():
+        nodes = [n for n in found.nodes if n.kind == kind]
+        figure.add_scatter(
+            x=[positions[n.node_id][0] for n in nodes],
+            y=[positions[n.node_id][1] for n in nodes],
+            mode="markers",
+            name=kind,
+            text=[html.escape(n.label) for n in nodes],
+            hoverinfo="text",
+            marker={"size": [18 if n.ring == 0 else 11 for n in nodes], "color": color},
+        )
+    hidden = {"visible": False}
+    return _titled(figure, "Around one memory", build_id, xaxis=hidden, yaxis=hidden | {"scaleanchor": "x"}, height=600)
+
+
+def _rings(found: Neighbourhood) -> dict[str, tuple[float, float]]:
+    sizes = Counter(n.ring for n in found.nodes)
+    seen: Counter[int] = Counter()
+    positions = {}
+    for node in found.nodes:
+        angle = 2 * math.pi * seen[node.ring] / sizes[node.ring]
+        seen[node.ring] += 1
+        positions[node.node_id] = (round(node.ring * math.cos(angle), 6), round(node.ring * math.sin(angle), 6))
+    return positions
+
+
+def change_figure(rows: Sequence[MeasureChange], title: str, build_ids: Sequence[str]) -> Any:
+    """Returns the change of each measure between two builds with its interval, as `significance` gives them."""
+    import plotly.graph_objects as go
+
+    x = [r["change"] for r in rows]
+    error = {
+        "type": "data",
+        "symmetric": False,
+        "array": [r["high"] - r["change"] for r in rows],
+        "arrayminus": [r["change"] - r["low"] for r in rows],
+    }
+    figure = go.Figure(go.Scatter(x=x, y=[r["measure"] for r in rows], error_x=error, mode="markers", marker_size=10))
+    figure.add_vline(x=0, line_dash="dot")
+    return _titled(figure, title, " against ".join(build_ids), xaxis_title="change, 95 % interval")
+
+
+def causes_figure(misses: Sequence[Miss], build_id: str) -> Any:
+    """Returns bars of how many things were lost for each cause."""
+    import plotly.graph_objects as go
+
+    counts = Counter(m.cause for m in misses)
+    names = [c for c in CAUSES if counts[c]]
+    figure = go.Figure(go.Bar(x=[counts[c] for c in names], y=names, orientation="h"))
+    return _titled(figure, "Where what was missed got lost", build_id, yaxis_autorange="reversed")
+
+
+def health_figure(health: Mapping[str, MemoryHealth], build_id: str) -> Any:
+    """Returns the shares of each collection's health side by side."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for name, values in sorted(health.items()):
+        shares = {k: v for k, v in values.items() if k.endswith("_share")}
+        figure.add_bar(name=html.escape(name), x=[k.removesuffix("_share") for k in shares], y=list(shares.values()))
+    return _titled(figure, "Memory health, shares", build_id, barmode="group", yaxis_range=[0, 1])
+
+
+def chains_figure(health: Mapping[str, MemoryHealth], build_id: str) -> Any:
+    """Returns how many chains of updates have how many versions."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for name, values in sorted(health.items()):
+        chains = values["chains"]
+        figure.add_bar(name=html.escape(name), x=[str(n) for n in chains], y=list(chains.values()))
+    return _titled(figure, "Chains of updates", build_id, xaxis_title="versions of a fact", yaxis_title="chains")

@@ -1,0 +1,95 @@
+"""RAGAS's ID-based context precision and recall next to our own: a cross-check by another library.
+
+Its metrics are of sets: rank does not count and a list is taken whole, so ours are compared at the list's own depth. It
+gives NaN for an empty retrieval and leaves that out of its mean; here, as in the gate, nothing found counts as 0.
+"""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from palimpsest.core.json_types import JsonObject
+from palimpsest_eval.golden.retrieval_run import DEPTH
+from palimpsest_eval.metrics.measures import MetricError, evaluate
+from palimpsest_eval.ragas.samples import RagasSample
+
+
+@dataclass(frozen=True)
+class CrossCheck:
+    """Means over all queries by RAGAS and by us at `depth`, the largest difference of one query, and what was empty."""
+
+    depth: int
+    queries: int
+    empty: int
+    ragas: Mapping[str, float]
+    ours: Mapping[str, float]
+    largest_difference: float
+
+    def to_json(self) -> JsonObject:
+        """Returns the figures as JSON values."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """Returns both means for people."""
+        means = ", ".join(f"{m} {self.ragas[m]:.4f} (ours {self.ours[m]:.4f})" for m in self.ragas)
+        return (
+            f"RAGAS by ids, {self.queries} queries, {self.empty} without a result: {means};"
+            f" largest difference of a query {self.largest_difference:.1e}"
+        )
+
+
+def crosscheck_samples(samples: Sequence[RagasSample]) -> CrossCheck:
+    """Scores the rankings of samples with both; see `crosscheck`."""
+    return crosscheck({s.query_id: s.ranked for s in samples}, {s.query_id: s.relevant for s in samples})
+
+
+def crosscheck(
+    ranked: Mapping[str, Sequence[str]], relevant: Mapping[str, Sequence[str]], depth: int = DEPTH
+) -> CrossCheck:
+    """Scores rankings with both.
+
+    RAGAS divides precision by what was retrieved, P@depth by the depth: ours is scaled by depth / retrieved.
+
+    Args:
+        ranked: document ids of each query, best first, each once.
+        relevant: ids that each query needs; every query has one.
+        depth: results that are scored.
+
+    Raises:
+        MetricError: there is no query.
+    """
+    if not relevant:
+        raise MetricError("no judged query: there is nothing to cross-check")
+    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
+    from ragas.dataset_schema import SingleTurnSample
+    from ragas.metrics import IDBasedContextPrecision, IDBasedContextRecall
+
+    both = {"precision": IDBasedContextPrecision(), "recall": IDBasedContextRecall()}
+    top: dict[str, list[str]] = {q: list(ranked.get(q, ()))[:depth] for q in sorted(relevant)}
+    theirs: dict[str, dict[str, float]] = {}
+    for q, ids in top.items():
+        # Not called where nothing was retrieved: its answer would be NaN.
+        sample = (
+            SingleTurnSample(retrieved_context_ids=[*ids], reference_context_ids=list(relevant[q])) if ids else None
+        )
+        theirs[q] = {name: float(m.single_turn_score(sample)) if sample else 0.0 for name, m in both.items()}
+    run = {q: [(i, 0.0) for i in ids] for q, ids in top.items()}
+    qrels = {q: dict.fromkeys(relevant[q], 1) for q in top}
+    scores = evaluate(run, qrels, (f"P@{depth}", f"R@{depth}")).per_query
+    ours = {
+        q: {"precision": v[f"P@{depth}"] * depth / max(len(top[q]), 1), "recall": v[f"R@{depth}"]}
+        for q, v in scores.items()
+    }
+    return CrossCheck(
+        depth,
+        len(top),
+        sum(not ids for ids in top.values()),
+        _means(theirs),
+        _means(ours),
+        max(abs(theirs[q][m] - ours[q][m]) for q in top for m in both),
+    )
+
+
+def _means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    return {m: math.fsum(v[m] for v in values.values()) / len(values) for m in ("precision", "recall")}

@@ -1,0 +1,257 @@
+"""Judges a finished build: its invariants, then every collection's golden questions against its baseline."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from palimpsest.build.digest import digest
+from palimpsest.build.publish import record_tail
+from palimpsest.build.stages import indexed_tables
+from palimpsest.core.errors import DamagedFile, PalimpsestError
+from palimpsest.core.files import write_bytes
+from palimpsest.core.progress import say
+from palimpsest.memories.vector_store import collection_spaces, known_texts
+from palimpsest.query.reader import open_index
+from palimpsest.query.request.one_line import shorten_text
+from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.decisions import Decisions, read_decisions
+from palimpsest.store.event_log import observed
+from palimpsest.store.home import Home, data_folder
+from palimpsest.store.memory_decisions import MemoryDecision
+from palimpsest_eval.gate.baseline import Baseline, baseline_path, current_commit, golden_problem, load_baseline
+from palimpsest_eval.gate.build_settings import build_settings
+from palimpsest_eval.gate.decide import decide
+from palimpsest_eval.gate.embedder_change import judge_embedder_change
+from palimpsest_eval.gate.health import TABLES, memory_health, over_limits
+from palimpsest_eval.gate.invariants import check_invariants
+from palimpsest_eval.gate.verdict import CollectionVerdict, GateVerdict, combine
+from palimpsest_eval.gate.violations import Violation, report
+from palimpsest_eval.golden.build_tables import JUDGED_TABLES, Tables, collection_tables
+from palimpsest_eval.golden.golden_run import GoldenRun
+from palimpsest_eval.golden.questions import GoldenSet, load_questions
+from palimpsest_eval.golden.retracted_evidence import retracted_questions
+from palimpsest_eval.golden.score_golden import run_golden
+from palimpsest_eval.report.notes import health_limits
+
+REPORT, PICTURE = "report.html", "report.svg"
+_RESULT_CHARS = 120  # of a result's text in the verdict
+
+
+def build_to_judge(home: Home) -> Build:
+    """Returns the staged build where one is finished, else the published one.
+
+    Raises:
+        PalimpsestError: the home has neither.
+    """
+    waiting, current = staged(home), published(home)
+    if waiting.is_finished:
+        return waiting
+    if current is None:
+        raise PalimpsestError(f"home {home.path}: it has no build; run palimpsest build --home {home.path}")
+    return current
+
+
+def find_violations(home: Home, build: Build) -> list[Violation]:
+    """Returns the invariants that a finished build breaks, its digest included: its tables are those it was made of."""
+    try:
+        known, tables = known_texts(home, build), build.tables(indexed_tables())
+    except DamagedFile as e:
+        return report(1, "tables", "{n} tables cannot be read", [e])
+    decisions = read_decisions(home.decisions)
+    if (undone := build.manifest.undone) is not None:  # what was undone later takes effect in the next build
+        decisions = replace(decisions, undone=frozenset(undone))
+    if (decided := build.manifest.decided) is not None:
+        decisions = replace(decisions, memories=tuple(map(MemoryDecision.from_list, decided)))
+    found = check_invariants(tables, build.index, known_vectors=known, decisions=decisions)
+    if (now := digest(tables)) != build.manifest.digest:
+        found += report(1, "digest", "the tables are not those that the build was made with", [now])
+    return found
+
+
+def run_collection(
+    build: Build, collection: str, tables: Tables, decisions: Decisions, diagnose: bool = False
+) -> GoldenRun | None:
+    """Searches one collection's golden questions in a build; None where it has none.
+
+    Questions about what people deleted or edited are left out, and named in the run.
+
+    Args:
+        build: the build.
+        collection: name of the collection.
+        tables: `JUDGED_TABLES` of the build, over all collections.
+        decisions: of the home.
+        diagnose: whether to find out where what was missed got lost.
+    """
+    questions = load_questions(data_folder(), collection)
+    if questions is None:
+        return None
+    settings = build.manifest.settings
+    golden = GoldenSet(collection, tuple(questions), settings["collections"][collection]["user_id"])
+    own_tables = collection_tables(tables, collection)
+    retracted = retracted_questions(golden, own_tables, decisions)
+    judged = replace(golden, questions=tuple(q for q in questions if q.id not in retracted))
+    with open_index(build.index) as reader:
+        run = run_golden(reader, judged, own_tables, diagnose=diagnose)
+    return replace(
+        run,
+        golden_hash=golden.hash,
+        retracted=retracted,
+        build_id=build.build_id,
+        model=settings["model_id"],
+        commit=current_commit(),
+        build_settings=build_settings(build.manifest, collection),
+    )
+
+
+def judge_build(
+    home: Home, build: Build, baseline_file: Path | None = None, violations: Sequence[Violation] | None = None
+) -> GateVerdict:
+    """Returns the gate's answer for every collection of a build.
+
+    Args:
+        home: the home of the build.
+        build: the build.
+        baseline_file: judges its collection by this baseline, others by the committed ones.
+        violations: the invariants that the build breaks; None means they are checked here.
+
+    Raises:
+        PalimpsestError: the baseline file does not exist, is none, or is of a collection that the build does not have.
+    """
+    named = _named_baseline(baseline_file, build)
+    broken = find_violations(home, build) if violations is None else violations
+    tables, decisions = build.tables(JUDGED_TABLES), read_decisions(home.decisions)
+    verdicts = []
+    for name in build.collections:
+        problem = golden_problem(data_folder(), name) if _is_as_published(home, build, name) else None
+        run = None if problem else run_collection(build, name, tables, decisions, diagnose=True)
+        committed = baseline_path(data_folder(), name)
+        baseline = None if run is None else named.get(name) or load_baseline(committed)
+        verdict = decide(run or GoldenRun(name, build_id=build.build_id), baseline, run is not None, broken)
+        if problem:
+            verdict = replace(verdict, warnings=(f"not judged, as it was: {problem}",))
+        verdict = _with_embedder_change(home, build, verdict)
+        verdicts.append(_with_health(home, build, _with_texts(verdict, tables["memories"])))
+    return combine(verdicts)
+
+
+def _is_as_published(home: Home, build: Build, collection: str) -> bool:
+    """Returns whether a collection of a build is that of the published build."""
+    before = published(home)
+    made_of = build.manifest.fingerprints.get(collection)
+    return before is not None and made_of is not None and made_of == before.manifest.fingerprints.get(collection)
+
+
+def _with_embedder_change(home: Home, build: Build, verdict: CollectionVerdict) -> CollectionVerdict:
+    """Compares the build with the published one where that has vectors of another embedder."""
+    base, name = published(home), verdict.collection
+    if base is None or base.build_id == build.build_id or name not in base.collections:
+        return verdict
+    old, new = collection_spaces(base)[name], collection_spaces(build)[name]
+    if old == new:
+        return verdict
+    is_judged = verdict.run is not None and base.index.is_file()
+    decisions = read_decisions(home.decisions)
+    run = run_collection(base, name, base.tables(JUDGED_TABLES), decisions) if is_judged else None
+    return judge_embedder_change(verdict, old, new, run)
+
+
+def _named_baseline(path: Path | None, build: Build) -> dict[str, Baseline]:
+    """Returns the baseline of a file by its collection.
+
+    Raises:
+        PalimpsestError: there is no such file, or the build does not have its collection.
+    """
+    if path is None:
+        return {}
+    if (baseline := load_baseline(path)) is None:
+        raise PalimpsestError(f"--baseline {path}: no such file; name one that `palimpsest baseline accept` wrote")
+    if baseline.collection not in build.collections:
+        has = ", ".join(build.collections)
+        raise PalimpsestError(f"--baseline {path}: of collection {baseline.collection!r}, the build has {has}")
+    return {baseline.collection: baseline}
+
+
+def _with_texts(verdict: CollectionVerdict, memories: pl.DataFrame) -> CollectionVerdict:
+    """Adds the first words of what broken questions got, before and now: a source alone says little to a reader."""
+    ids = {h.memory_id for b in verdict.broken for h in (*b.old_results, *b.new_results)}
+    rows = memories.filter(pl.col("memory_id").is_in(sorted(ids))).select("memory_id", "text").sort("memory_id")
+    return replace(verdict, texts={i: shorten_text(text, _RESULT_CHARS) for i, text in rows.iter_rows()})
+
+
+def _with_health(home: Home, build: Build, verdict: CollectionVerdict) -> CollectionVerdict:
+    """Adds a warning for each limit of memory health that people set and this collection is over."""
+    if not (limits := health_limits(home)):
+        return verdict
+    health = memory_health({t: build.table(verdict.collection, t) for t in TABLES})
+    return replace(verdict, warnings=(*verdict.warnings, *over_limits(health, limits)))
+
+
+def write_report(home: Home, build: Build, verdict: GateVerdict, path: Path | None = None) -> Path:
+    """Writes the page of a judged build, and with no other path its picture next to it; returns the page's path.
+
+    Raises:
+        PalimpsestError: the path cannot be written.
+    """
+    from palimpsest_eval.report import gather, picture_html, report_html
+
+    page = gather(home, build, verdict)
+    target = path or build.path / REPORT
+    try:
+        write_bytes(target, report_html(page).encode())
+        if path is None:
+            write_bytes(build.path / PICTURE, picture_html(page).encode())
+    except OSError as e:
+        raise PalimpsestError(f"--report {target}: {e.strerror}; name another") from None
+    return target
+
+
+def check_staged(home: Home) -> list[Violation]:
+    """Returns the invariants that the staged build breaks, and records how long that took."""
+    started = time.perf_counter()
+    with observed(home.path, "stage", staged(home).build_id, stage="invariants") as event:
+        found = find_violations(home, staged(home))
+        event["violations"] = len(found)
+    lines = [v.headline for v in found]
+    record_tail(staged(home), "invariants", time.perf_counter() - started, violations=lines)
+    return found
+
+
+def judge_staged(home: Home) -> GateVerdict:
+    """Judges the staged build, whose invariants its index was checked for, and records the verdict in its manifest."""
+    say("stage retrieval_report")
+    started = time.perf_counter()
+    verdict = _judge_observed(home, staged(home), violations=())
+    runs = {v.collection: v.run.to_json() for v in verdict.collections if v.run is not None}
+    gate = verdict.to_manifest()
+    record_tail(staged(home), "retrieval_report", time.perf_counter() - started, gate=gate, golden_runs=runs)
+    write_report(home, staged(home), verdict)
+    record_tail(staged(home), "retrieval_report", time.perf_counter() - started)
+    return verdict
+
+
+def _judge_observed(
+    home: Home, build: Build, baseline_file: Path | None = None, violations: Sequence[Violation] | None = None
+) -> GateVerdict:
+    """Judges a build as `judge_build` does, and writes an event; reasons quote sources and are only counted."""
+    with observed(home.path, "gate", build.build_id) as event:
+        verdict = judge_build(home, build, baseline_file, violations)
+        event |= {
+            "status": verdict.status,
+            "collections": len(verdict.collections),
+            "queries": sum(v.queries for v in verdict.collections),
+            "reasons": sum(len(v.reasons) for v in verdict.collections),
+            "warnings": sum(len(v.warnings) for v in verdict.collections),
+        }
+    return verdict
+
+
+def judge_home(home: Home, baseline_file: Path | None = None, report_file: Path | None = None) -> GateVerdict:
+    """Judges the staged, else the published build; writes its page where a file is named."""
+    build = build_to_judge(home)
+    verdict = _judge_observed(home, build, baseline_file)
+    if report_file:
+        write_report(home, build, verdict, report_file)
+    return verdict

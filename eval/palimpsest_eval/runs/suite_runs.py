@@ -1,0 +1,212 @@
+"""`palimpsest suite`: a suite in a throw-away home, made once for each content and code, then measured."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.build.stages import STAGES
+from palimpsest.build.summary import build_summary
+from palimpsest.core.code import code_hash
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import content_id
+from palimpsest.core.json_types import JsonObject
+from palimpsest.memories.embedders.choose import space_of
+from palimpsest.query.reader import open_home
+from palimpsest.relations.classify.choose_labeler import labeler_key
+from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.store.builds import published
+from palimpsest.store.embedder_setting import home_embedder
+from palimpsest.store.home import Home
+from palimpsest_eval.bench.bench_neo4j import serve_published
+from palimpsest_eval.golden.retrieval_run import BUDGET_TOKENS, Searcher, SearchSettings, search_queries
+from palimpsest_eval.metrics.latency import this_machine
+from palimpsest_eval.ragas.samples import RagasSample, golden_samples, suite_samples
+from palimpsest_eval.runs.ablation import AUTO, run_ablation
+from palimpsest_eval.runs.golden_suite import golden_home, is_golden, run_golden_suite
+from palimpsest_eval.suites.loaders import as_suite
+from palimpsest_eval.suites.run_suite import score_suite, suite_queries
+from palimpsest_eval.suites.suite import load_suite
+from palimpsest_eval.suites.suite_collection import suite_digest, write_collection
+from palimpsest_eval.suites.suite_result import SuiteResult
+
+_KEPT_HOMES = 40
+__all__ = ["BUDGET_TOKENS", "RagasOptions", "ablate", "cache_folder", "measure", "suite_home"]
+
+
+@dataclass(frozen=True)
+class RagasOptions:
+    """How RAGAS judges: always by ids; by the model of PALIMPSEST_LM at most `questions`, for at most `max_cost`."""
+
+    questions: int
+    max_cost: float | None = None
+
+
+def cache_folder() -> Path:
+    """Returns the folder of suite homes and their shared vectors: PALIMPSEST_CACHE, else the user's cache folder."""
+    import platformdirs
+
+    return Path(os.environ.get("PALIMPSEST_CACHE") or platformdirs.user_cache_dir("palimpsest")) / "suites"
+
+
+def suite_home(folder: Path, extra: Path | None = None, embedder: str | None = None) -> tuple[Home, JsonObject]:
+    """Returns a home with the suite, and its build summary; built where no home has this content and code.
+
+    Raises:
+        PalimpsestError: the suite is malformed; the message names file and line.
+    """
+    cache = cache_folder()
+    used = embedder or home_embedder(Home(cache))
+    key = content_id(
+        suite_digest(folder, extra),
+        space_of(used, cache / "embeddings").name,
+        *(stage.code for stage in STAGES.values()),
+        labeler_key(),
+        code_hash(
+            (
+                "palimpsest.sources",
+                "palimpsest.chunks",
+                "palimpsest.index.write_index",
+                "palimpsest.text.terms",
+            )
+        ),
+    )
+    home = Home(cache / f"{folder.resolve().name}-{key}", cache / "embeddings", used)
+    if published(home) is None:
+        _forget_old(cache)
+        with tempfile.TemporaryDirectory(prefix="palimpsest-suite-") as scratch:
+            corpus = write_collection(load_suite(folder, extra), Path(scratch))
+            home.create()
+            with home.lock(600):
+                if published(home) is None:
+                    run_without_dagster(home, make_plan(home, [corpus]))
+    os.utime(home.path)
+    build = published(home)
+    assert build is not None
+    return home, build_summary(home, build).to_json()
+
+
+def _forget_old(cache: Path) -> None:
+    homes = sorted((p for p in cache.glob("*-*") if (p / "builds").is_dir()), key=lambda p: p.stat().st_mtime)
+    for old in homes[:-_KEPT_HOMES]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def measure(
+    folder: Path,
+    extra: Path | None,
+    strategy: str,
+    budget_tokens: int,
+    per_query: Path | None,
+    backend: str = "duckdb",
+    ragas: RagasOptions | None = None,
+    embedder: str | None = None,
+) -> SuiteResult:
+    """Returns the figures of a strategy on a suite, with RAGAS's on demand.
+
+    With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
+    """
+    judge = _judge_settings(ragas)
+    prepared, settings = prepare(folder, extra, embedder), SearchSettings(strategy, budget_tokens)
+    with serve_published(prepared.home, backend), open_home(prepared.home.path, backend, count_reads=False) as reader:
+        measured = prepared.measure(reader, settings)
+        reranker = reader.reranker_name
+    if per_query is not None:
+        measured.result.write_per_query(per_query)
+    checked = None if ragas is None else _ragas_figures(prepared.home, measured.samples(), ragas, judge)
+    return replace(measured.result, build=prepared.built, machine=this_machine(), ragas=checked, reranker=reranker)
+
+
+def _judge_settings(options: RagasOptions | None) -> LmSettings | None:
+    """Returns the model that judges; what is wrong with it is reported before anything is measured."""
+    if options is None:
+        return None
+    from palimpsest_eval.ragas.ragas_lm import judge_settings
+
+    return judge_settings(options.max_cost)
+
+
+def _ragas_figures(
+    home: Home, samples: list[RagasSample], options: RagasOptions, judge: LmSettings | None
+) -> JsonObject:
+    """Returns RAGAS's figures: `ids`, and where a model is named `lm`; `text` has both for people."""
+    from palimpsest_eval.ragas.ragas_check import crosscheck_samples
+
+    ids = crosscheck_samples(samples)
+    if judge is None:
+        return {"ids": ids.to_json(), "text": ids.text()}
+    from palimpsest.relations.classify.lm.ledger import Ledger
+    from palimpsest_eval.ragas.ragas_lm import judge_contexts
+
+    ledger = Ledger(home.lm_ledger)
+    try:
+        judged = judge_contexts(samples, judge, ledger, options.max_cost, options.questions)
+    finally:
+        ledger.close()
+    return {"ids": ids.to_json(), "text": f"{ids.text()}\n{judged.text()}", "lm": judged.to_json()}
+
+
+def ablate(
+    folder: Path, extra: Path | None, budget_tokens: int, per_query: Path | None, embedder: str | None = None
+) -> tuple[SuiteResult, list[JsonObject]]:
+    """Returns the figures of `auto` on a suite, and a row for each stage of the query path as it is built up."""
+    prepared, results = prepare(folder, extra, embedder), list[SuiteResult]()
+
+    def measure_stage(searcher: Searcher, strategy: str) -> SuiteResult:
+        results.append(prepared.measure(searcher, SearchSettings(strategy, budget_tokens)).result)
+        return results[-1]
+
+    build = published(prepared.home)
+    assert build is not None
+    rows = run_ablation(prepared.home, build, measure_stage)
+    if per_query is not None:
+        results[AUTO].write_per_query(per_query)
+    return replace(results[AUTO], build=prepared.built), rows
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Figures of one run of the queries, and what makes the samples that RAGAS judges of the same run."""
+
+    result: SuiteResult
+    samples: Callable[[], list[RagasSample]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A built home, the summary of its build, and what searches and scores its queries."""
+
+    home: Home
+    built: JsonObject
+    measure: Callable[[Searcher, SearchSettings], Measured]
+
+
+def prepare(folder: Path, extra: Path | None, embedder: str | None = None) -> Prepared:
+    """Builds what is named, a golden set or a suite of any known shape, and returns how to measure it.
+
+    Raises:
+        PalimpsestError: `extra` is given with a golden set, or the suite is malformed.
+    """
+    if is_golden(folder):
+        if extra:
+            raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; drop --extra")
+        golden, built = golden_home(folder, cache_folder(), embedder)
+
+        def measure_golden(reader: Searcher, settings: SearchSettings) -> Measured:
+            result, search = run_golden_suite(reader, golden, folder, settings)
+            return Measured(result, lambda: golden_samples(search))
+
+        return Prepared(golden, built, measure_golden)
+    folder = as_suite(folder, cache_folder().parent / "converted")
+    suite = load_suite(folder, extra)
+    home, built = suite_home(folder, extra, embedder)
+
+    def measure_suite(reader: Searcher, settings: SearchSettings) -> Measured:
+        run = search_queries(reader, suite_queries(suite), settings)
+        return Measured(score_suite(suite, run), lambda: suite_samples(suite, run))
+
+    return Prepared(home, built, measure_suite)

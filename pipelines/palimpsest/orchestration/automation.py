@@ -1,0 +1,229 @@
+"""The jobs, and what starts them without a person: schedules (their times are in `schedule`) and sensors."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+
+from palimpsest.build.freshness import confirm_collections
+from palimpsest.build.plan import make_plan
+from palimpsest.build.stages import collection_stages, once_stages
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import file_hash
+from palimpsest.core.ids import content_id
+from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, suites
+from palimpsest.orchestration.assets.freshness import fresh_collections
+from palimpsest.orchestration.assets.months import collection_months
+from palimpsest.orchestration.assets.resources import BATCH, HomeResource, collections
+from palimpsest.orchestration.assets.steps import ALL_STEPS, BY
+from palimpsest.orchestration.executors import executor_from_environment
+from palimpsest.orchestration.schedule import schedule_from_environment
+from palimpsest.orchestration.watch import alert_when_failed, record_failed_operations
+from palimpsest.relations.classify.lm.relation_program import program_folder
+from palimpsest.store.builds import published
+from palimpsest.store.event_log import write_event
+from palimpsest.store.home import DEFAULT_CORPUS, Home
+
+SCHEDULE, EXECUTOR = schedule_from_environment(), executor_from_environment()
+_POLL_INTERVAL_S = 30
+NIGHTLY = "nightly-"
+
+
+build_collection = dg.define_asset_job(
+    "build_collection",
+    dg.AssetSelection.assets(*(s.name for s in collection_stages())),
+    description="Everything of one collection, from its sources to its versions.",
+    partitions_def=collections,
+    executor_def=EXECUTOR,
+    tags=ALL_STEPS,
+    hooks={alert_when_failed, record_failed_operations},
+)
+
+
+publish_build = dg.define_asset_job(
+    "publish_build",
+    (dg.AssetSelection.groups("serving") | dg.AssetSelection.assets(*(s.name for s in once_stages())))
+    - dg.AssetSelection.checks(fresh_collections),  # a schedule of its own runs it
+    description="Index of all collections, invariants, gate, and the switch that readers see.",
+    executor_def=EXECUTOR,
+    tags=ALL_STEPS,
+    hooks={alert_when_failed, record_failed_operations},
+)
+
+serve_graph = dg.define_asset_job(
+    "serve_graph",
+    dg.AssetSelection.assets("neo4j_graph"),  # stages of collections are in its group too
+    description="The published build in Neo4j, for those who query it there.",
+    executor_def=EXECUTOR,
+    hooks={alert_when_failed},
+)
+
+evaluate_suite = dg.define_asset_job(
+    "evaluate_suite",
+    dg.AssetSelection.groups("evaluation"),
+    description="One suite or golden set measured in a throw-away home.",
+    partitions_def=suites,
+    executor_def=EXECUTOR,
+)
+
+measure_months = dg.define_asset_job(
+    "measure_months",
+    dg.AssetSelection.assets("month_figures"),
+    description="Figures of collections and months of the published build; it reads, and writes nothing to the home.",
+    partitions_def=collection_months,
+    executor_def=EXECUTOR,
+)
+
+
+def _requests(
+    context: dg.ScheduleEvaluationContext | dg.SensorEvaluationContext, home: Home, batch: str, trigger: str
+) -> Iterator[dg.RunRequest]:
+    """Yields a run for each collection that changed or cannot be built, and registers new ones as partitions.
+
+    Where only the tail's code or the golden sets changed, one collection runs too: its stages are linked, which costs
+    nothing, and its success starts the tail.
+    """
+    from palimpsest_eval.gate.baseline import golden_problems
+
+    plan = make_plan(home, None)
+    unjudgeable = {name: why for name, why in golden_problems().items() if name in plan.collections}
+    for name, why in unjudgeable.items():
+        context.log.error(f"collection {name} is not built: {why}")
+    home.remember_sources(plan.collections)
+    confirm_collections(home, plan.unchanged)
+    context.instance.add_dynamic_partitions(str(collections.name), [*plan.collections, *plan.broken])
+    wanted = plan.changed or (list(plan.collections)[:1] if plan.tail_only else [])
+    wanted = [name for name in wanted if name not in unjudgeable]
+    for name in (*plan.broken, *wanted):  # the run of a broken one fails: it says why, and sends an alert
+        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
+
+
+@dg.schedule(
+    cron_schedule=SCHEDULE.nightly,
+    job=build_collection,
+    execution_timezone=SCHEDULE.timezone,
+    default_status=dg.DefaultScheduleStatus.RUNNING if SCHEDULE.on else dg.DefaultScheduleStatus.STOPPED,
+    description="Rebuilds every collection whose sources, settings or code changed; publishes when the gate agrees.",
+)
+def nightly_rebuild(
+    context: dg.ScheduleEvaluationContext, home: HomeResource
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Yields a run for each collection that changed, or the reason to skip where none did."""
+    current_home = home.home()
+    if not current_home.sources and not DEFAULT_CORPUS.is_dir():
+        yield dg.SkipReason(f"home {current_home.path} has no sources yet; palimpsest build --corpus FOLDER names them")
+        return
+    batch = f"{NIGHTLY}{context.scheduled_execution_time:%Y%m%dT%H%M}"
+    requests = list(_requests(context, current_home, batch, "nightly"))
+    yield from requests
+    if not requests:
+        _confirm_published(context.instance, current_home)
+        yield dg.SkipReason("nothing changed since the published build")
+
+
+def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
+    """Records that the published build is up to date: its freshness counts from now."""
+    if current := published(home):
+        write_event(home.path, "build_confirmed", build_id=current.build_id)
+        metadata = {"build": current.build_id, "how": "nothing changed"}
+        instance.report_runless_asset_event(dg.AssetMaterialization("published", metadata=metadata))
+
+
+@dg.sensor(
+    job=build_collection,
+    minimum_interval_seconds=_POLL_INTERVAL_S,
+    default_status=dg.DefaultSensorStatus.RUNNING if SCHEDULE.on else dg.DefaultSensorStatus.STOPPED,
+    description="Rebuilds a collection when a file of its folder or inbox or a web page is new, changed or gone.",
+)
+def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Yields a run for each collection with a changed file, or the reason to skip.
+
+    Names, sizes and times are compared first; contents are read only where one of those changed.
+    """
+    requests = _requests_once(context, home.home(), "folders", _folder_state(home.home()), "no file changed")
+    if isinstance(requests, dg.SkipReason):
+        yield requests
+        return
+    yield from requests
+    if not requests:
+        yield dg.SkipReason("files were touched, contents are the same")
+
+
+@dg.schedule(
+    cron_schedule=SCHEDULE.weekly,
+    job=evaluate_suite,
+    execution_timezone=SCHEDULE.timezone,
+    description="Measures every suite and golden set, so that their metrics have a history.",
+)
+def weekly_evaluation(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Yields a run for each suite that is found, or the reason to skip."""
+    names = _register_suites(context.instance)
+    for name in names:
+        key = f"weekly-{context.scheduled_execution_time:%Y%m%d}/{name}"
+        yield dg.RunRequest(run_key=key, partition_key=name, tags={BY: "weekly"})
+    if not names:
+        yield dg.SkipReason("no golden set and no suite; PALIMPSEST_SUITES names a folder of suites")
+
+
+def _register_suites(instance: dg.DagsterInstance, only: str = "") -> list[str]:
+    names = [n for n in known_suites() if n.startswith(only)]
+    instance.add_dynamic_partitions(str(suites.name), names)
+    return names
+
+
+@dg.sensor(
+    jobs=[build_collection, evaluate_suite],
+    minimum_interval_seconds=_POLL_INTERVAL_S,
+    description="Runs the gate when a relation program appears or changes in data/programs/relation.",
+)
+def new_relation_program(
+    context: dg.SensorEvaluationContext, home: HomeResource
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Yields a build of each collection that the program changes, which ends in the gate, else runs of golden sets."""
+    programs = sorted(program_folder().glob("*.json"))
+    state = content_id(*(f"{p.name}\0{file_hash(p)}" for p in programs)) if programs else ""
+    requests = _requests_once(context, home.home(), "program", state, "no new relation program")
+    if isinstance(requests, dg.SkipReason):
+        yield requests
+        return
+    for request in requests:
+        yield request._replace(job_name="build_collection")
+    for name in [] if requests or not programs else _register_suites(context.instance, GOLDEN):
+        key, tags = f"program-{state}/{name}", {BY: "program"}
+        yield dg.RunRequest(run_key=key, partition_key=name, job_name="evaluate_suite", tags=tags)
+
+
+def _requests_once(
+    context: dg.SensorEvaluationContext, home: Home, trigger: str, state: str, unchanged: str
+) -> list[dg.RunRequest] | dg.SkipReason:
+    """Returns the runs that a new state needs and stores the state as the sensor's cursor; else a reason to skip.
+
+    Args:
+        context: the sensor's.
+        home: the home.
+        trigger: what changed, part of the runs' keys.
+        state: hash of what the sensor watches.
+        unchanged: the reason to skip where the state is the same as before.
+    """
+    if state == (context.cursor or ""):
+        return dg.SkipReason(unchanged)
+    try:
+        requests = list(_requests(context, home, f"{trigger}-{state}", trigger))
+    except PalimpsestError as e:
+        return dg.SkipReason(str(e))
+    context.update_cursor(state)
+    return requests
+
+
+def _folder_state(home: Home) -> str:
+    """Returns a hash of names, sizes and times of all files of the collections' folders, the inbox and web pages."""
+    h = hashlib.blake2b(digest_size=8)
+    folders = home.sources.values() or [p.parent for p in DEFAULT_CORPUS.glob("*/collection.yaml")]
+    # And not what is beside them: a lock, what failed.
+    inboxes = [place / name for name in home.sources for place in (home.inbox, home.web)]
+    for folder in sorted(map(Path, [*folders, *inboxes])):
+        for path in sorted(folder.rglob("*")):
+            stat = path.lstat()
+            h.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    return h.hexdigest()

@@ -1,0 +1,312 @@
+"""`palimpsest build`: the asset graph in this process, one run for each changed collection and one for the tail."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from palimpsest.build.delete.due import delete_due
+from palimpsest.build.delete.postgres_runs import plain_postgres_errors
+from palimpsest.build.delete.target import unfinished_deletes
+from palimpsest.build.freshness import confirm_collections
+from palimpsest.build.plan import Plan, make_plan, say_what_is_broken
+from palimpsest.build.publish import drop_unplanned
+from palimpsest.build.repair.repair_builds import repair_older
+from palimpsest.build.repair.repair_databases import repair_history
+from palimpsest.build.repair.repair_home import Repairs, make_again, repair_home, repair_inputs
+from palimpsest.build.stages import STAGES
+from palimpsest.build.summary import BuildSummary, build_summary
+from palimpsest.core.batches.choose_runner import configured_runner
+from palimpsest.core.errors import ComponentFailed, DamagedFile, Refused
+from palimpsest.core.progress import say
+from palimpsest.neo4j_graph.identity import is_served
+from palimpsest.orchestration.dagster_home import DEFINITIONS, write_dagster_yaml
+from palimpsest.orchestration.history_connections import cheap_connections
+from palimpsest.orchestration.run_errors import check_run
+from palimpsest.sources.discovery import deleted_sources
+from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.collection_config import load_collection
+from palimpsest.store.decisions import read_decisions
+from palimpsest.store.embedder_setting import record_embedder
+from palimpsest.store.event_log import observed, run_scope, write_event
+from palimpsest.store.home import Home
+
+_LOCK_WAIT_S = 5.0
+_QUIET_CONFIG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+# A job's page finds its runs by the second tag: the location is named after the module that `dagster dev` loads.
+_TAGS = {"palimpsest/by": "cli", ".dagster/repository": f"__repository__@{DEFINITIONS}"}
+
+
+def build(
+    home: Home,
+    corpora: list[Path] | None,
+    only: list[str] | None = None,
+    graph: bool = False,
+    max_cost: float | None = None,
+    allow_removals: bool = False,
+    embedder: str | None = None,
+    allow_lost: bool = False,
+    repair: bool = False,
+) -> BuildSummary:
+    """Builds what changed and publishes it if the gate agrees; returns what `build --json` prints.
+
+    Damaged files are repaired first; memories past their retention and those of denied users are deleted.
+
+    Args:
+        home: the home.
+        corpora: folders of collections; None means those of earlier builds of this home.
+        only: names of the collections to build; None means all.
+        graph: load the published build into Neo4j as well.
+        max_cost: bounds what labels by an LM may cost; pairs beyond it are labelled by the next build.
+        allow_removals: build although too many sources or memories vanished.
+        embedder: becomes the home's embedder if the gate agrees; the old one's vectors stay in the home.
+        allow_lost: go on without what is damaged and cannot be read again.
+        repair: read every file of the home to find damage; otherwise those that changed since the last build.
+
+    Raises:
+        PalimpsestError: settings are wrong, too much vanished and `allow_removals` is not given, versions are lost and
+            `allow_lost` is not given, another process is writing the home, or there is no Neo4j to load into.
+        ComponentFailed: a stage failed; what was finished is kept for the next run.
+    """
+    configured_runner()  # a wrong name is an error now, not after the stages before the first batch
+    home = replace(home, embedder=embedder)
+    options = _Options(corpora, only, graph, max_cost, allow_removals, allow_lost, repair)
+    with run_scope(), observed(home.path, "build") as event:
+        write_event(home.path, "build_started")
+        summary = _build(home, options)
+        event |= {
+            "build_id": summary.build_id,
+            "changed": len(summary.changed or ()),
+            "memories": summary.memories,
+            "rejects": summary.rejects,
+            "published": int(summary.published),
+            "status": str(summary.gate.get("status", "")),
+            **summary.work,
+        }
+    return summary
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The arguments of `build` but the home and its embedder."""
+
+    corpora: list[Path] | None
+    only: list[str] | None
+    graph: bool
+    max_cost: float | None
+    allow_removals: bool
+    allow_lost: bool
+    repair: bool
+
+
+def _build(home: Home, options: _Options) -> BuildSummary:
+    """Builds as `build` does, on a home that has its embedder."""
+    started = time.perf_counter()
+    with suppress(DamagedFile):  # repaired below, or reported there
+        plan = make_plan(home, options.corpora, options.only)
+        if not plan.collections:
+            say_what_is_broken(plan)
+    if options.graph:
+        from palimpsest.neo4j_graph.connect import connect
+
+        connect().close()
+    home.create()
+    with home.lock(_LOCK_WAIT_S):
+        repairs = repair_home(home, options.corpora, options.allow_lost, options.repair)
+        # A delete looks up in every table and text what it removes.
+        expired = 0 if repairs.need_build else delete_due(home)
+        if unfinished := unfinished_deletes(home):
+            say(f"warning: {len(unfinished)} deletes were begun and not finished; run the same palimpsest delete again")
+        plan = _plan_with_repairs(home, options, repairs)
+        home.remember_sources(plan.collections)
+        confirm_collections(home, plan.unchanged)
+        if options.repair or not plan.nothing_to_do:
+            repairs.add(repair_history(home))
+        if plan.nothing_to_do:
+            summary = _unchanged_summary(home, started)
+        else:
+            summary = _run_plan(home, plan, options, repairs)
+            if repairs.need_build and summary.published:
+                expired = delete_due(home)
+            if summary.published and not options.graph:
+                _warn_if_graph_is_behind(home)
+        skipped, wall_s = _skipped_sources(home, plan), _seconds_since(started)
+        summary = replace(
+            summary,
+            skipped=skipped,
+            expired=expired,
+            repaired=repairs.lines,
+            wall_s=wall_s,
+            not_built={name: str(why) for name, why in plan.broken.items()},
+        )
+        return _serve_graph(home, summary, started) if options.graph and summary.published else summary
+
+
+def _run_plan(home: Home, plan: Plan, options: _Options, repairs: Repairs) -> BuildSummary:
+    """Builds what a plan says; tables that were damaged are made again first, older builds are repaired afterwards."""
+    drop_unplanned(home, plan)
+    make_again(home, repairs.tables - set(plan.changed))
+    _run_graph(home, plan, options.max_cost, options.allow_removals)
+    summary = replace(build_summary(home, _last_build(home)), changed=list(plan.changed))
+    repairs.add(repair_older(home))
+    return summary
+
+
+def _plan_with_repairs(home: Home, options: _Options, repairs: Repairs) -> Plan:
+    """Returns the plan of a build that also makes again what was damaged; what changed collections read is checked."""
+    from palimpsest_eval.gate.baseline import golden_problems
+
+    unjudgeable = golden_problems()
+
+    def look() -> Plan:
+        again = repairs.tables | repairs.sources
+        return make_plan(home, options.corpora, options.only, again, unjudgeable | repairs.lost)
+
+    plan, before = look(), len(repairs.lines)
+    if plan.changed:
+        repair_inputs(home, repairs, plan.changed, 0, options.allow_lost)
+    if len(repairs.lines) > before or repairs.lost:
+        plan = look()
+    say_what_is_broken(plan)
+    if repairs.tables - set(plan.changed):
+        plan = replace(plan, tail_only=True)
+    return plan
+
+
+def _warn_if_graph_is_behind(home: Home) -> None:
+    if is_served(home):
+        say(
+            "warning: Neo4j was not loaded and still shows an earlier build of this home; run palimpsest build --graph"
+            f" --home {home.path} (palimpsest neo4j start starts a local server)"
+        )
+
+
+def _skipped_sources(home: Home, plan: Plan) -> list[str]:
+    """Returns the sources that are on disk although they were deleted from the home."""
+    decisions = read_decisions(home.decisions)
+    return [
+        f"{name}/{uri}"
+        for name, folder in plan.collections.items()
+        for uri in deleted_sources(folder, load_collection(folder), decisions)
+    ]
+
+
+def _last_build(home: Home) -> Build:
+    """Returns the build just made: still staged where the gate closed, else the published one.
+
+    Raises:
+        ComponentFailed: there is neither.
+    """
+    made = staged(home)
+    if made.is_finished:
+        return made
+    current = published(home)
+    if current is None:
+        raise ComponentFailed(f"home {home.path}: the run ended without a build; run again")
+    return current
+
+
+def _unchanged_summary(home: Home, started: float) -> BuildSummary:
+    """Returns the summary of the published build for a run that had nothing to do."""
+    current = published(home)
+    assert current is not None
+    record_embedder(home)
+    summary, seconds = build_summary(home, current), dict.fromkeys([*STAGES, "load_model"], 0.0)
+    return replace(
+        summary,
+        work=dict.fromkeys(summary.work, 0),
+        seconds=seconds | {"plan": _seconds_since(started)},
+        changed=[],
+        changes=None,
+    )
+
+
+def _seconds_since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)
+
+
+def _resource(home: Home, max_cost: float | None, allow_removals: bool) -> Any:
+    from palimpsest.orchestration.assets.resources import HomeResource
+
+    money = -1.0 if max_cost is None else max_cost
+    vectors = str(home.embeddings_path or "")
+    return HomeResource(
+        path=str(home.path),
+        embeddings_path=vectors,
+        max_cost=money,
+        allow_removals=allow_removals,
+        embedder=home.embedder or "",
+    )
+
+
+@contextmanager
+def _dagster(
+    home: Home, max_cost: float | None = None, allow_removals: bool = False
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yields the home's Dagster instance and the arguments of each of its runs.
+
+    Raises:
+        ComponentFailed: the Postgres server of its runs does not answer.
+    """
+    write_dagster_yaml(home)
+    os.environ["DAGSTER_HOME"] = str(home.dagster.resolve())
+    import dagster as dg
+
+    resources = {"home": _resource(home, max_cost, allow_removals)}
+    with plain_postgres_errors("build"), cheap_connections(home.dagster), dg.DagsterInstance.get() as instance:
+        yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET_CONFIG, "tags": _TAGS}
+
+
+def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSummary:
+    """Loads the published build into Neo4j; returns the summary with its writes and seconds.
+
+    Raises:
+        Refused: a check of the loaded graph failed.
+        ComponentFailed: the server went away before the load.
+    """
+    from palimpsest.orchestration.code_location import defs
+
+    say("stage neo4j_graph")
+    load_started = time.perf_counter()
+    with _dagster(home) as (_, common):
+        result = defs.resolve_job_def("serve_graph").execute_in_process(raise_on_error=False, **common)
+    for check in result.get_asset_check_evaluations():
+        if not check.passed:
+            line = f"neo4j: {str(check.metadata['violations'].value).splitlines()[0].removeprefix('- ')}"
+            if check.severity.value != "ERROR":
+                say(f"warning: {line}")
+                continue
+            raise Refused(line)
+    check_run(result)
+    if not (materializations := result.asset_materializations_for_node("neo4j_graph")):
+        raise ComponentFailed("neo4j: the server went away before the load; run again")
+    (loaded,) = materializations
+    return replace(
+        summary,
+        work={**summary.work, "graph_writes": int(str(loaded.metadata["writes"].value))},
+        seconds={**summary.seconds, "neo4j_graph": _seconds_since(load_started)},
+        wall_s=_seconds_since(started),
+    )
+
+
+def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:
+    from palimpsest.orchestration.assets.resources import collections
+    from palimpsest.orchestration.code_location import defs
+
+    with _dagster(home, max_cost, allow_removals) as (instance, common):
+        instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
+        job = defs.resolve_job_def("build_collection")
+        for name in plan.changed:
+            say(f"collection {name}")
+            check_run(job.execute_in_process(partition_key=name, raise_on_error=False, **common))
+        if plan.tail_only or plan.changed:
+            tail = defs.resolve_job_def("publish_build").execute_in_process(raise_on_error=False, **common)
+            manifest = staged(home).manifest
+            if manifest.violations:
+                reasons = "; ".join(manifest.violations[:3])
+                raise Refused(f"build {manifest.build_id} is staged, not published: {reasons}")
+            if manifest.gate.get("status") != "failed":
+                check_run(tail)

@@ -1,0 +1,33 @@
+"""Endpoints for those who run the service: is it alive, can it answer, its figures."""
+
+from fastapi.responses import PlainTextResponse
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject
+from palimpsest.serve.problems import Problem
+from palimpsest.serve.state import JsonRouter, SharedService
+
+router = JsonRouter(tags=["system"])
+
+
+@router.get("/health", summary="Is the process alive?")
+async def health() -> JsonObject:  # in the event loop: it waits for no thread
+    """Returns that it is."""
+    return {"status": "ok"}
+
+
+@router.get("/ready", summary="Can it answer?")
+def ready(service: SharedService) -> JsonObject:
+    """Returns the build that answers."""
+    try:
+        return {"status": "ready", "build_id": service.reader.answering_build()}
+    except PalimpsestError:
+        raise Problem(503, "nothing is published yet, or the store cannot be opened") from None
+
+
+@router.get("/metrics", summary="Figures for Prometheus", response_class=PlainTextResponse)
+def metrics(service: SharedService) -> str:
+    """Returns figures of the home as a whole: no name of a user, a collection or a source, no id and no text."""
+    from palimpsest_eval.runs.home_metrics import metrics_text
+
+    return metrics_text(service.home, with_names=False)
