@@ -15,11 +15,11 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, needs_person
-from palimpsest.eval.runs.apply_proposals import apply_proposals
 from palimpsest.memories import embed
 from palimpsest.sources import ingest
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
+from palimpsest_eval.runs.apply_proposals import apply_proposals
 from tests.word_embedder import WordEmbedder
 
 NEVER = 10**9
