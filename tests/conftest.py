@@ -79,7 +79,7 @@ def _kept_readers() -> Iterator[None]:
     """Builds of this process share the processes that read sources; tests/sources/workers tests those as they are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("palimpsest.sources.workers.pool.WorkerProcess", KeptWorkerProcess)
-        patch.setattr("palimpsest.sources.crawl.page_reader.WorkerProcess", KeptWorkerProcess)
+        patch.setattr("palimpsest.sources.crawl.read_page.WorkerProcess", KeptWorkerProcess)
         yield
     end_kept()
 

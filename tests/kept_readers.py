@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.json_types import JsonValue
-from palimpsest.sources.workers.worker_process import WorkerProcess
-from palimpsest.store.limits import Limits
+from palimpsest.sources.workers.pool import WorkerProcess
+from palimpsest.store.collection_config import Limits
 
 _Key = tuple[str, ...]
 _idle: dict[_Key, list["subprocess.Popen[str]"]] = defaultdict(list)

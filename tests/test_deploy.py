@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from palimpsest.cli.main import cli
-from palimpsest.core.configuration.setting_table import BY_VARIABLE
+from palimpsest.core.setting_table import BY_VARIABLE
 from palimpsest.serve.settings import ServeSettings, TokenSettings
 from palimpsest.store.home import Home
 

@@ -1,6 +1,6 @@
 """The one Definitions that Dagster loads: workspace.yaml names this module."""
 
-from palimpsest.core.configuration.layers import apply_layers
+from palimpsest.core.setting_layers import apply_layers
 
 apply_layers()  # Dagster loads this module in processes of its own; the schedule reads settings when it is imported
 

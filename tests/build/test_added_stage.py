@@ -24,7 +24,7 @@ FILE = """
 import polars as pl
 
 from palimpsest.build.stage import Digest, Reference, Stage, StageResult, Table
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE
 
 
 def _run(context, previous):

@@ -18,10 +18,10 @@ from palimpsest.build.delete import delete
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.home_format import FORMAT
+from palimpsest.core.files import FORMAT
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
-from palimpsest.store.backup.checked_stream import CheckedWriter, member_header, padding
+from palimpsest.store.backup_archive import CheckedWriter, member_header, padding
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import find_violations

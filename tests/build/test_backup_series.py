@@ -4,8 +4,7 @@ import datetime as dt
 
 import pytest
 
-from palimpsest.build.backup import restore_home
-from palimpsest.build.backup_series import backup_dated, series_from_environment
+from palimpsest.build.backup import backup_dated, restore_home, series_from_environment
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError

@@ -12,9 +12,8 @@ import pytest
 
 from palimpsest.build.delete import delete
 from palimpsest.build.delete.due import delete_due
-from palimpsest.build.delete.own_words import split_probes
 from palimpsest.build.delete.probes import Probes
-from palimpsest.build.delete.proof import find_probe
+from palimpsest.build.delete.proof import find_probe, split_probes
 from palimpsest.build.digest import digest
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
@@ -22,9 +21,9 @@ from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.query import open_home
-from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, utterance_of
+from palimpsest.sources.deletions import ErasedTexts, place_key, utterance_of
 from palimpsest.store.builds import published
-from palimpsest.store.erased_text import ErasedText
+from palimpsest.store.decisions import ErasedText
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.verify_home import verify_home
 from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
@@ -190,7 +189,7 @@ def test_a_delete_killed_while_it_rewrites_a_build_is_finished_by_the_next(made,
                 raise KeyboardInterrupt
             run_stage(part, name)
 
-        patch.setattr("palimpsest.build.delete.rewrite_builds.run_stage", killed)
+        patch.setattr("palimpsest.build.delete.erase_home.run_stage", killed)
         with pytest.raises(KeyboardInterrupt):
             delete(home, user="bob")
     if again == "build":
@@ -209,7 +208,7 @@ def test_a_delete_killed_before_it_writes_the_manifest_leaves_no_build_that_look
         def killed(*_: object) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr("palimpsest.build.delete.rewrite_builds.finish_build", killed)
+        patch.setattr("palimpsest.build.delete.erase_home.finish_build", killed)
         with pytest.raises(KeyboardInterrupt):
             delete(home, **target)
     assert delete(home, **target).to_json()["residue"] == []

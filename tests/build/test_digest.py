@@ -6,8 +6,7 @@ import pytest
 from palimpsest.build import digest as module
 from palimpsest.build.digest import digest
 from palimpsest.build.stages import indexed_tables
-from palimpsest.store.build_tables import BuildTables
-from palimpsest.store.builds import Build
+from palimpsest.store.builds import Build, BuildTables
 from palimpsest.store.tables import conform, empty
 
 

@@ -19,7 +19,7 @@ from palimpsest.query import embed_query, open_home
 from palimpsest.store.builds import published
 from palimpsest.store.embedder_setting import home_embedder
 from palimpsest.store.home import Home
-from palimpsest_eval.gate.embedder_change import judge_embedder_change
+from palimpsest_eval.gate.decide import judge_embedder_change
 from palimpsest_eval.gate.verdict import CollectionVerdict
 from palimpsest_eval.golden.golden_run import GoldenRun
 from palimpsest_eval.runs.judge_build import find_violations

@@ -13,7 +13,7 @@ from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stages import STAGES
-from palimpsest.formation.classify.sentence_model import sentence_model_key
+from palimpsest.formation.sentence_model import sentence_model_key
 from palimpsest.memories.formed import formed_memories
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home

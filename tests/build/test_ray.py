@@ -13,10 +13,10 @@ import pytest
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
-from palimpsest.core.batches import ray_runner
-from palimpsest.core.batches.batch import Batch, BatchWork
-from palimpsest.core.batches.ray_runner import CPUS_PER_WORKER, QUEUED_PER_WORKER, RayRunner
+from palimpsest.core import ray_runner
 from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.parallel import Batch, BatchWork
+from palimpsest.core.ray_runner import CPUS_PER_WORKER, QUEUED_PER_WORKER, RayRunner
 from palimpsest.memories.embedders.choose import minilm_space
 from palimpsest.memories.embedders.text_batches import DistributedEmbedder
 from palimpsest.memories.vector_store import embedding_store

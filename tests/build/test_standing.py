@@ -8,8 +8,8 @@ from palimpsest.build.delete import delete
 from palimpsest.build.plan import make_plan, say_what_is_broken
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.query.profile.standing import StandingAnswer
 from palimpsest.query.reader import open_home
+from palimpsest.query.standing import StandingAnswer
 from palimpsest.store.home import Home
 from palimpsest.store.standing_questions import load_standing_questions
 from tests.small_corpus import TURNS, copy_built, write_chats

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.core.home_format import FORMAT, read_format
+from palimpsest.core.files import FORMAT, read_format
 from palimpsest.query.reader import open_home
 from palimpsest.store.builds import kept, published
 from palimpsest.store.home import Home

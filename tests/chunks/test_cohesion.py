@@ -1,7 +1,7 @@
 import pytest
 
-from palimpsest.chunks.cohesion import Cohesion
-from palimpsest.sources.records.extracted import ExtractedDocument, Segment
+from palimpsest.chunks.packing import Cohesion
+from palimpsest.sources.extracted import ExtractedDocument, Segment
 from tests.chunks.one_document import chunk_document
 
 GARDEN = [

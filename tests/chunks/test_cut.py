@@ -7,11 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from palimpsest.chunks.cut import Chunk, chunk_documents
-from palimpsest.sources.readers.text_files.markdown import read_markdown
-from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Segment
-from palimpsest.sources.records.source import Source
-from palimpsest.store.collection_config import Unit
-from palimpsest.store.limits import Limits
+from palimpsest.sources.extracted import SUITE_ROW, ExtractedDocument, Segment, Source
+from palimpsest.sources.readers.text_files import read_markdown
+from palimpsest.store.collection_config import Limits, Unit
 from palimpsest.text.tokenizer import count_tokens_batch
 from tests.chunks.one_document import chunk_document
 

@@ -193,7 +193,7 @@ def test_created_at_outlives_a_delete_of_another_collection(tmp_path):
 
 def test_a_delete_leaves_source_files_in_the_home_and_proves_the_rest(tmp_path):
     from palimpsest.build.delete import delete
-    from palimpsest.store.create_collection import create_collection
+    from palimpsest.store.edit_collection import create_collection
 
     home = Home(tmp_path / "home")
     folder = create_collection(home, "talks", "Our talks.", user_id="ann")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.core.configuration.setting_files import user_file
-from palimpsest.core.configuration.setting_table import BY_VARIABLE
+from palimpsest.core.setting_layers import user_file
+from palimpsest.core.setting_table import BY_VARIABLE
 from tests.command import CLI, last_json, process, run, terminal
 from tests.small_corpus import write_notes
 
@@ -93,7 +93,7 @@ def test_doctor_names_each_extra_and_how_a_missing_one_is_installed(work, monkey
             raise PackageNotFoundError(name)
         return "1"
 
-    monkeypatch.setattr("palimpsest.cli.doctor_checks.version", found)
+    monkeypatch.setattr("palimpsest.cli.doctor.version", found)
     extras = next(
         line for line in run("doctor", "--home", work / "h", cwd=work).stdout.splitlines() if "extras" in line
     )

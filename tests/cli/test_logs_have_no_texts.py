@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from palimpsest.cli.main import cli
-from palimpsest.core import tracing
+from palimpsest.store import event_log
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.command import process, run
@@ -55,8 +55,8 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     """What is sent to a collector from now on."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setenv(tracing.ENDPOINT, "http://127.0.0.1:9")
-    monkeypatch.setattr(tracing, "_tracer", lambda: provider.get_tracer("palimpsest"))
+    monkeypatch.setenv(event_log.ENDPOINT, "http://127.0.0.1:9")
+    monkeypatch.setattr(event_log, "_tracer", lambda: provider.get_tracer("palimpsest"))
     return exporter
 
 

@@ -14,7 +14,7 @@ from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, undo
 from palimpsest.store.builds import kept, published
-from palimpsest.store.consolidation_config import ConsolidationConfig
+from palimpsest.store.collection_config import ConsolidationConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, read_proposals

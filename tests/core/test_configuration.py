@@ -7,14 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.core.configuration.edit_file import write_settings
-from palimpsest.core.configuration.layers import apply_layers, missing, read_layers, resolve
-from palimpsest.core.configuration.setting import Setting
-from palimpsest.core.configuration.setting_files import project_file, user_file
-from palimpsest.core.configuration.setting_table import BY_KEY, BY_VARIABLE, SECTIONS, SETTINGS
-from palimpsest.core.configuration.show_settings import setting_json, setting_row
-from palimpsest.core.configuration.trusted_files import trust
+from palimpsest.core.edit_settings import write_settings
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.setting_layers import (
+    apply_layers,
+    missing,
+    project_file,
+    read_layers,
+    resolve,
+    setting_json,
+    setting_row,
+    trust,
+    user_file,
+)
+from palimpsest.core.setting_table import BY_KEY, BY_VARIABLE, SECTIONS, SETTINGS, Setting
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_USER = 4_242

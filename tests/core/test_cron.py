@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.core.cron import is_cron
+from palimpsest.core.times import is_cron
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from palimpsest.cli import main as cli
 from palimpsest.cli import review
-from palimpsest.core.faults import fault_of
+from palimpsest.core.errors import fault_of
 from palimpsest.store.home import Home
 
 

@@ -7,9 +7,8 @@ import time
 import polars as pl
 import pytest
 
-from palimpsest.core.batches.frame_rows import FrameRows
-from palimpsest.core.batches.local_processes import MIN_CHUNKS, map_chunks
 from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.parallel import MIN_CHUNKS, FrameRows, map_chunks
 
 MANY = range(10 * MIN_CHUNKS)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.sources.discovery import source_files
+from palimpsest.sources.extracted import CONVERSATION, ExtractedDocument
 from palimpsest.sources.readers.read_source import read_source
-from palimpsest.sources.records.extracted import CONVERSATION, ExtractedDocument
 from palimpsest.store.collection_config import load_collection
 
 DATA = Path(__file__).resolve().parents[2] / "data"

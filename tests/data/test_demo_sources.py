@@ -6,8 +6,8 @@ from pathlib import Path
 
 import frontmatter
 
+from palimpsest.sources.extracted import CONVERSATION
 from palimpsest.sources.readers.read_source import read_source
-from palimpsest.sources.records.extracted import CONVERSATION
 from palimpsest.store.collection_config import find_collections, load_collection
 from tests.data.demo_corpus import (
     COLLECTIONS,

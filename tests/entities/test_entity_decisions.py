@@ -13,8 +13,7 @@ from palimpsest.cli.query import entity
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import entity_id
 from palimpsest.entities.entity_decisions import decide_names, entity_text, explain_entity
-from palimpsest.entities.names.clusters import Merge
-from palimpsest.entities.names.name_model import NameEvidence, ScopeEvidence
+from palimpsest.entities.names.name_model import Merge, NameEvidence, ScopeEvidence
 from palimpsest.entities.names.resolve_names import resolve
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import Decisions, append_decisions, names_target, read_decisions

@@ -2,8 +2,7 @@
 
 import pytest
 
-from palimpsest.entities.entity_tables import find_mention_candidates
-from palimpsest.entities.resolve_entities import resolve_entities
+from palimpsest.entities.entity_tables import find_mention_candidates, resolve_entities
 from palimpsest.memories.form import form_memories
 from tests.memories.frames import chunk, chunks, config, document, documents
 

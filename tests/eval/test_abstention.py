@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from palimpsest_eval.gate.baseline import accept_baseline, load_baseline
 from palimpsest_eval.gate.decide import decide
-from palimpsest_eval.golden.abstention import ABSTENTION, caught_questions
-from palimpsest_eval.golden.golden_run import GoldenRun
+from palimpsest_eval.golden.golden_run import ABSTENTION, GoldenRun, caught_questions
 from tests.eval.gate_runs import FULL, gate_run
 
 

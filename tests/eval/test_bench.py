@@ -7,14 +7,18 @@ from palimpsest.query import Scope, open_home
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.search import STEPS
 from palimpsest.store.tables import SCHEMAS
-from palimpsest.text.sentence_terms import cut_sentences
-from palimpsest_eval.bench.bench_report import QueryLoad
-from palimpsest_eval.bench.budgets import graph_budgets, home_budgets, pages_budget, walk_budget
-from palimpsest_eval.bench.index_use import measure_index_use
+from palimpsest.text.terms import cut_sentences
+from palimpsest_eval.bench.bench_report import (
+    QueryLoad,
+    graph_budgets,
+    home_budgets,
+    measure_index_use,
+    pages_budget,
+    walk_budget,
+)
 from palimpsest_eval.bench.measure_graph import measure_graph
 from palimpsest_eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
-from palimpsest_eval.bench.synthetic import COLLECTION, synthetic_build
-from palimpsest_eval.bench.synthetic_titled import PASSAGE
+from palimpsest_eval.bench.synthetic import COLLECTION, PASSAGE, synthetic_build
 from palimpsest_eval.metrics.latency import LatencyMs
 
 

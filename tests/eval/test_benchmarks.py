@@ -12,16 +12,16 @@ from palimpsest_eval.golden.retrieval_run import SearchSettings, search_queries
 from palimpsest_eval.metrics.measures import MetricError
 from palimpsest_eval.runs.benchmark_runs import measure_benchmark
 from palimpsest_eval.suites.benchmarks.benchmarks import BENCHMARKS, Benchmark, Ranking
-from palimpsest_eval.suites.benchmarks.measures import (
+from palimpsest_eval.suites.benchmarks.score_benchmark import (
     LIBRARY,
     OWN,
     capped_recall,
     ndcg_any,
     recall_all,
+    score_benchmark,
     stale_scores,
     support_rank_score,
 )
-from palimpsest_eval.suites.benchmarks.score_benchmark import score_benchmark
 from palimpsest_eval.suites.run_suite import suite_queries
 from palimpsest_eval.suites.suite import Suite, SuiteQuery
 from tests.command import last_json, process, run

@@ -6,8 +6,8 @@ import pytest
 
 from palimpsest_eval.gate.baseline import accept_baseline, load_baseline
 from palimpsest_eval.gate.decide import decide
+from palimpsest_eval.gate.invariants import Violation
 from palimpsest_eval.gate.verdict import combine
-from palimpsest_eval.gate.violations import Violation
 from palimpsest_eval.golden.golden_run import GoldenRun
 from tests.eval.gate_runs import FULL, LOST, gate_run
 

@@ -10,9 +10,8 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import STATES
-from palimpsest_eval.health.distributions import ages, confidence
 from palimpsest_eval.health.history import BuildNumbers, read_history, record
-from palimpsest_eval.health.home_health import home_health
+from palimpsest_eval.health.home_health import ages, confidence, home_health
 from palimpsest_eval.report.charts import columns
 from palimpsest_eval.report.health_page import format_number, health_html
 from palimpsest_eval.runs.report_health import health_of, record_health

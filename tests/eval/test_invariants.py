@@ -5,12 +5,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE
 from palimpsest.index.write_index import write_index
 from palimpsest.store.decisions import Decisions, tombstone
 from palimpsest.store.tables import conform, empty
-from palimpsest_eval.gate.invariants import check_invariants
-from palimpsest_eval.gate.invariants_nodes import check_nodes
+from palimpsest_eval.gate.invariants import check_invariants, check_nodes
 from tests.eval.home import tables
 
 TABLES = tables()

@@ -20,7 +20,7 @@ from palimpsest_eval.report.charts import histogram, spark
 from palimpsest_eval.report.gather import headlines
 from palimpsest_eval.report.notes import Note, write_note
 from palimpsest_eval.report.render import MAX_BYTES
-from palimpsest_eval.report.svg_parts import PlacedLabels
+from palimpsest_eval.report.static_svg import PlacedLabels
 from palimpsest_eval.runs.judge_build import judge_build, write_report
 
 NASTY = '</style><script>alert(1)</script><img src=x onerror="alert(2)">&{{ 7*7 }}'

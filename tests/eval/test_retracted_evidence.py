@@ -7,7 +7,7 @@ import pytest
 from palimpsest.build.delete import delete
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
-from palimpsest.core.scopes import GENERAL
+from palimpsest.core.ids import GENERAL
 from palimpsest.export.edit_memory import edit_memory
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home

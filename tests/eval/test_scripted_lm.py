@@ -2,8 +2,7 @@
 
 import json
 
-from palimpsest_eval.peers.scripted_lm import answer
-from palimpsest_eval.peers.statements import OF_TEXT, statements, things
+from palimpsest_eval.peers.scripted_lm import OF_TEXT, answer, statements, things
 
 TURN = "[1:56 pm on 8 May, 2023] Melanie: I met Caroline in Boston. It was great!"
 PARAGRAPH = "Radio City\nRadio City is a station in India. It plays songs of Asha Bhosle."

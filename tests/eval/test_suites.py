@@ -6,7 +6,7 @@ import yaml
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.context.quotes import Quote
-from palimpsest_eval.golden.by_type import time_kind
+from palimpsest_eval.golden.golden_run import time_kind
 from palimpsest_eval.golden.retrieval_run import SearchSettings
 from palimpsest_eval.metrics.measures import MetricError
 from palimpsest_eval.suites.run_suite import run_suite

@@ -2,10 +2,16 @@
 
 import pytest
 
-from palimpsest.formation.classify.judge import STATED_ALONE, STATED_BY_RULES, Judgment
-from palimpsest.formation.classify.sentence_features import ngrams, read_sentence
-from palimpsest.formation.classify.sentence_model import SENTENCE_CLASSES, sentence_model
 from palimpsest.formation.rules import form_items
+from palimpsest.formation.sentence_model import (
+    SENTENCE_CLASSES,
+    STATED_ALONE,
+    STATED_BY_RULES,
+    Judgment,
+    ngrams,
+    read_sentence,
+    sentence_model,
+)
 from palimpsest.formation.session import Session, Turn
 from palimpsest_eval.studies.formation import FACTS, score
 from palimpsest_eval.studies.sentence_examples import golden_notes

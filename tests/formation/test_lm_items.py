@@ -3,11 +3,10 @@
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.formation.item import LM, NoteItem
 from palimpsest.formation.lm.earlier_notes import MAX_SESSIONS, EarlierNotes, earlier_notes
 from palimpsest.formation.lm.lm_items import MAX_CHARACTERS, LmReflection, join_items
 from palimpsest.formation.lm.read_reflection import read_reflection
-from palimpsest.formation.session import Session, Turn
+from palimpsest.formation.session import LM, NoteItem, Session, Turn
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.formation.neighbours import (
+from palimpsest.formation.rules import (
     Reply,
     SaidBefore,
     is_said,

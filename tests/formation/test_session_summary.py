@@ -1,7 +1,7 @@
 """The summary of a session: sentences of people, each with its place, from sessions that are long enough."""
 
+from palimpsest.formation.note_table import SENTENCES, session_summary
 from palimpsest.formation.session import Session, Turn
-from palimpsest.formation.session_summary import SENTENCES, session_summary
 
 LINES = [
     f"The {thing} in the workshop needs a new {part} this week."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.formation.third_person import third_person
+from palimpsest.formation.rules import third_person
 from palimpsest.text.parse import parse_texts
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.core.home_format import FORMAT
+import palimpsest.index.write_index as module
+from palimpsest.core.files import FORMAT
 from palimpsest.core.ids import content_id
-from palimpsest.index import write_file
-from palimpsest.index.word_tables import TITLE_WEIGHT
+from palimpsest.index.memory_table import TITLE_WEIGHT
 from palimpsest.index.write_index import write_index
 from palimpsest.text.terms import terms
 from tests.query import titled
@@ -203,12 +203,10 @@ def test_another_users_memories_never_change_a_users_scores(tmp_path_factory, ma
 def test_tables_written_in_slices_equal_those_written_at_once(tmp_path, monkeypatch):
     memories = [memory(f"m{i:02}", f"note {i} about bees") for i in range(23)]
     write(tables(memories), tmp_path / "whole.duckdb")
-    monkeypatch.setattr(write_file, "_SLICE_ROWS", 5)
+    monkeypatch.setattr(module, "_SLICE_ROWS", 5)
     slices = []
-    read = write_file._select
-    monkeypatch.setattr(
-        write_file, "_select", lambda name, part: slices.append((name, part.height)) or read(name, part)
-    )
+    read = module._select
+    monkeypatch.setattr(module, "_select", lambda name, part: slices.append((name, part.height)) or read(name, part))
     write(tables(memories), tmp_path / "sliced.duckdb")
     assert [n for name, n in slices if name == "vectors"] == [5, 5, 5, 5, 3]
     with (

@@ -6,9 +6,8 @@ import polars as pl
 import pytest
 
 from palimpsest.index import memory_table
-from palimpsest.index import word_tables as module
-from palimpsest.index.memory_table import find_periods, period_table
-from palimpsest.index.word_tables import score_words, word_tables
+from palimpsest.index import memory_table as module
+from palimpsest.index.memory_table import find_periods, period_table, score_words, word_tables
 
 
 def _memories(sizes: list[int]) -> pl.DataFrame:

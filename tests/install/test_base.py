@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from palimpsest.core.extras import DISTRIBUTION, extra_of, missing_in
+from palimpsest.core.errors import DISTRIBUTION, extra_of, missing_in
 from palimpsest.text.tokenizer import save_tokenizer
 from tests.query import made
 

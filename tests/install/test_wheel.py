@@ -96,7 +96,7 @@ def test_an_empty_folder_gets_the_demo_and_the_package_stays_as_it_was(project, 
     assert "atlas" in planned.stdout and not (tmp_path / "data/corpora").exists()
     # Only the copy is of interest: building the demo takes minutes.
     code = (
-        "from palimpsest.cli.demo import copy_demo; from palimpsest.store.home import *; copy_demo(Home(DEFAULT_HOME))"
+        "from palimpsest.cli.build import copy_demo; from palimpsest.store.home import *; copy_demo(Home(DEFAULT_HOME))"
     )
     done = run(programs / "python", "-c", code, cwd=tmp_path)
     assert "copied the demo corpus" in done.stderr

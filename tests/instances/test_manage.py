@@ -11,7 +11,7 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError, DamagedFile, PalimpsestError
 from palimpsest.core.processes import process_started
-from palimpsest.instances.background import BUILDS, SERVICE
+from palimpsest.instances.background import BUILDS, SERVICE, ProcessRecord, record_path, write_record
 from palimpsest.instances.manage import (
     add_instance,
     create_instance,
@@ -20,10 +20,8 @@ from palimpsest.instances.manage import (
     list_instances,
     stop_instance,
 )
-from palimpsest.instances.process_record import ProcessRecord, record_path, write_record
 from palimpsest.instances.registry import instances_folder, read_instances
-from palimpsest.store.home import Home
-from palimpsest.store.service_files import make_service_folder
+from palimpsest.store.home import Home, make_service_folder
 from tests.command import last_json, process, run
 
 

@@ -14,13 +14,22 @@ import pytest
 
 from palimpsest.build.delete import delete
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
-from palimpsest.instances.background import BUILDS, SERVICE, log_lines, log_path, status, stop
-from palimpsest.instances.bounded_log import BoundedLog
-from palimpsest.instances.process_record import ProcessRecord, read_record, record_path, write_record
+from palimpsest.instances.background import (
+    BUILDS,
+    SERVICE,
+    BoundedLog,
+    ProcessRecord,
+    log_lines,
+    log_path,
+    read_record,
+    record_path,
+    status,
+    stop,
+    write_record,
+)
 from palimpsest.instances.service_process import start_service
 from palimpsest.store.builds import published
-from palimpsest.store.home import Home
-from palimpsest.store.service_files import make_service_folder, service_folder
+from palimpsest.store.home import Home, make_service_folder, service_folder
 from tests.command import last_json, process, run
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.memories.document_names import DocumentNames
+from palimpsest.memories.document_relations import DocumentNames
 
 NAMES = DocumentNames(
     {

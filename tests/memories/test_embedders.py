@@ -5,8 +5,13 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.memories.embedders import server
-from palimpsest.memories.embedders.bge_small import QUERY_PREFIX, load_bge
-from palimpsest.memories.embedders.choose import load_batch_embedder, load_question_embedder, space_of
+from palimpsest.memories.embedders.choose import (
+    QUERY_PREFIX,
+    load_batch_embedder,
+    load_bge,
+    load_question_embedder,
+    space_of,
+)
 from palimpsest.memories.embedders.space import Space
 from tests.memories.embedding_server import EmbeddingServer
 

@@ -1,6 +1,6 @@
 import polars as pl
 
-from palimpsest.memories.repeated_quotes import without_repeated_quotes
+from palimpsest.memories.documents import without_repeated_quotes
 
 
 def kept(*rows: tuple[str, str, bool, str]) -> list[str]:

@@ -1,5 +1,5 @@
 from palimpsest.entities.collection_shape import strategy_for
-from palimpsest.memories.sequence import document_order, turn_order
+from palimpsest.memories.recency import document_order, turn_order
 from tests.query.made import memory, rows
 
 

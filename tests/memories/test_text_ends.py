@@ -6,8 +6,7 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.memories.form import form_memories
-from palimpsest.memories.text_ends import text_ends
+from palimpsest.memories.form import form_memories, text_ends
 from palimpsest.store.tables import conform
 from tests.memories.frames import chunk, chunks, config, document, documents
 

@@ -8,8 +8,7 @@ import pytest
 from palimpsest.neo4j_graph import connect as connect_module
 from palimpsest.neo4j_graph.connect import Connection, connect
 from palimpsest.neo4j_graph.server import server_config
-from palimpsest.neo4j_graph.server.jars import jar_folder
-from palimpsest.neo4j_graph.server.local_server import ServerInfo, remove_server, start_server
+from palimpsest.neo4j_graph.server.local_server import ServerInfo, jar_folder, remove_server, start_server
 from tests.neo4j_graph.made import empty_homes
 
 

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.neo4j_graph.arrays import pack_arrays, unpack_arrays
-from palimpsest.neo4j_graph.packed import sentence_blocks_for
+from palimpsest.neo4j_graph.packed import pack_arrays, sentence_blocks_for, unpack_arrays
 
 
 def test_arrays_and_texts_come_back_as_they_were_packed():

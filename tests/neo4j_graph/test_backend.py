@@ -10,7 +10,7 @@ from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.backend import neo4j_backend
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend, open_neo4j
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.rows import scope_rows
+from palimpsest.neo4j_graph.rows import graph_rows
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.context.history import histories
 from palimpsest.query.context.neighbor_context import neighbor_ids
@@ -18,8 +18,7 @@ from palimpsest.query.ranking.rank import rank
 from palimpsest.query.request.strategies import STRATEGIES, Weights
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.backend import Backend
-from palimpsest.query.scope.interpret_time import TemporalInterpretation
-from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.scope_query import ScopeQuery, TemporalInterpretation
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.question_time import parse_question_time
 from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
@@ -190,7 +189,7 @@ def test_the_vector_index_proposes_and_exact_cosines_decide(
 ) -> None:
     """A scope too large for its reader to hold takes the other path; here 45 memories are too many."""
     duck = DuckDBBackend(made.index)
-    monkeypatch.setattr(scope_rows, "MAX_CACHED_VECTORS", 8)
+    monkeypatch.setattr(graph_rows, "MAX_CACHED_VECTORS", 8)
     monkeypatch.setattr(neo4j_backend, "MAX_CACHED_VECTORS", 8)
     neo = loaded(made, graph)
     for seed in range(5):
@@ -212,7 +211,7 @@ def test_stored_score_stats_are_those_of_all_cosines(
     tmp_path: Path, graph: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     single = make(tmp_path, "000001", count=90, edited=(4,))
-    monkeypatch.setattr(scope_rows, "MAX_CACHED_VECTORS", 8)
+    monkeypatch.setattr(graph_rows, "MAX_CACHED_VECTORS", 8)
     monkeypatch.setattr(neo4j_backend, "MAX_CACHED_VECTORS", 8)
     duck, neo = both(single, graph)
     a, b = (d.seeds(SCOPE, Filters(), query(), ("topic", "3"), 1.2, 5) for d in (duck, neo))

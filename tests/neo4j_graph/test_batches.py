@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palimpsest.neo4j_graph.load import batches
-from palimpsest.neo4j_graph.load.batches import node_batches
+from palimpsest.neo4j_graph.load import writer
+from palimpsest.neo4j_graph.load.writer import node_batches
 from palimpsest.neo4j_graph.packed import pack_block
 
 
@@ -22,7 +22,7 @@ class Vectors:
 
 @pytest.mark.parametrize(("at_once", "calls"), [(4, 2), (100, 1)])
 def test_memories_have_their_vectors_however_many_are_looked_up_at_once(monkeypatch, at_once, calls):
-    monkeypatch.setattr(batches, "_VECTORS_AT_ONCE", at_once)
+    monkeypatch.setattr(writer, "_VECTORS_AT_ONCE", at_once)
     lookup = Vectors()
     nodes = pl.DataFrame({"id": list("abcdef"), "n": range(6), "text_hash": ["5", "4", "5", "2", "1", "0"]})
     made = list(node_batches("Memory", nodes, lookup, 2))
@@ -32,7 +32,7 @@ def test_memories_have_their_vectors_however_many_are_looked_up_at_once(monkeypa
 
 
 def test_blocks_have_the_vectors_of_their_memories(monkeypatch):
-    monkeypatch.setattr(batches, "_VECTORS_AT_ONCE", 2)
+    monkeypatch.setattr(writer, "_VECTORS_AT_ONCE", 2)
     lookup = Vectors()
     nodes = pl.DataFrame({"id": ["x", "y"], "b": [0, 1], "counts": [[1, 1], [2]], "hashes": [["3", "1"], ["7", "3"]]})
     ((first,), (second,)) = node_batches("VectorBlock", nodes, lookup, 1)

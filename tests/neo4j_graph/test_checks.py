@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from palimpsest.neo4j_graph.checks import check_graph, check_latency
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.model import OPEN, VECTOR_INDEX
+from palimpsest.neo4j_graph.published_graph import check_graph, check_latency
 from tests.neo4j_graph.made import fresh_home, make, memory_id
 
 

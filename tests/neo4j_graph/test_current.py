@@ -6,13 +6,13 @@ import pytest
 
 from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
-from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.load import load_context
 from palimpsest.neo4j_graph.load.counts import count_rows
 from palimpsest.neo4j_graph.load.loader import load_tables
 from palimpsest.neo4j_graph.load.writer import Writer
 from palimpsest.neo4j_graph.model import CURRENT, KEYS, current_label, row_label
+from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.neo4j_graph.schema import legacy
 from palimpsest.query.request.types import Filters, Scope
 from tests.neo4j_graph.made import MODEL, Made, fresh_home, make, memory_id, vectors

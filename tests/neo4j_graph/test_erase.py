@@ -8,11 +8,11 @@ import pytest
 
 from palimpsest.core.ids import content_id
 from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph.arrays import unpack_arrays
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
-from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.load.erase import residue
+from palimpsest.neo4j_graph.packed import unpack_arrays
+from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.query.request.types import Filters, Scope
 from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
 from tests.query.made import history

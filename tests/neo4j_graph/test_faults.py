@@ -15,13 +15,13 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
-from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.graph_vectors import GraphVectors
-from palimpsest.neo4j_graph.load import home_lock, loader
+from palimpsest.neo4j_graph.load import loader
 from palimpsest.neo4j_graph.load.erase import drop_home, residue
 from palimpsest.neo4j_graph.load.load_source import Source
 from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.neo4j_graph.server.local_server import ServerInfo
 from palimpsest.query.request.types import Filters, Scope
 from tests.neo4j_graph.made import MODEL, Made, fresh_home, make, shown, vectors
@@ -182,7 +182,7 @@ def test_a_loader_killed_in_the_middle_is_resumed_and_holds_no_lock(
 def test_of_two_loads_at_once_one_is_refused_and_nothing_is_mixed(
     graph: Connection, pair: tuple[Made, Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(home_lock, "LOCK_WAIT_S", 1.0)
+    monkeypatch.setattr(loader, "LOCK_WAIT_S", 1.0)
     home, (first, second) = fresh_home(), pair
     inside, go_on = threading.Event(), threading.Event()
     real: Callable[..., Any] = loader.write_nodes

@@ -7,9 +7,9 @@ import pytest
 
 from palimpsest.neo4j_graph.backend import neo4j_backend
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.rows import scope_rows
-from palimpsest.query.request.parse_where import parse_where
+from palimpsest.neo4j_graph.rows import graph_rows
 from palimpsest.query.request.types import Filters
+from palimpsest.query.request.where import parse_where
 from tests.neo4j_graph.made import Made
 from tests.neo4j_graph.test_backend import ANA, both, query
 from tests.query.filtered import PASSING, write_filtered
@@ -36,7 +36,7 @@ def test_both_backends_filter_by_the_same_fields(tmp_path: Path, graph: Connecti
 def test_a_large_scope_of_neo4j_is_filtered_by_fields(
     tmp_path: Path, graph: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (neo4j_backend, scope_rows):
+    for module in (neo4j_backend, graph_rows):
         monkeypatch.setattr(module, "MAX_CACHED_VECTORS", 4)
     frames = write_filtered(tmp_path / "i.duckdb")
     _, neo = both(Made(frames, tmp_path / "i.duckdb", "000001"), graph)

@@ -8,9 +8,9 @@ import pytest
 
 from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
-from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.load.erase import residue
+from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.types import Scope

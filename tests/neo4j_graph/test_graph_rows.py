@@ -9,9 +9,9 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.neo4j_graph.graph_vectors import GraphVectors
-from palimpsest.neo4j_graph.rows.document_names import with_names
 from palimpsest.neo4j_graph.rows.graph_rows import graph_rows
-from palimpsest.sources.records.extracted import CONVERSATION
+from palimpsest.neo4j_graph.rows.node_rows import with_names
+from palimpsest.sources.extracted import CONVERSATION
 from palimpsest.store.tables import conform
 from tests.neo4j_graph.made import MODEL, make, memory_id, vectors
 

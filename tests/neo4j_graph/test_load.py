@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.cypher import ddl, loading, querying
 from palimpsest.neo4j_graph.load.erase import drop_home, residue
 from palimpsest.neo4j_graph.load.loader import load_tables
 from palimpsest.neo4j_graph.model import VECTOR_INDEX, VectorSpace
+from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.neo4j_graph.schema.migrations import MIGRATIONS, migrate
 from tests.neo4j_graph.made import MODEL, fresh_home, make, memory_id, shown, vectors
 

@@ -1,8 +1,7 @@
 import duckdb
 import numpy as np
 
-from palimpsest.neo4j_graph.arrays import unpack_arrays
-from palimpsest.neo4j_graph.backend.neo4j_sentences import sentences_of
+from palimpsest.neo4j_graph.backend.neo4j_scope import sentences_of
 from palimpsest.neo4j_graph.packed import (
     ScopeStats,
     bucket_of,
@@ -10,10 +9,11 @@ from palimpsest.neo4j_graph.packed import (
     mean_and_covariance,
     pack_parts,
     pack_postings,
+    unpack_arrays,
     unpack_postings,
 )
 from palimpsest.query import Scope, open_index
-from palimpsest.text.sentence_terms import cut_sentences
+from palimpsest.text.terms import cut_sentences
 from tests.query.made import memory, tables
 from tests.query.made import write as write_home_index
 

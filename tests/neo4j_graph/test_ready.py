@@ -18,8 +18,8 @@ from palimpsest.neo4j_graph.load.erase import drop_home
 from palimpsest.neo4j_graph.published_graph import load_published
 from palimpsest.neo4j_graph.server.local_server import server_status
 from palimpsest.serve.app import create_app
+from palimpsest.serve.run_server import check_start
 from palimpsest.serve.settings import ServeSettings, TokenSettings
-from palimpsest.serve.start_checks import check_start
 from palimpsest.store.home import Home
 from tests.small_corpus import write_notes
 

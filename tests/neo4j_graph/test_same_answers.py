@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE
 from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.connect import Connection

@@ -8,12 +8,12 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.memories.embedders import server as embedding_server
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
-from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.cypher import ddl
 from palimpsest.neo4j_graph.load.load_source import Source
 from palimpsest.neo4j_graph.load.loader import home_vectors, load_source
 from palimpsest.neo4j_graph.model import VECTOR_INDEX
+from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.query import Reader, open_index
 from palimpsest.store.home import Home
 from tests.memories.embedding_server import EmbeddingServer

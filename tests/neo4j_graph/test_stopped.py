@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection, connect
 from palimpsest.neo4j_graph.load.erase import residue
 from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.neo4j_graph.server.local_server import clear_server, server_status, start_server, stop_server
 from tests.neo4j_graph.made import fresh_home, make
 

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from palimpsest.nodes.dependency_edges import is_dependency
+from palimpsest.nodes.node_tables import is_dependency
 from tests.nodes.made_nodes import Page, edges_of, made
 
 

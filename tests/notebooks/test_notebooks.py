@@ -11,8 +11,7 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.builds import published
 from palimpsest_eval.golden.golden_run import GoldenRun
-from palimpsest_eval.notebook.build_view import last_two, open_build
-from palimpsest_eval.notebook.notebook_table import table
+from palimpsest_eval.notebook.build_view import last_two, open_build, table
 from palimpsest_eval.report import gather, report_html
 from palimpsest_eval.report.notes import read_notes
 from tests.notebooks.conftest import ROOT, run_notebook

@@ -8,9 +8,9 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.relation_program import saved_program
 from palimpsest.store.home import Home
-from palimpsest_eval.labels import label_tuning
+from palimpsest_eval.labels import tune
 from palimpsest_eval.labels.label_gate import judge_home_labels
-from palimpsest_eval.labels.label_tuning import labelled_rows
+from palimpsest_eval.labels.tune import labelled_rows
 from palimpsest_eval.report.notes import read_notes
 
 
@@ -51,8 +51,8 @@ def test_pairs_come_from_a_file_of_ones_own_or_from_what_people_decided(tmp_path
     home = Home(tmp_path / "home")
     assert [r["id"] for r in labelled_rows(home, str(path))] == ["p1", "p0", "p2"]
     assert len(labelled_rows(home, "golden")) > 100
-    monkeypatch.setattr(label_tuning, "decided_pairs", lambda home: rows[:1])
+    monkeypatch.setattr(tune, "decided_pairs", lambda home: rows[:1])
     assert labelled_rows(home, "home") == rows[:1]
-    monkeypatch.setattr(label_tuning, "decided_pairs", lambda home: [])
+    monkeypatch.setattr(tune, "decided_pairs", lambda home: [])
     with pytest.raises(PalimpsestError, match="no relation was decided by a person"):
         labelled_rows(home, "home")

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.alerts import TRIES, closed_message, send_alert
+from palimpsest.orchestration.watch import TRIES, closed_message, send_alert
 
 
 class Hook:

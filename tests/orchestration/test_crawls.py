@@ -14,7 +14,7 @@ from tests.sources.crawl.local_site import html, serve
 
 
 def look(resource: HomeResource, when: dt.datetime) -> dg.RunRequest | dg.SkipReason:
-    from palimpsest.orchestration.crawls import due_sites
+    from palimpsest.orchestration.publishing import due_sites
 
     with dg.build_schedule_context(scheduled_execution_time=when, resources={"home": resource}) as context:
         return due_sites(context)

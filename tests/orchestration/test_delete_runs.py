@@ -11,7 +11,7 @@ from dagster._core.scheduler.instigation import (
     TickStatus,
 )
 
-from palimpsest.build.delete import collection_runs
+from palimpsest.build.delete import run_history
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.run_history import delete_runs, search_collection
 from palimpsest.store.home import Home
@@ -78,8 +78,8 @@ def test_a_run_without_a_partition_may_name_any_collection(home):
     with instance_of(home) as instance:
         whole = instance.create_run_for_job(_job("publish_build"))
         other, own = (r.run_id for r in sorted(instance.get_runs(), key=_partition)[1:])
-        assert collection_runs.runs_to_delete(instance, NAME) == {whole.run_id, own}
-        assert other not in collection_runs.runs_to_delete(instance, NAME)
+        assert run_history.runs_to_delete(instance, NAME) == {whole.run_id, own}
+        assert other not in run_history.runs_to_delete(instance, NAME)
 
 
 def _job(name: str) -> dg.JobDefinition:

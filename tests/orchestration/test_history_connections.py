@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 from sqlalchemy import create_engine, text
 
-from palimpsest.orchestration.history_connections import cheap_connections
+from palimpsest.orchestration.run import cheap_connections
 
 NORMAL, FULL = 1, 2
 

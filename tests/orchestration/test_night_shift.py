@@ -45,7 +45,7 @@ def test_the_assets_write_proposals_apply_what_settings_name_and_keep_house(buil
 
 
 def test_a_night_without_a_rebuild_consolidates_and_one_with_a_rebuild_waits_for_it(built):
-    from palimpsest.orchestration.night_shift import consolidate_after_publishing, nightly_consolidation
+    from palimpsest.orchestration.publishing import consolidate_after_publishing, nightly_consolidation
 
     resource, corpus = built
     with dg.instance_for_test() as instance:
@@ -66,6 +66,6 @@ def test_a_night_without_a_rebuild_consolidates_and_one_with_a_rebuild_waits_for
 
 
 def test_consolidation_runs_at_three_each_night():
-    from palimpsest.orchestration.night_shift import nightly_consolidation
+    from palimpsest.orchestration.publishing import nightly_consolidation
 
     assert nightly_consolidation.cron_schedule == "0 3 * * *"

@@ -7,10 +7,9 @@ import dagster as dg
 import pytest
 from sqlalchemy import create_engine, text
 
-from palimpsest.build.delete import delete, postgres_runs
-from palimpsest.build.delete.postgres_runs import RunTables
+from palimpsest.build.delete import delete, run_storage
 from palimpsest.build.delete.probes import Probes
-from palimpsest.build.delete.run_storage import check_run_storage
+from palimpsest.build.delete.run_storage import RunTables, check_run_storage
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
@@ -126,7 +125,7 @@ def test_a_table_of_another_application_is_left_alone(tmp_path, url):
 
 
 def test_a_locked_table_is_one_line(tmp_path, url, monkeypatch):
-    monkeypatch.setattr(postgres_runs, "_LOCK_WAIT_S", 1)
+    monkeypatch.setattr(run_storage, "_LOCK_WAIT_S", 1)
     home = home_with(tmp_path / "home", _YAML.format(url=url))
     engine = create_engine(url)
     with instance_of(home), engine.begin() as db:

@@ -15,7 +15,7 @@ from palimpsest.build.run_stage import run_stage
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.orchestration.dagster_home import write_dagster_yaml
-from palimpsest.orchestration.interrupted_runs import close_interrupted_runs
+from palimpsest.orchestration.watch import close_interrupted_runs
 from palimpsest.store.builds import published
 from palimpsest.store.event_log import read_events
 from palimpsest.store.home import Home
@@ -60,7 +60,7 @@ def retries_of(result: dg.ExecuteInProcessResult) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch):
-    monkeypatch.setattr("palimpsest.orchestration.assets.steps.DELAY_S", 0.01)
+    monkeypatch.setattr("palimpsest.orchestration.assets.resources.DELAY_S", 0.01)
 
 
 def test_a_step_whose_component_does_not_answer_is_tried_again_and_the_build_is_whole(home):

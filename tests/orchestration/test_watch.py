@@ -56,7 +56,7 @@ def test_an_overdue_build_alerts_once_a_day_until_it_is_confirmed(built, monkeyp
 
 
 def test_an_alert_that_is_not_delivered_is_tried_again(built, monkeypatch):
-    monkeypatch.setattr("palimpsest.orchestration.alerts.MAX_WAIT_S", 0.0)
+    monkeypatch.setattr("palimpsest.orchestration.watch.MAX_WAIT_S", 0.0)
     with Hook(400) as hook:
         monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
         said, cursor = look(built, None, 30)

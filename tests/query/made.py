@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from palimpsest.core.ids import text_hash
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE, text_hash
 from palimpsest.index.write_index import IndexStats, write_index
 from palimpsest.query.embed_query import count_tokens, query_embedder
 from palimpsest.query.request.strategies import Weights

@@ -5,7 +5,7 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import open_home, open_index
-from palimpsest.query.graph.present_graph import answer_text
+from palimpsest.query.graph.graph_answer import answer_text
 from palimpsest.query.reader import Reader
 from palimpsest.store.usage_log import UsageLog
 from tests.query.filtered import ANA, BEN, write_filtered

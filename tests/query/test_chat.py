@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from palimpsest.query import Scope, open_index
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.ranking.chat import answer_rows, answer_word_scores, role_scores
+from palimpsest.query.ranking.conversation import answer_rows, answer_word_scores, role_scores
 from palimpsest.query.ranking.rank import rank
 from palimpsest.query.scope.scope_arrays import Postings
 from tests.query.made import memory, scope_query, tables, write

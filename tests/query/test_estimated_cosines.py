@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from palimpsest.query import Scope, open_home
-from palimpsest.query.ranking import leaders
+from palimpsest.query.ranking import conversation
 from palimpsest.query.ranking.fusion import leading
 from palimpsest.query.scope import scope_arrays
-from palimpsest.query.scope.estimated_cosines import PRODUCTS_GRAPH, EstimatedCosines
-from palimpsest.query.scope.scope_arrays import ScopeVectors
+from palimpsest.query.scope.scope_arrays import PRODUCTS_GRAPH, EstimatedCosines, ScopeVectors
 from palimpsest_eval.bench.run_bench import write_synthetic_home
 from palimpsest_eval.bench.synthetic import COLLECTION, synthetic_build
 
@@ -89,7 +88,7 @@ def test_results_are_those_of_exact_cosines(home, hops, monkeypatch) -> None:
 
     exact = results()
     monkeypatch.setattr(scope_arrays, "MANY", 1000)
-    monkeypatch.setattr(leaders, "LEADERS", 160)
+    monkeypatch.setattr(conversation, "LEADERS", 160)
     estimated = results()
     for one, other in zip(exact, estimated, strict=True):
         by_id = {i: scores for i, *scores in one}

@@ -2,8 +2,8 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import SearchRequest, open_index
-from palimpsest.query.request.parse_where import parse_where
 from palimpsest.query.request.types import Filters
+from palimpsest.query.request.where import parse_where
 from tests.query.filtered import ANA, BEN, PASSING, write_filtered
 
 EVERY = "m1 m2 m3 m4 m5"

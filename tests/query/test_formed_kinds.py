@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from palimpsest.query.ranking.formed_kinds import KIND_WEIGHT, lift_requested_kinds
 from palimpsest.query.ranking.layout import RowLayout
+from palimpsest.query.ranking.rank import KIND_WEIGHT, lift_requested_kinds
 from palimpsest.query.ranking.scoring import Scored
-from palimpsest.query.scope.formed_rows import FormedRows
 from palimpsest.query.scope.scope_arrays import Flags
+from palimpsest.query.scope.view import FormedRows
 
 # Memory 3 rests on 0; memory 4 on 1 and 2.
 ROWS = FormedRows(np.array([3, 4, 4]), np.array([0, 1, 2]), np.array([1, 0, 0]), ("decision", "preference"))

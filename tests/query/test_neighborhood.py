@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.graph.neighborhood import MENTIONED_WITH, find_neighbors
+from palimpsest.query.graph.graph_lines import MENTIONED_WITH, find_neighbors
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope

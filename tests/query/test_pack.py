@@ -6,14 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palimpsest.query.context import pack as pack_module
-from palimpsest.query.context.lines import Citations, write_context
+from palimpsest.query.context.lines import Citations, asks_present, write_context
 from palimpsest.query.context.pack import NeighborContext
 from palimpsest.query.context.quotes import Quote, Sentences
-from palimpsest.query.context.reading_order import asks_present
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.types import Memory, NewerText, RankedMemory
-from palimpsest.text.sentence_terms import cut_sentences
-from palimpsest.text.terms import terms
+from palimpsest.text.terms import cut_sentences, terms
 from tests.query.made import at
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from palimpsest.query.ranking.spreading import softmax, spread
 from palimpsest.query.scope.passage_graph import PassageGraph
-from palimpsest.text.name_keys import candidate_name_keys, name_key
+from palimpsest.text.terms import candidate_name_keys, name_key
 
 NAMES = ["Ada", "Bee Town", "Rush (band)", "Everywhere", "Once"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from palimpsest.query.profile.profile import Profile
+from palimpsest.query.profile import Profile
 from palimpsest.query.reader import Reader, open_home
 from tests.query.graphed import ANA, BEN, fact, node
 from tests.query.made import at, home, memory, rows, tables

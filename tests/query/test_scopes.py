@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from palimpsest.cli.query import query
-from palimpsest.cli.scopes import scopes
+from palimpsest.cli.query import query, scopes
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE
 from palimpsest.query import Scope, open_home
 from palimpsest.query.present import results_text
 from palimpsest.query.ranking.fusion import score_stats

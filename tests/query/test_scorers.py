@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+import palimpsest.query.ranking.rank as module
 from palimpsest.query import Filters, Scope, open_index
-from palimpsest.query.ranking import scorers
-from palimpsest.query.ranking.rank import rank
-from palimpsest.query.ranking.scorers import register_scorer
+from palimpsest.query.ranking.rank import rank, register_scorer
 from palimpsest.query.ranking.scoring import Scored, base_scores
 from palimpsest.query.request import strategies
 from palimpsest.query.request.strategies import Weights, register_strategy
@@ -28,7 +27,7 @@ def shortest_id_last(view, query):
 
 @pytest.fixture
 def registered(monkeypatch):
-    monkeypatch.setattr(scorers, "_SCORERS", dict(scorers._SCORERS))
+    monkeypatch.setattr(module, "_SCORERS", dict(module._SCORERS))
     monkeypatch.setattr(strategies, "STRATEGIES", dict(strategies.STRATEGIES))
     register_scorer("late", shortest_id_last)
     register_strategy("late", Weights(scorer="late", words=0.0, vector=1e-6))
@@ -85,4 +84,4 @@ def test_names_in_use_are_refused(registered):
         with pytest.raises(ValueError, match="already in use"):
             register_strategy(name, Weights())
     with pytest.raises(ValueError, match="register it first"):
-        scorers.scorer_named("nobody's")
+        module.scorer_named("nobody's")

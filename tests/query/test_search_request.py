@@ -6,7 +6,7 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import Scope, SearchRequest, SearchResult, open_index
-from palimpsest.query.request.node_search import NODE_OPTIONS
+from palimpsest.query.request.search_request import NODE_OPTIONS
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")

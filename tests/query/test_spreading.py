@@ -5,7 +5,7 @@ import pytest
 
 from palimpsest.entities.collection_shape import strategy_for
 from palimpsest.index.write_index import write_index
-from palimpsest.memories.context_inputs import context_inputs
+from palimpsest.memories.form import context_inputs
 from palimpsest.query import Scope, open_index
 from palimpsest.query.embed_query import query_embedder
 from palimpsest.query.ranking import spreading

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palimpsest.query.ranking.priors import prior_scores, recency
+from palimpsest.query.ranking.scoring import prior_scores, recency
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.strategies import NAMED, STRATEGIES, Weights
 from palimpsest.query.request.types import Scope

@@ -6,7 +6,7 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import open_home
-from palimpsest.query.request.tiers import narrow_to_tiers, parse_tiers
+from palimpsest.query.request.search_request import narrow_to_tiers, parse_tiers
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home

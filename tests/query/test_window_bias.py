@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from palimpsest.query.ranking.window_bias import expected_maximum, without_window_bias
+from palimpsest.query.ranking.scoring import expected_maximum, without_window_bias
 
 
 def test_the_expected_maximum_of_normal_values_is_blom_s_approximation():

@@ -7,7 +7,7 @@ import pytest
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.types import Filters, Scope
-from palimpsest.query.scope.withheld import Withheld
+from palimpsest.query.scope.view import Withheld
 from tests.query.made import at, memory, tables, write
 
 TODAY = datetime(2026, 5, 1, tzinfo=UTC)

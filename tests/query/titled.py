@@ -1,6 +1,6 @@
 """A small build of titled passages that name each other."""
 
-from palimpsest.memories.context_inputs import context_inputs
+from palimpsest.memories.form import context_inputs
 from tests.query.made import memory, rows, tables
 
 TEXTS = {

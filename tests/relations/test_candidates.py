@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palimpsest.relations.candidates import find_candidates, scope_search
-from palimpsest.relations.candidates.candidate_inputs import PreviousCandidates
-from palimpsest.relations.candidates.find_candidates import candidate_pairs, unordered_pairs
+from palimpsest.relations.candidates.find_candidates import PreviousCandidates, candidate_pairs, unordered_pairs
 from palimpsest.relations.candidates.scope_search import MIN_SIMILARITY
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from palimpsest.relations.formed_versions import formed_versions
+from palimpsest.relations.versions import formed_versions
 from palimpsest.store.tables import conform
 from tests.memories.frames import day
 

@@ -8,9 +8,9 @@ from palimpsest.relations.classify import label_pairs as label_pairs_module
 from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
 from palimpsest.relations.classify.label_types import LabelResult
 from palimpsest.relations.classify.offline_labeler import offline_labeler
+from palimpsest.store.builds import UnfinishedRows
 from palimpsest.store.decisions import Decisions, RelationOverride
 from palimpsest.store.tables import SCHEMAS
-from palimpsest.store.unfinished_rows import UnfinishedRows
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.relations.classify.cascade_labeler import CascadeLabeler
+from palimpsest.relations.classify.choose_labeler import CascadeLabeler
 from palimpsest.relations.classify.encoder.calibration import (
     Calibration,
     Lines,
@@ -23,11 +23,15 @@ from palimpsest.relations.classify.encoder.change_encoder import (
     ChangeEncoder,
     ChangeQuestion,
     ChangeReading,
+    Statement,
+    build_input,
+    focus,
+    gap_words,
+    load_tokenizer,
+    outdated_part,
     read_encoder,
     shipped_encoder,
 )
-from palimpsest.relations.classify.encoder.change_input import Statement, build_input, focus, gap_words, load_tokenizer
-from palimpsest.relations.classify.encoder.outdated_part import outdated_part
 from palimpsest.relations.classify.label_types import LabelPair, LabelResult
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
 from tests.memories.frames import day

@@ -10,12 +10,10 @@ from palimpsest.build.delete import delete
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.stages import indexed_tables
-from palimpsest.relations.premises import premise_relations
-from palimpsest.relations.premises.amounts import Amount, amounts, computations
-from palimpsest.relations.premises.conclusions import find_conclusion
-from palimpsest.relations.premises.find_premises import find_premises
-from palimpsest.relations.premises.premise_relations import without_premises
-from palimpsest.relations.premises.scope_statements import ScopeStatements, Statement
+from palimpsest.relations import premise_relations
+from palimpsest.relations.conclusions import find_conclusion
+from palimpsest.relations.premise_relations import find_premises, without_premises
+from palimpsest.relations.premise_statements import Amount, ScopeStatements, Statement, amounts, computations
 from palimpsest.relations.relation_review import TABLES, decide, review_table
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home

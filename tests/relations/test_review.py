@@ -17,8 +17,7 @@ from palimpsest.relations.relation_review import (
     review_table,
 )
 from palimpsest.relations.versions import versions
-from palimpsest.store.decisions import RelationOverride, append_overrides, read_decisions
-from palimpsest.store.forget_decisions import forget_overrides
+from palimpsest.store.decisions import RelationOverride, append_overrides, forget_overrides, read_decisions
 from palimpsest.store.tables import empty
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 

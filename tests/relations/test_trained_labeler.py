@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify.golden_pairs import golden_pairs
 from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair
 from palimpsest.relations.classify.offline_labeler import offline_labeler
-from palimpsest.relations.classify.pairs_file import pair_from_row, read_pairs_file
+from palimpsest.relations.classify.pairs_file import golden_pairs, pair_from_row, read_pairs_file
 from palimpsest.relations.classify.trained_labeler import (
     DEFAULT_LEAST_UPDATE,
     least_update,

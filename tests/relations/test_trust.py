@@ -10,9 +10,8 @@ from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
 from palimpsest.relations.classify.label_types import LabelResult
 from palimpsest.relations.classify.low_trust import refuse_low_trust
 from palimpsest.relations.relation_review import find_relation, review_table
-from palimpsest.relations.replaced_documents import refused_replacements
 from palimpsest.relations.review_reasons import REVIEW_REASONS
-from palimpsest.relations.versions import versions
+from palimpsest.relations.versions import refused_replacements, versions
 from palimpsest.store.decisions import Decisions, RelationOverride
 from palimpsest.store.tables import empty
 from tests.memories.frames import documents

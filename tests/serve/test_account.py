@@ -6,7 +6,7 @@ from filelock import FileLock
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
-from palimpsest.serve.writing import WAIT_S
+from palimpsest.serve.state import WAIT_S
 from palimpsest.store.proposals import read_proposals
 from tests.serve.test_memories import wait_for
 from tests.small_corpus import write_chats, write_notes

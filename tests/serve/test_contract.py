@@ -12,8 +12,8 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from palimpsest.serve.app import create_app
+from palimpsest.serve.identity import make_token
 from palimpsest.serve.settings import ServeSettings
-from palimpsest.serve.tokens import make_token
 from tests.serve.conftest import TOKENS, client_of
 
 # What a description cannot say is refused too: a question without a word, a condition that is none, no such collection.

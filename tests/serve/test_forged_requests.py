@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.serve.app import create_app
+from palimpsest.serve.identity import make_token
 from palimpsest.serve.settings import ServeSettings
-from palimpsest.serve.tokens import make_token
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.serve.conftest import TOKENS

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from starlette.websockets import WebSocketDisconnect
 
 from palimpsest.serve.app import MCP_PATH, create_app
+from palimpsest.serve.identity import make_token
 from palimpsest.serve.settings import ServeSettings
-from palimpsest.serve.tokens import make_token
 from palimpsest.store.home import Home
 from tests.serve.conftest import TOKENS, client_of
 from tests.serve.test_mcp import TOOLS

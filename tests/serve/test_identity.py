@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.serve.identity import BadToken, TokenVerifier, make_token
 from palimpsest.serve.settings import TokenSettings, token_settings
-from palimpsest.serve.tokens import BadToken, TokenVerifier, make_token
 from tests.serve.conftest import TOKENS
 
 NOW = dt.datetime.now(dt.UTC)

@@ -7,7 +7,7 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import write_json
-from palimpsest.serve.start_checks import check_start
+from palimpsest.serve.run_server import check_start
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from palimpsest.serve.connections import HEADER_S, MAX_WAITING
 from palimpsest.serve.guard import BODY_S, MAX_HEADER_BYTES
-from palimpsest.serve.tokens import make_token
+from palimpsest.serve.identity import make_token
+from palimpsest.serve.run_server import HEADER_S, MAX_WAITING
 from tests.serve.conftest import TOKENS, start_server
 
 MIB = 2**20

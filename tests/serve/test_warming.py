@@ -13,7 +13,7 @@ from palimpsest.query.request.types import Scope
 from palimpsest.serve.app import create_app
 from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.settings import ServeSettings
-from palimpsest.serve.warming import MAX_USERS, Warming
+from palimpsest.serve.state import MAX_USERS, Warming
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.serve.conftest import TOKENS, client_of

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from palimpsest.sources.extracted import Extraction
 from palimpsest.sources.readers.read_source import read_source
-from palimpsest.sources.records.extracted import Extraction
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 
 
 @pytest.fixture

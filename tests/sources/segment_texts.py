@@ -1,6 +1,6 @@
 """Segments as tests compare them."""
 
-from palimpsest.sources.records.extracted import ExtractedDocument
+from palimpsest.sources.extracted import ExtractedDocument
 
 
 def segment_texts(document: ExtractedDocument) -> list[tuple[str, str | None, str]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.sources.records.extracted import ExtractedDocument
+from palimpsest.sources.extracted import ExtractedDocument
 from palimpsest_eval.studies.chunking import fixed_size_chunker
 from palimpsest_eval.studies.reading_files import format_results, measure_reading, token_f1
 

@@ -1,5 +1,4 @@
-from palimpsest.store.column_descriptions import _OWN, description
-from palimpsest.store.tables import SCHEMAS
+from palimpsest.store.tables import _OWN, SCHEMAS, description
 
 
 def test_every_column_of_every_table_is_described_in_one_sentence():

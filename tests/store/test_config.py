@@ -6,8 +6,7 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.request.strategies import NAMED
-from palimpsest.store.collection_config import CollectionConfig, load_collection
-from palimpsest.store.weights_config import WeightsConfig
+from palimpsest.store.collection_config import CollectionConfig, WeightsConfig, load_collection
 
 GOOD = "name: notes\ndescription: notes\n"
 

@@ -4,8 +4,7 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import DamagedFile
-from palimpsest.store.ingest_log import IngestLog
-from palimpsest.store.sealed_parquet import write_sealed
+from palimpsest.store.ingest_log import IngestLog, write_sealed
 
 DAY = [dt.datetime(2026, 1, d, tzinfo=dt.UTC) for d in range(1, 9)]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from palimpsest.text.clauses import clause_spans, covers, merge_spans
+from palimpsest.text.sentences import clause_spans, covers, merge_spans
 
 
 @pytest.mark.parametrize(

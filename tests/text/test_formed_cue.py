@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.text.formed_cue import requested_kinds
+from palimpsest.text.question_cues import requested_kinds
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palimpsest.query import Scope, open_index
-from palimpsest.text.memory_periods import MemoryPeriods, stated_periods
-from palimpsest.text.periods import day_period, to_period
+from palimpsest.text.date_mentions import MemoryPeriods, day_period, stated_periods, to_period
 from tests.query.made import at, memory, tables, write
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.sources.records.extracted import ExtractedDocument, Segment
+from palimpsest.sources.extracted import ExtractedDocument, Segment
 from palimpsest.text.referents import opening_referents
 from tests.chunks.one_document import chunk_document
 

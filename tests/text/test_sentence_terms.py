@@ -2,9 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.text.sentence_terms import cut_sentences, join_sentences
 from palimpsest.text.sentences import memory_sentence_spans
-from palimpsest.text.terms import terms
+from palimpsest.text.terms import cut_sentences, join_sentences, terms
 
 TEXT = "The mill of Varn grinds corn. It has not run since 3 May 2021!\n\n- Corn, corn and rye"
 

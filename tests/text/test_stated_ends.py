@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.text.dates_ahead import find_dates_ahead
-from palimpsest.text.stated_ends import stated_end
+from palimpsest.text.stated_ends import find_dates_ahead, stated_end
 
 SETS = Path(__file__).parent / "stated_ends"
 MONDAY = dt.date(2026, 6, 29)

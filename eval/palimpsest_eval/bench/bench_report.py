@@ -1,21 +1,226 @@
 """The figures of a bench: typed, as JSON, and as a table for people."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest_eval.bench.budgets import Budget
-from palimpsest_eval.bench.index_use import IndexUse
+from palimpsest.query import Reader, Scope, open_home
 from palimpsest_eval.bench.synthetic import Kind
 from palimpsest_eval.metrics.latency import LatencyMs, Machine
+
+NODE_SEARCH_MS, WHOLE_MS, WALK_MS, PAGES_MS, FROM_INDEXES_SHARE = 50.0, 150.0, 100.0, 40.0, 0.9
+NARROW_NODE_SEARCH_MS, NARROW_WHOLE_MS, THREE_HOPS_MS = 20.0, 60.0, 50.0
+"""Limits of searches over nodes alone, and of the nodes within three steps of one."""
+_SHARE = "from indexes"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A figure of a part of a query, its limit, and whether the limit is kept.
+
+    `from indexes` is a share that must be greater than its limit; every other figure is in milliseconds and must be
+    less.
+    """
+
+    part: str
+    home: str
+    figure: float
+    limit: float
+    kept: bool
+
+    def text(self) -> str:
+        """Returns a line for people."""
+        is_share = self.part == _SHARE
+        figure, limit = (f"{100 * v:.0f} %" if is_share else f"{v:.1f} ms" for v in (self.figure, self.limit))
+        outcome, bound = "kept  " if self.kept else "missed", "more" if is_share else "less"
+        return f"{outcome}  {self.part} ({self.home}): {figure}, {bound} than {limit}"
+
+
+def home_budgets(
+    home: str, steps_ms: Mapping[str, LatencyMs], from_indexes: float, *, narrow: bool = False
+) -> list[Budget]:
+    """Returns the budgets of searches in one home.
+
+    `node search` is the p95 of finding and scoring candidates, which over passages includes the walk; `whole` that of
+    text in, context out; `from indexes` the share of queries of which no statement scans a table.
+    """
+    node_search, whole = steps_ms["seeds_ms"].p95, steps_ms["total_ms"].p95
+    of_search, of_whole = (NARROW_NODE_SEARCH_MS, NARROW_WHOLE_MS) if narrow else (NODE_SEARCH_MS, WHOLE_MS)
+    return [
+        Budget("node search", home, node_search, of_search, node_search < of_search),
+        Budget("whole", home, whole, of_whole, whole < of_whole),
+        Budget(_SHARE, home, from_indexes, FROM_INDEXES_SHARE, from_indexes > FROM_INDEXES_SHARE),
+    ]
+
+
+def graph_budgets(home: str, graph_ms: Mapping[str, LatencyMs]) -> list[Budget]:
+    """Returns the budget of `three hops` from one node, where questions over the graph were measured."""
+    hops = [ms.p95 for what, ms in graph_ms.items() if what == "three_hops_ms"]
+    return [Budget("three hops", home, p95, THREE_HOPS_MS, p95 < THREE_HOPS_MS) for p95 in hops]
+
+
+def walk_budget(memories: int, steps_ms: Mapping[str, LatencyMs]) -> Budget:
+    """Returns the budget of `walk and hops` in a home of titled passages.
+
+    It is the p95 of everything between the question's vector and the reading of the results: three steps over names,
+    then two hops over relations.
+    """
+    walk = sum(steps_ms[step].p95 for step in ("seeds_ms", "expand_ms", "rank_ms"))
+    return Budget("walk and hops", f"{memories} passages", walk, WALK_MS, walk < WALK_MS)
+
+
+def pages_budget(memories: int, steps_ms: Mapping[str, LatencyMs]) -> Budget:
+    """Returns the budget of `long pages`: the p95 of a whole query in a home of long pages."""
+    whole = steps_ms["total_ms"].p95
+    return Budget("long pages", f"{memories} pages", whole, PAGES_MS, whole < PAGES_MS)
+
+
+Parameters = dict[str, Any]
+"""Parameters of a statement, in the types of the store's driver."""
+
+_ROW_ID = "rowid"  # DuckDB finds it by the index of its row groups
+
+
+@dataclass(frozen=True)
+class IndexUse:
+    """How queries use indexes.
+
+    Attributes:
+        share: of the queries without a scan.
+        statements: of one query, the mean.
+        scans: statements that scan, shortened and sorted.
+    """
+
+    share: float
+    statements: float
+    scans: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _RecordedReader:
+    """A reader that records the (statement, parameters) it runs, and whether the store plans one as a scan."""
+
+    reader: Reader
+    statements: list[tuple[str, Parameters]]
+    is_scan: Callable[[str, Parameters], bool]
+
+
+def measure_index_use(
+    home: Path, backend: str, scope: Scope, texts: Sequence[str], warm_up: int, **filters: Any
+) -> IndexUse:
+    """Searches the texts and plans every statement of each.
+
+    Args:
+        home: the home to open.
+        backend: duckdb or neo4j.
+        scope: the scope of the searches.
+        texts: the questions.
+        warm_up: how many of them, from the first, are not counted.
+        filters: further arguments of `Reader.search`.
+    """
+    recorded_reader = _duckdb_reader(home) if backend == "duckdb" else _neo4j_reader(home)
+    with recorded_reader as recorded:
+        for text in texts[:warm_up]:
+            recorded.reader.search(text, scope, **filters)
+        plans: dict[str, bool] = {}
+        without_scan, statements = 0, 0
+        for text in texts[warm_up:]:
+            recorded.statements.clear()
+            recorded.reader.search(text, scope, **filters)
+            statements += len(recorded.statements)
+            for statement, parameters in recorded.statements:
+                if statement not in plans:
+                    plans[statement] = recorded.is_scan(statement, parameters)
+            without_scan += not any(plans[statement] for statement, _ in recorded.statements)
+    count = len(texts) - warm_up
+    scans = sorted(" ".join(s.split())[:200] for s, is_scan in plans.items() if is_scan)
+    return IndexUse(without_scan / count, statements / count, tuple(scans))
+
+
+@contextmanager
+def _duckdb_reader(home: Path) -> Iterator[_RecordedReader]:
+    from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+
+    statements: list[tuple[str, Parameters]] = []
+    with open_home(home, count_reads=False) as reader:
+        store = reader.backend
+        assert isinstance(store, DuckDBBackend)
+        path = store.path
+
+    class RecordingCursor:
+        def __init__(self, cursor: Any):
+            self._cursor = cursor
+
+        def execute(self, statement: str, parameters: Parameters) -> Any:
+            statements.append((statement, parameters))
+            return self._cursor.execute(statement, parameters)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._cursor, name)
+
+    class RecordingBackend(DuckDBBackend):
+        def _cursor(self) -> Any:
+            return RecordingCursor(super()._cursor())
+
+    recording, planner = RecordingBackend(path), DuckDBBackend(path)
+
+    def is_scan(statement: str, parameters: Parameters) -> bool:
+        # ANALYZE: whether rows of a join are found by an index is decided when the statement runs.
+        rows = planner._cursor().execute(f"EXPLAIN (ANALYZE, FORMAT json) {statement}", parameters).fetchall()
+        return any(_scans_table(node) for node in json.loads(rows[0][1])["operator"])
+
+    try:
+        with Reader(recording) as reader:
+            yield _RecordedReader(reader, statements, is_scan)
+    finally:
+        planner.close()
+
+
+def _scans_table(node: Mapping[str, Any], by_row_id: bool = False) -> bool:
+    """Returns whether a DuckDB plan reads a table without an index or row ids, from a filter or the join above it."""
+    info = node.get("extra_info", {})
+    by_row_id = by_row_id or any(_ROW_ID in str(info.get(part, "")) for part in ("Conditions", "Filters"))
+    is_indexed = by_row_id or info.get("Type") == "Index Scan"
+    return ("Table" in info and not is_indexed) or any(_scans_table(c, by_row_id) for c in node.get("children", []))
+
+
+@contextmanager
+def _neo4j_reader(home: Path) -> Iterator[_RecordedReader]:
+    from palimpsest.neo4j_graph.backend.neo4j_backend import open_neo4j
+    from palimpsest.neo4j_graph.connect import Connection, connect
+
+    statements: list[tuple[str, Parameters]] = []
+
+    class RecordingConnection(Connection):
+        def query(self, statement: str, parameters: Mapping[str, Any]) -> Any:
+            statements.append((statement, dict(parameters)))
+            return super().query(statement, parameters)
+
+    with connect() as connection:
+
+        def is_scan(statement: str, parameters: Parameters) -> bool:
+            with connection.session() as session:
+                plan = session.run(f"EXPLAIN {statement}", parameters).consume().plan
+            return _scans_label(plan or {})
+
+        recording = RecordingConnection(connection.driver, connection.database, connection.capabilities, connection.uri)
+        yield _RecordedReader(Reader(open_neo4j(home, recording)), statements, is_scan)
+
+
+def _scans_label(node: Mapping[str, Any]) -> bool:
+    """Returns whether a plan of Neo4j reads a whole label, type or index."""
+    return "Scan" in str(node.get("operatorType", "")) or any(_scans_label(c) for c in node.get("children", []))
 
 
 @dataclass(frozen=True)
 class QueryLoad:
     """How a bench searches: strategy, clients at once, the backend of the build, links to follow.
 
-    With `narrow` only memories of nodes are scored: see `palimpsest.query.request.node_search`.
+    With `narrow` only memories of nodes are scored: see `palimpsest.query.request.search_request`.
     """
 
     strategy: str = "hybrid"

@@ -17,8 +17,7 @@ from pydantic import TypeAdapter
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.query import Reader, Scope, open_home
-from palimpsest_eval.bench.bench_report import ClientLatency, QueryFigures, QueryLoad
-from palimpsest_eval.bench.index_use import measure_index_use
+from palimpsest_eval.bench.bench_report import ClientLatency, QueryFigures, QueryLoad, measure_index_use
 from palimpsest_eval.bench.measure_graph import measure_graph
 from palimpsest_eval.bench.synthetic import COLLECTION
 from palimpsest_eval.metrics.latency import LatencyMs

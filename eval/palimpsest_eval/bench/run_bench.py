@@ -8,8 +8,16 @@ from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest_eval.bench.bench_neo4j import serve_synthetic
-from palimpsest_eval.bench.bench_report import BenchReport, HomeReport, IndexLoad, QueryLoad
-from palimpsest_eval.bench.budgets import graph_budgets, home_budgets, pages_budget, walk_budget
+from palimpsest_eval.bench.bench_report import (
+    BenchReport,
+    HomeReport,
+    IndexLoad,
+    QueryLoad,
+    graph_budgets,
+    home_budgets,
+    pages_budget,
+    walk_budget,
+)
 from palimpsest_eval.bench.measure_queries import (
     REPEATS,
     WARM_UP,
@@ -44,7 +52,7 @@ def run_bench(
     is three rounds of a hundred distinct questions; a percentile is the median of the three rounds', and the least and
     greatest of them are its noise. 1 and 8 clients are measured as well as the number of the load, warm and cold: cold
     is the slowest first query of a fresh process whose clients all start at once. `budgets` are of the parts of a
-    query: see `palimpsest_eval.bench.budgets`.
+    query: see `palimpsest_eval.bench.bench_report`.
 
     Args:
         memories: in all.

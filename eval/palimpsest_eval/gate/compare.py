@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 import numpy as np
 import polars as pl
 
+from palimpsest.core.ids import SCOPE
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.core.scopes import SCOPE
 from palimpsest.store.tables import empty
 from palimpsest_eval.gate.build_settings import changed_code, changed_settings
 from palimpsest_eval.golden.build_tables import Tables

@@ -5,15 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from palimpsest.core.counted import counted
-from palimpsest_eval.gate.baseline import ACCEPT, Baseline
+from palimpsest.core.progress import counted
+from palimpsest.memories.embedders.space import Space
+from palimpsest_eval.gate.baseline import (
+    ACCEPT,
+    Baseline,
+    differences,
+    drafts_left,
+    questions_gone,
+    questions_retracted,
+)
 from palimpsest_eval.gate.build_settings import changed_code, changed_settings
-from palimpsest_eval.gate.comparable import differences, drafts_left, questions_gone, questions_retracted
+from palimpsest_eval.gate.invariants import Violation
 from palimpsest_eval.gate.verdict import GATED, BrokenQuestion, CollectionVerdict, Status
-from palimpsest_eval.gate.violations import Violation
-from palimpsest_eval.golden.abstention import ABSTENTION
-from palimpsest_eval.golden.by_type import by_type
 from palimpsest_eval.golden.golden_run import (
+    ABSTENTION,
     BROAD_PRECISION,
     FILLED,
     IRRELEVANT,
@@ -22,6 +28,7 @@ from palimpsest_eval.golden.golden_run import (
     SIGNALS,
     STALE,
     GoldenRun,
+    by_type,
 )
 from palimpsest_eval.metrics.measures import MetricError, percentiles
 from palimpsest_eval.metrics.significance import ALPHA, MINIMUM_EFFECT, Comparison, compare_paired
@@ -288,3 +295,29 @@ def _broken_questions(run: GoldenRun, baseline: Baseline, shared: Sequence[str])
 
 def _got_worse(old: Mapping[str, float], new: Mapping[str, float]) -> bool:
     return any(new[m] < old[m] - _EPSILON for m in GATED) or new[STALE] > old[STALE] + _EPSILON
+
+
+def judge_embedder_change(
+    verdict: CollectionVerdict, old: Space, new: Space, published: GoldenRun | None
+) -> CollectionVerdict:
+    """Returns the verdict with the figures of both spaces; failed where the new one is significantly worse.
+
+    Args:
+        verdict: on the build with the new space.
+        old: the published build's space.
+        new: the build's space.
+        published: what the golden questions get from the published build; None where there is no golden set.
+    """
+    change = f"{verdict.collection}: {old.name} -> {new.name}"
+    before = {} if published is None else published.per_query
+    now = {} if verdict.run is None else verdict.run.per_query
+    shared = sorted(q for q in before.keys() & now.keys() if all(m in before[q] and m in now[q] for m in GATED))
+    if not shared:
+        return replace(verdict, embedder=f"{change}, no golden question compares them")
+    compared = {m: compare_paired([before[q][m] for q in shared], [now[q][m] for q in shared]) for m in GATED}
+    figures = ", ".join(f"{m} {c.old:.4f} -> {c.new:.4f}" for m, c in compared.items())
+    found = replace(verdict, embedder=f"{change}, {figures}, {len(shared)} golden questions")
+    if not (worse := [m for m, c in compared.items() if c.lost]):
+        return found
+    reason = f"embedder {old.name} -> {new.name} is worse than the published build in {', '.join(worse)}: {figures}"
+    return replace(found, status="failed", reasons=(*found.reasons, reason))

@@ -7,7 +7,7 @@ from typing import NotRequired, TypedDict, cast
 
 import polars as pl
 
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE
 from palimpsest.store.tables import empty
 
 TABLES = (

@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 
 from palimpsest.core.errors import first_line_of
-from palimpsest.core.home_format import FORMAT
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.files import FORMAT
+from palimpsest.core.ids import SCOPE
 from palimpsest.index.graph_tables import linking_relations
-from palimpsest.memories.sequence import turn_order
-from palimpsest_eval.gate.violations import Tables, Violation, report
+from palimpsest.memories.recency import turn_order
+from palimpsest_eval.gate.invariants import Tables, Violation, report
 
 _NAME = "index"
 _FORMAT = "SELECT value FROM meta WHERE key = 'format'"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.facts.predicates import normalize_predicate
+from palimpsest.facts.fact import normalize_predicate
 from palimpsest.text.terms import terms
 
 _MAX_RATIO = 3.0  # of the words of two phrases that match

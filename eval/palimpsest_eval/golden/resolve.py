@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from palimpsest.core.scopes import GENERAL
+from palimpsest.core.ids import GENERAL
 from palimpsest.memories.formed import evidence_pairs, formed_memories
 from palimpsest.query.request.types import Scope
 from palimpsest.text.terms import terms

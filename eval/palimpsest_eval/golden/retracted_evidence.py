@@ -1,7 +1,7 @@
 """Golden questions whose evidence people deleted or edited: that is no loss of retrieval, so they are not judged."""
 
-from palimpsest.core.scopes import GENERAL
-from palimpsest.sources.filters.erased_texts import place_key
+from palimpsest.core.ids import GENERAL
+from palimpsest.sources.deletions import place_key
 from palimpsest.store.decisions import Decisions
 from palimpsest_eval.golden.build_tables import Tables, retired_ids
 from palimpsest_eval.golden.questions import GoldenSet, Question, Quote

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
+from palimpsest.core.ids import GENERAL, SCOPE, scope_parts
 from palimpsest.query.request.types import RankedMemory
 from palimpsest_eval.golden.answers import Sources, check_citations, duplicate_share, irrelevant_share, quoted_tokens
 from palimpsest_eval.golden.build_tables import Tables, retired_ids

@@ -1,5 +1,6 @@
 """What the notebooks start from: a build of a home, read-only, and the notes that they write."""
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,11 +24,50 @@ from palimpsest_eval.golden.build_tables import collection_tables
 from palimpsest_eval.golden.golden_run import GoldenRun, Miss
 from palimpsest_eval.golden.questions import load_questions
 from palimpsest_eval.health.home_health import HomeHealth
-from palimpsest_eval.notebook.notebook_table import table
 from palimpsest_eval.report.notes import Note, write_note
 from palimpsest_eval.runs.accept_home import accept_home
 from palimpsest_eval.runs.judge_build import run_collection
 from palimpsest_eval.runs.report_health import health_of
+
+_CELL = "text-align:left;vertical-align:top;white-space:pre-wrap;overflow-wrap:anywhere;max-width:40em"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with their columns; as HTML the words of sources are escaped and nothing is cut."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(c)}</th>" for c in self.columns)
+        body = "".join(f"<tr>{''.join(_html_cell(v) for v in row)}</tr>" for row in self.rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def __repr__(self) -> str:
+        lines = [" | ".join(self.columns), *(" | ".join(_format_cell(v) for v in row) for row in self.rows)]
+        return "\n".join(lines)
+
+
+def table(rows: pl.DataFrame | Sequence[Mapping[str, Any]]) -> Table:
+    """Returns a frame, or rows of equal keys, as a table that shows every text in full."""
+    if isinstance(rows, pl.DataFrame):
+        return Table(tuple(rows.columns), tuple(rows.rows()))
+    columns = tuple(rows[0]) if rows else ()
+    return Table(columns, tuple(tuple(row[c] for c in columns) for row in rows))
+
+
+def _html_cell(value: Any) -> str:
+    return f'<td style="{_CELL}">{html.escape(_format_cell(value))}</td>'
+
+
+def _format_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "\n".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
 
 _SHOWN = 50
 UNJUDGED = (

@@ -17,7 +17,7 @@ from palimpsest.query.ranking.relevance import DEPTH
 from palimpsest.query.reader import Reader, open_home
 from palimpsest.query.request.types import RankedMemory, Scope
 from palimpsest.query.rerank.answer_reader import AnswerReader
-from palimpsest.query.rerank.reranker import NO_RERANKER
+from palimpsest.query.rerank.rerank_candidates import NO_RERANKER
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, data_folder
 from palimpsest_eval.golden.build_tables import JUDGED_TABLES, collection_tables

@@ -14,8 +14,7 @@ from palimpsest_eval.gate.baseline import golden_problem
 from palimpsest_eval.gate.health import memory_health
 from palimpsest_eval.gate.verdict import CollectionVerdict, GateVerdict
 from palimpsest_eval.golden.build_tables import Tables, collection_tables
-from palimpsest_eval.golden.by_type import by_type
-from palimpsest_eval.golden.golden_run import GoldenRun, Miss
+from palimpsest_eval.golden.golden_run import GoldenRun, Miss, by_type
 from palimpsest_eval.golden.misses import CAUSES
 from palimpsest_eval.golden.questions import Question, load_questions
 from palimpsest_eval.labels.register import LABELS, calibration, compare_register, confusion, register_path

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from palimpsest.core.scopes import SCOPE, scope_parts
+from palimpsest.core.ids import SCOPE, scope_parts
 
 SIZE = 440.0
 _RADIUS = 165.0

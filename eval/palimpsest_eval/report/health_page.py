@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from palimpsest_eval.health.distributions import BINS
 from palimpsest_eval.health.history import BuildNumbers
-from palimpsest_eval.health.home_health import HomeHealth
+from palimpsest_eval.health.home_health import BINS, HomeHealth
 from palimpsest_eval.report.charts import ColumnChart, Spark, columns, spark
 from palimpsest_eval.report.render import render_page
 

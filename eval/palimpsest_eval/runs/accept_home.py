@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from palimpsest.core.counted import counted
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.progress import counted
 from palimpsest.store.builds import staged
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home, data_folder, home_option
-from palimpsest_eval.gate.baseline import Baseline, accept_baseline, baseline_path, load_baseline
-from palimpsest_eval.gate.comparable import named
+from palimpsest_eval.gate.baseline import Baseline, accept_baseline, baseline_path, load_baseline, named
 from palimpsest_eval.golden.build_tables import JUDGED_TABLES
 from palimpsest_eval.runs.judge_build import build_to_judge, run_collection
 

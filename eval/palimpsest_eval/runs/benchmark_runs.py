@@ -10,9 +10,8 @@ from palimpsest_eval.bench.bench_neo4j import serve_published
 from palimpsest_eval.golden.retrieval_run import SearchSettings, search_queries
 from palimpsest_eval.metrics.latency import this_machine
 from palimpsest_eval.runs.suite_runs import cache_folder, suite_home
-from palimpsest_eval.suites.benchmarks.benchmark_result import BenchmarkResult
 from palimpsest_eval.suites.benchmarks.benchmarks import BENCHMARKS
-from palimpsest_eval.suites.benchmarks.score_benchmark import DEPTH, score_benchmark
+from palimpsest_eval.suites.benchmarks.score_benchmark import DEPTH, BenchmarkResult, score_benchmark
 from palimpsest_eval.suites.loaders import as_suite
 from palimpsest_eval.suites.run_suite import suite_queries
 from palimpsest_eval.suites.suite import load_suite

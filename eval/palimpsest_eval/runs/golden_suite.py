@@ -11,7 +11,7 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from palimpsest_eval.golden.build_tables import JUDGED_TABLES
-from palimpsest_eval.golden.by_type import by_type, time_kind
+from palimpsest_eval.golden.golden_run import by_type, time_kind
 from palimpsest_eval.golden.questions import GoldenError, GoldenSet, load_golden
 from palimpsest_eval.golden.retrieval_run import Searcher, SearchSettings
 from palimpsest_eval.golden.score_golden import score_golden

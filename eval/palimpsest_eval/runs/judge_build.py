@@ -17,18 +17,15 @@ from palimpsest.memories.vector_store import collection_spaces, known_texts
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.one_line import shorten_text
 from palimpsest.store.builds import Build, published, staged
-from palimpsest.store.decisions import Decisions, read_decisions
+from palimpsest.store.decisions import Decisions, MemoryDecision, read_decisions
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home, data_folder
-from palimpsest.store.memory_decisions import MemoryDecision
 from palimpsest_eval.gate.baseline import Baseline, baseline_path, current_commit, golden_problem, load_baseline
 from palimpsest_eval.gate.build_settings import build_settings
-from palimpsest_eval.gate.decide import decide
-from palimpsest_eval.gate.embedder_change import judge_embedder_change
+from palimpsest_eval.gate.decide import decide, judge_embedder_change
 from palimpsest_eval.gate.health import TABLES, memory_health, over_limits
-from palimpsest_eval.gate.invariants import check_invariants
+from palimpsest_eval.gate.invariants import Violation, check_invariants, report
 from palimpsest_eval.gate.verdict import CollectionVerdict, GateVerdict, combine
-from palimpsest_eval.gate.violations import Violation, report
 from palimpsest_eval.golden.build_tables import JUDGED_TABLES, Tables, collection_tables
 from palimpsest_eval.golden.golden_run import GoldenRun
 from palimpsest_eval.golden.questions import GoldenSet, load_questions

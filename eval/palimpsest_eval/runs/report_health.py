@@ -9,8 +9,7 @@ from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.usage_log import reads_of
 from palimpsest_eval.health.history import BuildNumbers, numbers_of, read_history, record
-from palimpsest_eval.health.home_health import TABLES, HomeHealth, home_health
-from palimpsest_eval.health.proposals import proposal_counts
+from palimpsest_eval.health.home_health import TABLES, HomeHealth, home_health, proposal_counts
 
 PAGE = Path("health") / "report.html"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from palimpsest.build.publish import publish_build, refusal
 from palimpsest.build.upgrade import found_format, stage_upgrade
 from palimpsest.core.errors import Refused
-from palimpsest.core.home_format import FORMAT, write_format
+from palimpsest.core.files import FORMAT, write_format
 from palimpsest.core.json_types import JsonObject
 from palimpsest.store.builds import kept, published, staged
 from palimpsest.store.home import Home

@@ -8,7 +8,7 @@ from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest_eval.gate.violations import Violation, report
+from palimpsest_eval.gate.invariants import Violation, report
 from palimpsest_eval.runs.judge_build import find_violations
 
 _DAMAGED = "{n} files are damaged or missing; run palimpsest build --repair, which repairs what it can"

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from palimpsest.core.ids import content_id
-from palimpsest.relations.classify.cascade_labeler import tradeoff_by_threshold
+from palimpsest.relations.classify.choose_labeler import tradeoff_by_threshold
 from palimpsest.relations.classify.label_types import LABELS, LabelResult
 from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row, read_pairs_file
 from palimpsest.store.home import DEFAULT_HOME, Home
@@ -88,8 +88,8 @@ def _draw(what: str, row: PairRow) -> float:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Prints a JSON line for each threshold."""
-    from palimpsest.relations.classify.golden_pairs import golden_pairs
     from palimpsest.relations.classify.offline_labeler import offline_labeler
+    from palimpsest.relations.classify.pairs_file import golden_pairs
 
     parser = argparse.ArgumentParser(description="What a cascade saves and loses by its threshold of confidence.")
     parser.add_argument("--home", type=Path, default=DEFAULT_HOME, help="the home with the LM's ledger")

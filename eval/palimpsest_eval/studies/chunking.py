@@ -22,9 +22,9 @@ from palimpsest.chunks.cut import chunk_documents
 from palimpsest.chunks.packing import ChunkSizes
 from palimpsest.memories.embed import load_embedder
 from palimpsest.memories.windows import window_texts
+from palimpsest.sources.extracted import ExtractedDocument
 from palimpsest.sources.readers.read_source import read_source
-from palimpsest.sources.records.extracted import ExtractedDocument
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 from palimpsest.text.tokenizer import tokenizer
 
 Span = tuple[int, int]

@@ -27,7 +27,7 @@ from palimpsest.consolidation.find_proposals import Consolidation, find_proposal
 from palimpsest.consolidation.known_proposals import published_build
 from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
 from palimpsest.consolidation.scope_memories import TABLES, Window, scopes_of
-from palimpsest.store.consolidation_config import ConsolidationConfig
+from palimpsest.store.collection_config import ConsolidationConfig
 from palimpsest.store.home import Home, data_folder
 from palimpsest.store.tables import empty
 from palimpsest_eval.bench.synthetic import synthetic_build

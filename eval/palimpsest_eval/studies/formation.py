@@ -18,11 +18,10 @@ from typing import Any
 
 import polars as pl
 
-from palimpsest.formation.item import KINDS, RULES, NoteItem
 from palimpsest.formation.lm.lm_items import LmReflection
 from palimpsest.formation.note_table import FormItems
 from palimpsest.formation.rules import form_items
-from palimpsest.formation.session import Session, Turn
+from palimpsest.formation.session import KINDS, RULES, NoteItem, Session, Turn
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
 from palimpsest.store.home import Home, data_folder

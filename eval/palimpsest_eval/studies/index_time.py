@@ -171,7 +171,7 @@ def _time_additions(tables: dict[str, pl.DataFrame], profile: str, embedder: Any
     from palimpsest.entities.collection_shape import strategy_for
     from palimpsest.entities.entity_tables import entity_tables
     from palimpsest.index.write_index import write_index
-    from palimpsest.memories.context_inputs import context_inputs
+    from palimpsest.memories.form import context_inputs
     from palimpsest.store.decisions import Decisions
 
     memories, documents = tables["memories"], tables["documents"]

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.ids import content_id
-from palimpsest.relations.classify.golden_pairs import written_pairs
-from palimpsest.relations.classify.pairs_file import PairRow
+from palimpsest.relations.classify.pairs_file import PairRow, written_pairs
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from palimpsest.relations.classify.golden_pairs import written_pairs
+from palimpsest.relations.classify.pairs_file import written_pairs
 
 Half = Literal["tuned", "blind", "templates"]
 PER_KIND = {"dynamic": 40, "static": 30, "conditional": 30}

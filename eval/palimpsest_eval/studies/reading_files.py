@@ -19,7 +19,7 @@ from pathlib import Path
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.workers.pool import read_sources
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _TARGET = re.compile(r"\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+\"[^\"]*\")?\)")

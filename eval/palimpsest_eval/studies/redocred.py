@@ -26,13 +26,13 @@ from typing import NotRequired, TypedDict, cast
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import SCOPE
 from palimpsest.core.json_types import JsonObject
-from palimpsest.core.scopes import SCOPE
 from palimpsest.entities.entity_tables import entity_tables
 from palimpsest.facts.fact_tables import FactInputs, clause_facts
 from palimpsest.store.tables import conform, empty
-from palimpsest.text.normalize import fold
 from palimpsest.text.parse import MODEL
+from palimpsest.text.terms import fold
 
 _MAX_MEMORY_CHARS = 1000
 _NOT_NAMES = frozenset({"TIME", "NUM"})

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from palimpsest.formation.classify.sentence_features import SentenceFeatures, read_sentence
-from palimpsest.formation.classify.sentence_model import NONE
 from palimpsest.formation.rules import read_by_rules
+from palimpsest.formation.sentence_model import NONE, SentenceFeatures, read_sentence
 from palimpsest_eval.studies.formation import GoldenSession, read_half, read_user
 
 DIARY = "diary"

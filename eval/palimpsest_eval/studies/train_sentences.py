@@ -2,7 +2,7 @@
 
 Writes data/models/sentence_model.npz, trained on the golden notes of `TRAINING_USERS`. With `--cross-validate` trains
 on four fifths of the users at a time and prints the precision and recall of the items of the others: the thresholds of
-`palimpsest.formation.classify.judge` were chosen by them.
+`palimpsest.formation.sentence_model` were chosen by them.
 """
 
 import argparse
@@ -15,14 +15,14 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
-from palimpsest.formation.classify.sentence_model import (
+from palimpsest.formation.rules import form_items
+from palimpsest.formation.sentence_model import (
     SENTENCE_CLASSES,
     SENTENCE_MODEL,
     SentenceModel,
     write_sentence_model,
 )
-from palimpsest.formation.item import NoteItem
-from palimpsest.formation.rules import form_items
+from palimpsest.formation.session import NoteItem
 from palimpsest.store.home import SHIPPED
 from palimpsest_eval.studies.formation import FACTS, GoldenSession, Scores, score
 from palimpsest_eval.studies.sentence_examples import (

@@ -5,8 +5,14 @@ from collections.abc import Callable, Collection, Iterable
 
 from palimpsest.query.request.types import Scope
 from palimpsest_eval.golden.answers import quoted_tokens
-from palimpsest_eval.golden.by_type import by_type, time_kind
-from palimpsest_eval.golden.golden_run import CONTEXT_PRECISION, CONTEXT_TOKENS, EVIDENCE_RATE, PACKED_ALL
+from palimpsest_eval.golden.golden_run import (
+    CONTEXT_PRECISION,
+    CONTEXT_TOKENS,
+    EVIDENCE_RATE,
+    PACKED_ALL,
+    by_type,
+    time_kind,
+)
 from palimpsest_eval.golden.retrieval_run import (
     QueryResult,
     RetrievalQuery,

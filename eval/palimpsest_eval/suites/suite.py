@@ -1,7 +1,7 @@
 """Suites: corpus, queries and judgements in the BEIR layout, read strictly."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,9 +9,90 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonValue
 from palimpsest.text.chat_roles import chat_role
 from palimpsest_eval.metrics.rows import json_rows, row_text
-from palimpsest_eval.suites.evidence import EVIDENCE_FILE, Evidence, read_evidence
 from palimpsest_eval.suites.qrels import read_qrels
-from palimpsest_eval.suites.stale import STALE_FILE, read_stale
+
+EVIDENCE_FILE = "evidence.tsv"
+_HEADER = "query-id\tcorpus-id\tstart\tend"
+
+Evidence = Mapping[str, tuple[tuple[str, str], ...]]
+"""(corpus id, words) of each quote that a query needs, by query id."""
+
+
+def read_evidence(path: Path, corpus: Iterable[Path], qrels: Mapping[str, Mapping[str, int]]) -> Evidence:
+    """Returns the evidence of queries; none where the suite has no such file.
+
+    Args:
+        path: `evidence.tsv`: spans in the `text` of rows, in characters, under a header.
+        corpus: the files of rows.
+        qrels: judgements by query id and corpus id.
+
+    Raises:
+        PalimpsestError: a line is malformed, names a row that is not relevant for its query, or a span outside its row;
+            the message names the line.
+    """
+    if not path.is_file():
+        return {}
+    header, *lines = path.read_text(encoding="utf-8").split("\n")
+    if header != _HEADER:
+        raise PalimpsestError(f"{path.name} line 1: the header must be {_HEADER.split()}, tab-separated ({path})")
+    named = {parts[1] for line in lines if len(parts := line.split("\t")) == 4}
+    rows = (row for file in corpus for _, row in json_rows(file))
+    texts = {str(row["_id"]): str(row.get("text") or "") for row in rows if str(row["_id"]) in named}
+    found: dict[str, list[tuple[str, str]]] = {}
+    for number, line in enumerate(lines, 2):
+        if not line.strip():
+            continue
+        where, parts = f"{path.name} line {number}", line.split("\t")
+        if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
+            raise PalimpsestError(f"{where}: need query-id, corpus-id, start and end, separated by tabs")
+        query_id, row_id, start, end = parts[0], parts[1], int(parts[2]), int(parts[3])
+        if qrels.get(query_id, {}).get(row_id, 0) < 1:
+            raise PalimpsestError(f"{where}: row {row_id!r} is not relevant for query {query_id!r} in qrels.tsv")
+        quote = " ".join(texts.get(row_id, "")[start:end].split())
+        if not quote or end > len(texts[row_id]):
+            raise PalimpsestError(f"{where}: {start}-{end} is no span of the text of row {row_id!r}")
+        found.setdefault(query_id, []).append((row_id, quote))
+    return {q: tuple(quotes) for q, quotes in found.items()}
+
+
+STALE_FILE = "stale.tsv"
+STALE_HEADER = "query-id\tcorpus-id"
+
+
+def read_stale(
+    path: Path, scopes: Mapping[str, str | None], query_scopes: Mapping[str, str | None]
+) -> dict[str, frozenset[str]]:
+    """Returns the superseded or contradicted rows by query id; none where the suite has no such file.
+
+    Args:
+        path: `stale.tsv` of a suite.
+        scopes: the scope of each corpus id.
+        query_scopes: the scope of each query id.
+
+    Raises:
+        PalimpsestError: the header is wrong, or a line has not two columns, an unknown query or row, or a row of
+            another scope than the query's; the message names the line.
+    """
+    if not path.is_file():
+        return {}
+    header, *lines = path.read_text(encoding="utf-8").split("\n")
+    if header != STALE_HEADER:
+        raise PalimpsestError(f"{path.name} line 1: the header must be query-id and corpus-id, tab-separated ({path})")
+    stale: dict[str, set[str]] = {}
+    for number, line in enumerate(lines, 2):
+        if not line.strip():
+            continue
+        where, cells = f"{path.name} line {number}", line.split("\t")
+        if len(cells) != 2:
+            raise PalimpsestError(f"{where}: {len(cells)} columns, not 2; separate query-id and corpus-id by a tab")
+        query_id, corpus_id = cells
+        if query_id not in query_scopes:
+            raise PalimpsestError(f"{where}: query {query_id!r} is not in queries.jsonl")
+        if corpus_id not in scopes or scopes[corpus_id] != query_scopes[query_id]:
+            raise PalimpsestError(f"{where}: row {corpus_id!r} is not in the scope of query {query_id!r}")
+        stale.setdefault(query_id, set()).add(corpus_id)
+    return {query_id: frozenset(rows) for query_id, rows in stale.items()}
+
 
 CORPUS_FILE = "corpus.jsonl"
 

@@ -2,7 +2,10 @@
 
 import datetime as dt
 import glob
+import hashlib
 import os
+import re
+import secrets
 import shutil
 import time
 from dataclasses import asdict, dataclass
@@ -12,26 +15,30 @@ from typing import BinaryIO, cast
 
 from palimpsest.build.digest import digest
 from palimpsest.build.stages import indexed_tables
+from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.home_format import FORMAT, read_format
+from palimpsest.core.files import FORMAT, read_format, read_json_object, write_json
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.processes import process_started
 from palimpsest.index.index_format import index_format
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.store.backup.archive import (
+from palimpsest.store.backup_archive import (
     ARCHIVE_FORMAT,
     HEADER_NAME,
+    MAGIC,
     BackupHeader,
+    DecryptingReader,
+    EncryptingWriter,
+    Readable,
+    Writable,
     read_archive,
     write_archive,
 )
-from palimpsest.store.backup.checked_stream import Readable, Writable
-from palimpsest.store.backup.cipher import MAGIC, DecryptingReader, EncryptingWriter
-from palimpsest.store.backup.snapshot import snapshot
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
-from palimpsest.store.remote.copy_state import STATE
 from palimpsest.store.remote.remote_home import has_files, replace_files
+from palimpsest.store.remote.working_copy import STATE
+from palimpsest.store.snapshot import snapshot
 
 _ASIDE = "{}.before-restore-{}"
 
@@ -290,3 +297,84 @@ def _free_name(target: Path) -> Path:
     while (kept := target.with_name(_ASIDE.format(target.name, number))).exists():
         number += 1
     return kept
+
+
+FOLDER_VARIABLE, KEPT_VARIABLE = "PALIMPSEST_BACKUP_FOLDER", "PALIMPSEST_BACKUPS_KEPT"
+DEFAULT_KEPT, MAX_KEPT = 7, 10_000
+_ID_FILE = "backup-series.json"
+_STAMP = "%Y%m%dT%H%M%S%fZ"
+
+
+@dataclass(frozen=True)
+class SeriesResult:
+    """The new backup, and the files of older ones that were removed, oldest first."""
+
+    backup: BackupResult
+    removed: tuple[str, ...]
+
+    def to_json(self) -> JsonObject:
+        """Returns the JSON that `backup --keep --json` prints."""
+        return {**self.backup.to_json(), "removed": list(self.removed)}
+
+
+def series_from_environment() -> tuple[Path, int] | None:
+    """Returns the folder of the nightly backups and how many are kept; None where no folder is set.
+
+    Raises:
+        PalimpsestError: the number cannot be used.
+    """
+    folder = os.environ.get(FOLDER_VARIABLE, "").strip()
+    kept = whole_number(KEPT_VARIABLE, DEFAULT_KEPT, 1, MAX_KEPT)
+    return (Path(folder), kept) if folder else None
+
+
+def backup_dated(
+    home: Home, folder: Path, keep: int, password: str | None = None, now: dt.datetime | None = None
+) -> SeriesResult:
+    """Writes a backup with the time in its name, then removes the oldest of the home beyond those to keep.
+
+    Nothing is removed before the new one is whole. Backups of other homes, and files of other names, stay.
+
+    Args:
+        home: the home.
+        folder: where to; made where it is not there.
+        keep: how many backups of this home stay, the new one included.
+        password: encrypts it.
+        now: the time in its name.
+
+    Raises:
+        PalimpsestError: as of `backup_home`, or the folder is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise PalimpsestError(f"{folder}: not a folder; with --keep name the folder of the backups")
+    if read_format(home.path) is None:
+        raise PalimpsestError(f"home {home.path}: there is none; name one that palimpsest build made with --home")
+    stamp = (now or dt.datetime.now(dt.UTC)).strftime(_STAMP)
+    name = _series_name(home)
+    done = backup_home(home, folder / f"{name}-{stamp}.backup", password)
+    old = [p for p in _series(folder, name) if p != Path(done.file)]
+    removed = old[: max(0, len(old) - (keep - 1))]
+    for path in removed:
+        path.unlink()
+    return SeriesResult(done, tuple(map(str, removed)))
+
+
+def _series_name(home: Home) -> str:
+    """Returns the beginning of the names: two homes of one name, or at one path of two machines, have series each.
+
+    A home has an id from its first dated backup on; a copy of it elsewhere has another path.
+    """
+    path, file = home.path.resolve(), home.path / _ID_FILE
+    if not file.is_file() and path.is_dir():
+        write_json(file, {"series": secrets.token_hex(8)})
+    stored = read_json_object(file, "remove it") or {}
+    name = os.fsencode(path) + str(stored.get("series", "")).encode()
+    digest = hashlib.blake2b(name, digest_size=4).hexdigest()
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', path.name).strip('-') or 'home'}-{digest}"
+
+
+def _series(folder: Path, name: str) -> list[Path]:
+    """Returns the backups of a series, oldest first: their names have their times."""
+    pattern = re.compile(rf"{re.escape(name)}-\d{{8}}T\d{{12}}Z\.backup")
+    found = (p for p in folder.iterdir() if pattern.fullmatch(p.name) and not p.is_symlink())
+    return sorted(p for p in found if is_backup(p))

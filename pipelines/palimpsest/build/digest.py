@@ -7,7 +7,7 @@ import polars as pl
 
 from palimpsest.build.stage import Digest
 from palimpsest.build.stages import tables as declared_tables
-from palimpsest.core.scopes import GENERAL
+from palimpsest.core.ids import GENERAL
 
 _SLICE_ROWS = 65_536
 

@@ -12,8 +12,8 @@ from palimpsest.build.plan import make_plan, say_what_is_broken, stage_context
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stages import STAGES
 from palimpsest.build.stages.notes import note_inputs
-from palimpsest.core.batches.choose_runner import configured_runner
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.parallel import configured_runner
 from palimpsest.relations.classify.choose_labeler import expected_calls
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.embedder_setting import recorded_embedder

@@ -4,12 +4,11 @@ import datetime as dt
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import polars as pl
 
-from palimpsest.build.changes import COMPARED, changes_record
 from palimpsest.build.digest import digest
 from palimpsest.build.plan import logged_fingerprint, tail_code_key
 from palimpsest.build.run_stage import run_stage
@@ -17,6 +16,7 @@ from palimpsest.build.stage import StageContext
 from palimpsest.build.stages import STAGES, collection_stages, indexed_tables, once_stages
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import SCOPE
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import say
 from palimpsest.entities.collection_shape import strategy_for
@@ -24,16 +24,77 @@ from palimpsest.memories.embedders.choose import minilm_space
 from palimpsest.memories.memory_times import is_undated
 from palimpsest.memories.vector_store import collection_spaces, indexed_spaces
 from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
-from palimpsest.store.build_tables import BuildTables
-from palimpsest.store.builds import ONCE, Build, published, staged, sweep
-from palimpsest.store.collection_config import settings_or_none
-from palimpsest.store.decision_lines import count_decisions
-from palimpsest.store.decisions import Decisions, read_decisions
+from palimpsest.store.builds import ONCE, Build, BuildTables, published, staged, sweep
+from palimpsest.store.collection_config import schema_fields, settings_or_none
+from palimpsest.store.decisions import Decisions, count_decisions, read_decisions
 from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home
-from palimpsest.store.manifest import BuildManifest, CollectionSettings, IndexSettings, StageRecord
-from palimpsest.store.schema_fields import schema_fields
+from palimpsest.store.manifest import BuildManifest, ChangesRecord, CollectionSettings, IndexSettings, StageRecord
+
+Tables = Mapping[str, pl.DataFrame]
+
+_DOCUMENT = [*SCOPE, "uri"]
+COMPARED = ("documents", "memories", "versions")
+"""The tables that two builds are compared by."""
+_MAX_NAMED = 1_000  # documents that the manifest names; the rest are counted
+
+
+def changes_by_document(before: Tables, after: Tables) -> pl.DataFrame:
+    """Returns a row for each document whose content or whose current memories differ, sorted by document.
+
+    Columns: the scope's, uri; `change` is added, edited, removed, or related where only other documents' words
+    changed what is true of it; `gained` and `lost` count memories that became latest and ceased to be.
+
+    Args:
+        before: documents, memories and versions of the published build.
+        after: the same of the build that follows it.
+    """
+    old, new = (_current(t) for t in (before, after))
+    both = old.join(new, on=_DOCUMENT, how="full", coalesce=True, suffix="_new")
+    gained = _latest(after).join(_latest(before), on="memory_id", how="anti").group_by(_DOCUMENT).len("gained")
+    lost = _latest(before).join(_latest(after), on="memory_id", how="anti").group_by(_DOCUMENT).len("lost")
+    change = (
+        pl.when(pl.col("versions_new").is_null())
+        .then(pl.lit("removed"))
+        .when(pl.col("versions").is_null())
+        .then(pl.lit("added"))
+        .when(pl.col("versions") != pl.col("versions_new"))
+        .then(pl.lit("edited"))
+        .otherwise(pl.lit("related"))
+    )
+    return (
+        both.join(gained, on=_DOCUMENT, how="full", coalesce=True)
+        .join(lost, on=_DOCUMENT, how="full", coalesce=True)
+        .select(*_DOCUMENT, change.alias("change"), pl.col("gained", "lost").fill_null(0).cast(pl.Int64))
+        .filter((pl.col("change") != "related") | (pl.col("gained") > 0) | (pl.col("lost") > 0))
+        .sort(_DOCUMENT)
+    )
+
+
+def changes_record(before: Tables, after: Tables) -> ChangesRecord:
+    """Returns the changes as the manifest keeps them: counts of each kind, and the first 1,000 documents."""
+    rows = changes_by_document(before, after)
+    counts = dict(sorted(rows["change"].value_counts().iter_rows()))
+    return {"counts": counts, "documents": rows.head(_MAX_NAMED).to_dicts()}
+
+
+def _current(tables: Tables) -> pl.DataFrame:
+    """Returns the current versions of each document, as one text that differs when any of its sessions does."""
+    return (
+        tables["documents"]
+        .filter("is_current")
+        .group_by(_DOCUMENT)
+        .agg(versions=pl.col("document_id").sort().str.join(" "))
+    )
+
+
+def _latest(tables: Tables) -> pl.DataFrame:
+    source = tables["documents"].select("document_id", "uri")
+    latest = tables["versions"].filter("is_latest").select("memory_id")
+    memories = tables["memories"].join(latest, on="memory_id", how="semi")
+    return memories.join(source, on="document_id", how="left").select("memory_id", *_DOCUMENT)
+
 
 _INDEX_MODULES = ("palimpsest.index.write_index",)
 _QUERY_MODULES = ("palimpsest.query.reader",)

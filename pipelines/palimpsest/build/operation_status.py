@@ -9,7 +9,7 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
-from palimpsest.sources.filters.redact_documents import redact_text
+from palimpsest.sources.storage_policy import redact_text
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import inbox_files, is_inbox_uri, is_of_operation, is_of_user, read_failures, record_failure

@@ -4,9 +4,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.query.profile.standing import StoredAnswer, read_stored, write_stored
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
+from palimpsest.query.standing import StoredAnswer, read_stored, write_stored
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 from palimpsest.store.standing_questions import StandingQuestion, load_standing_questions

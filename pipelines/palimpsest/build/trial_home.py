@@ -4,8 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from palimpsest.core.home_format import FORMAT_FILE
-from palimpsest.core.published import POINTER
+from palimpsest.core.files import FORMAT_FILE, POINTER
 from palimpsest.store.builds import published
 from palimpsest.store.home import SOURCES_FILE, TRIAL_FOLDER, Home
 

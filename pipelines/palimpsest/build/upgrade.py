@@ -13,9 +13,8 @@ from palimpsest.build.finish import finish_staged
 from palimpsest.build.plan import log_context
 from palimpsest.build.run_stage import run_from_record
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.home_format import FORMAT, check_format, read_format
+from palimpsest.core.files import FORMAT, check_format, nothing_published, read_format
 from palimpsest.core.progress import say
-from palimpsest.core.published import nothing_published
 from palimpsest.index.index_format import index_format
 from palimpsest.store.builds import published, staged
 from palimpsest.store.collection_config import find_collections

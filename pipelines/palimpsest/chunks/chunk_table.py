@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 import polars as pl
 
 from palimpsest.chunks.cut import Chunk, chunk_documents
-from palimpsest.core.document_versions import DOCUMENT, VERSION_ORDER
-from palimpsest.core.ids import content_id
+from palimpsest.core.ids import DOCUMENT, GENERAL, SCOPE, VERSION_ORDER, content_id, scope_parts
 from palimpsest.core.progress import progress
-from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
 from palimpsest.core.times import utc_offset
-from palimpsest.sources.records.extracted import ExtractedDocument
-from palimpsest.sources.records.stated_fields import combine_stated_fields
+from palimpsest.sources.extracted import ExtractedDocument, combine_stated_fields
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.tokenizer import CountTokens, count_tokens_batch

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby, zip_longest
 
-from palimpsest.chunks.packing import ChunkSizes, Piece, pack, pack_group, piece_size
-from palimpsest.chunks.runs import split_runs
-from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Kind, Segment
+from palimpsest.chunks.packing import ChunkSizes, Piece, pack, pack_group, piece_size, split_runs
+from palimpsest.sources.extracted import SUITE_ROW, ExtractedDocument, Kind, Segment
 from palimpsest.store.collection_config import Unit
 from palimpsest.text.referents import opening_referents
 from palimpsest.text.sentences import MAX_SENTENCE_CHARS, document_sentence_spans, skip_list_marker

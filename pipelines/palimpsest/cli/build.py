@@ -1,12 +1,14 @@
 """The commands `palimpsest build`, which makes a home, and `palimpsest dev`, which opens the Dagster UI on it."""
 
+import shutil
 from pathlib import Path
 
 import click
 
 from palimpsest.cli.shared import FOLDER, CostParam, Output, common, embedder_option, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
-from palimpsest.store.home import Home
+from palimpsest.core.progress import say
+from palimpsest.store.home import DEFAULT_CORPUS, SHIPPED, Home, is_installed
 
 
 @click.command(short_help="Read the sources, build the graph, judge it, publish it.")
@@ -46,7 +48,6 @@ def build(
     """Run the asset graph: read, embed, relate, version, index, judge, publish."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.build.dry_run import dry_run as estimate
     from palimpsest.cli import summary as report
-    from palimpsest.cli.demo import copy_demo, demo_corpora
     from palimpsest.orchestration import run
 
     out, home = Output(as_json), Home(home_path)
@@ -90,3 +91,40 @@ def dev(home_path: Path, as_json: bool, backend: str, port: int, host: str) -> N
     from palimpsest.orchestration.dev_server import serve_ui
 
     raise SystemExit(serve_ui(Home(home_path), port, host))
+
+
+_PARTS = ("corpora", "golden", "baselines")
+
+
+def demo_corpora(home: Home) -> list[Path] | None:
+    """Returns the demo's corpora where a build that names none would copy them, else None; writes nothing."""
+    return [SHIPPED / "corpora"] if _is_wanted(home) else None
+
+
+def _is_wanted(home: Home) -> bool:
+    return is_installed() and not home.sources and not DEFAULT_CORPUS.is_dir()
+
+
+def copy_demo(home: Home) -> None:
+    """Copies the demo to ./data where a build on a new home would find no corpus; does nothing in a checkout.
+
+    A copy, because a home reads its sources again at each build and its owner may edit them: the installed
+    package is not the place for that. What exists in ./data is kept.
+    """
+    if not _is_wanted(home):
+        return
+    data = DEFAULT_CORPUS.parent
+    for part in _PARTS:
+        shutil.copytree(
+            SHIPPED / part,
+            data / part,
+            dirs_exist_ok=True,
+            copy_function=_copy_new,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    say(f"no {DEFAULT_CORPUS} here: copied the demo corpus, its golden questions and baselines to {data}/")
+
+
+def _copy_new(source: str, target: str) -> None:
+    if not Path(target).exists():
+        shutil.copyfile(source, target)

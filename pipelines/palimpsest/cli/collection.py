@@ -7,8 +7,8 @@ from typing import Literal
 import click
 
 from palimpsest.cli.shared import FOLDER, Output, common, confirm
-from palimpsest.core.counted import counted
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.progress import counted
 from palimpsest.store.home import Home
 
 _UNITS = ["chunk", "turn", "statement"]  # as in collection.yaml, whose module the base install does not have
@@ -43,8 +43,7 @@ def list_(home_path: Path, as_json: bool, backend: str) -> None:
 @click.option("--sources", "with_sources", is_flag=True, help="List its sources: type, size, when read and changed.")
 def info(home_path: Path, as_json: bool, backend: str, name: str, with_sources: bool) -> None:
     """Show settings, dates, sizes and statistics of a collection."""
-    from palimpsest.build.collection_info import collection_info
-    from palimpsest.build.source_info import list_sources
+    from palimpsest.build.collection_info import collection_info, list_sources
 
     found, out = collection_info(Home(home_path), name), Output(as_json)
     out.text(f"{found.name}: {found.description}")
@@ -87,7 +86,7 @@ def create(
     corpus: Path | None,
 ) -> None:
     """Make a collection: writes a collection.yaml into CORPUS/NAME, which may have sources already."""
-    from palimpsest.store.create_collection import create_collection
+    from palimpsest.store.edit_collection import create_collection
 
     folder, out = create_collection(Home(home_path), name, description, unit, user_id, corpus), Output(as_json)
     out.text(f"made {folder}: put sources there, or palimpsest remember --collection {name}; then palimpsest build")
@@ -130,7 +129,7 @@ def update(
 
     VALUE is YAML: 30, true, [turn, reflection].
     """
-    from palimpsest.store.update_collection import update_collection
+    from palimpsest.store.edit_collection import update_collection
 
     changes: dict[str, object] = {**_fields(settings), **dict.fromkeys(unset)}
     if description is not None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from palimpsest.cli.shared import Output, columns
-from palimpsest.core.configuration.setting_files import Layer
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.setting_layers import Layer
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")
 _project = click.option("--project", "in_project", is_flag=True, help="In palimpsest.toml of this folder or project.")
@@ -25,8 +25,7 @@ def config() -> None:
 @click.option("--explain", is_flag=True, help="Also what each setting means.")
 def show(as_json: bool, changed: bool, explain: bool) -> None:
     """Show each setting, its value and the layer that sets it; secrets are not shown."""
-    from palimpsest.core.configuration.layers import check_trusted, read_layers, resolve
-    from palimpsest.core.configuration.show_settings import meaning, setting_json, setting_row
+    from palimpsest.core.setting_layers import check_trusted, meaning, read_layers, resolve, setting_json, setting_row
 
     files = read_layers()
     found = resolve(files)
@@ -45,9 +44,14 @@ def show(as_json: bool, changed: bool, explain: bool) -> None:
 @click.argument("key")
 def get(as_json: bool, key: str) -> None:
     """Print the value of KEY that counts, such as lm.server; a secret is not shown."""
-    from palimpsest.core.configuration.layers import check_trusted, read_layers, resolve
-    from palimpsest.core.configuration.setting_files import setting_of
-    from palimpsest.core.configuration.show_settings import setting_json, shown_value
+    from palimpsest.core.setting_layers import (
+        check_trusted,
+        read_layers,
+        resolve,
+        setting_json,
+        setting_of,
+        shown_value,
+    )
 
     setting, files, out = setting_of(key), read_layers(), Output(as_json)
     found = next(r for r in resolve(files) if r.setting is setting)
@@ -60,7 +64,7 @@ def get(as_json: bool, key: str) -> None:
 @_json
 def path(as_json: bool) -> None:
     """Print where the two files of settings are, or would be."""
-    from palimpsest.core.configuration.setting_files import project_file, user_file
+    from palimpsest.core.setting_layers import project_file, user_file
 
     out, project, user = Output(as_json), project_file(), user_file()
     for layer, file in (("project", project), ("user", user)):
@@ -75,7 +79,7 @@ def path(as_json: bool) -> None:
 @_project
 def edit(as_json: bool, in_project: bool) -> None:
     """Open the user's file, or the project's, in $VISUAL or $EDITOR; what is broken is not saved."""
-    from palimpsest.core.configuration.edit_file import edit_settings
+    from palimpsest.core.edit_settings import edit_settings
 
     layer, file = _file(in_project)
     out, is_changed = Output(as_json), edit_settings(layer, file)
@@ -94,9 +98,8 @@ def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
     A secret is never given as VALUE, where other users and the history of the shell see it: it is prompted for, or read
     from stdin.
     """  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.core.configuration.edit_file import write_settings
-    from palimpsest.core.configuration.setting_files import setting_of
-    from palimpsest.core.configuration.show_settings import without_credentials
+    from palimpsest.core.edit_settings import write_settings
+    from palimpsest.core.setting_layers import setting_of, without_credentials
 
     setting, (layer, file) = setting_of(key), _file(in_project)
     if setting.is_secret and value is not None:
@@ -124,10 +127,8 @@ def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
 @click.argument("key")
 def unset(as_json: bool, in_project: bool, key: str) -> None:
     """Remove KEY from the user's file, or from the project's."""
-    from palimpsest.core.configuration.edit_file import write_settings
-    from palimpsest.core.configuration.layers import read_layers, resolve
-    from palimpsest.core.configuration.setting_files import read_settings_file, setting_of
-    from palimpsest.core.configuration.show_settings import setting_row
+    from palimpsest.core.edit_settings import write_settings
+    from palimpsest.core.setting_layers import read_layers, read_settings_file, resolve, setting_of, setting_row
 
     setting, (layer, file), out = setting_of(key), _file(in_project), Output(as_json)
     before = read_settings_file(layer, file)
@@ -144,9 +145,8 @@ def unset(as_json: bool, in_project: bool, key: str) -> None:
 @_json
 def trust(as_json: bool) -> None:
     """Show what the project file sets, and trust it as it is now: it may decide where texts and keys are sent."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.core.configuration.setting_files import project_file, read_settings_file
-    from palimpsest.core.configuration.show_settings import without_credentials
-    from palimpsest.core.configuration.trusted_files import trust as trust_file
+    from palimpsest.core.setting_layers import project_file, read_settings_file, without_credentials
+    from palimpsest.core.setting_layers import trust as trust_file
 
     out, file = Output(as_json), read_settings_file("project", project_file())
     if file is None:
@@ -176,7 +176,7 @@ def init(as_json: bool, in_project: bool, yes: bool) -> None:
 
 
 def _file(in_project: bool) -> tuple[Layer, Path]:
-    from palimpsest.core.configuration.setting_files import project_file, user_file
+    from palimpsest.core.setting_layers import project_file, user_file
 
     return ("project", project_file()) if in_project else ("user", user_file())
 

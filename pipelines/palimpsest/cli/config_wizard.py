@@ -5,11 +5,9 @@ from pathlib import Path
 
 import click
 
-from palimpsest.core.configuration.edit_file import Value, write_settings
-from palimpsest.core.configuration.layers import read_layers, resolve
-from palimpsest.core.configuration.setting import Setting
-from palimpsest.core.configuration.setting_files import Layer
-from palimpsest.core.configuration.setting_table import BY_KEY
+from palimpsest.core.edit_settings import Value, write_settings
+from palimpsest.core.setting_layers import Layer, read_layers, resolve
+from palimpsest.core.setting_table import BY_KEY, Setting
 from palimpsest.store.home import DEFAULT_HOME
 
 _KEYS = ("service.jwt_secret", "service.jwt_public_key", "service.jwks_url")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from palimpsest.cli.shared import CostParam, Output, common, visible
-from palimpsest.core.counted import counted
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.progress import counted
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def consolidate(
 
 def show(out: Output, home: Home, proposals: Sequence["Proposal"], limit: int) -> None:
     """Writes proposals as lines for people, those that are worth most first."""
-    from palimpsest.consolidation.list_proposals import by_worth, kinds_text, proposal_texts
+    from palimpsest.consolidation.consolidate import by_worth, kinds_text, proposal_texts
     from palimpsest.query.request.one_line import shorten_text
 
     shown = by_worth(proposals)[:limit]

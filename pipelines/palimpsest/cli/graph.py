@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from palimpsest.cli import graph_edit
-from palimpsest.cli.scope_options import ScopeOptions, privacy_options, scope_options
+from palimpsest.cli.query import ScopeOptions, privacy_options, scope_options
 from palimpsest.cli.shared import common
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ for _command in (graph_edit.edge, graph_edit.undo, graph_edit.decisions):
 
 
 def _answer(question: "Callable[[GraphReader], GraphAnswer]", options: ScopeOptions) -> None:
-    from palimpsest.query.graph.present_graph import answer_text
+    from palimpsest.query.graph.graph_answer import answer_text
 
     with options.open() as (reader, scopes):
         found = question(reader.graph(scopes, **options.shown))

@@ -1,14 +1,28 @@
 """Commands that read a home: search memories, and show what a name refers to."""
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import click
 
-from palimpsest.cli.shared import STRATEGY, Output, common
-from palimpsest.query.request.search_schema import SOURCES
+from palimpsest.cli.shared import STRATEGY, Output, common, visible
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.query.request.one_line import changed_line
+from palimpsest.query.request.search_request import SOURCES
 from palimpsest.store.decisions import Verdict
 from palimpsest.store.home import Home
+
+if TYPE_CHECKING:
+    from palimpsest.query.graph.fact_table import FactAnswer, FactTable
+    from palimpsest.query.notes import Note
+    from palimpsest.query.profile import Profile
+    from palimpsest.query.reader import Reader
+    from palimpsest.query.request.types import Scope
+    from palimpsest.query.standing import StandingAnswer
+    from palimpsest.query.summarize import Summary
 
 
 @click.command(short_help="Search memories: ranked results, then the cited context.")
@@ -171,3 +185,340 @@ def entity(
     decision = entity_decisions.decide_names(home, scope, name, other, verdict)
     out.text(f"{name} and {other}: {verdict}, from the next palimpsest build on")
     out.result(decision.to_json())
+
+
+@click.command(short_help="List collections, users and projects.")
+@common
+@click.option("--collection", help="Only scopes of this collection.")
+@click.option("--user", help="Only scopes of this user.")
+def scopes(home_path: Path, as_json: bool, backend: str, collection: str | None, user: str | None) -> None:
+    """List collections, users and projects of the published build, with the number of their memories."""
+    from palimpsest.query.present import scopes_text
+    from palimpsest.query.reader import open_home
+
+    out = Output(as_json)
+    with open_home(home_path, backend=backend) as reader:
+        reader.check_names(collection, user)
+        found = [
+            (scope, size)
+            for scope, size in reader.scope_sizes().items()
+            if collection in (None, scope.collection) and user in (None, scope.user_id)
+        ]
+    out.text(scopes_text(found))
+    out.result({"scopes": [{**scope._asdict(), "memories": size} for scope, size in found]})
+
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+
+def scope_options(f: _Command) -> _Command:
+    """Adds --collection, --user and --project to a command."""
+    f = click.option("--project", help="This project and the general memory. [default: the general memory alone]")(f)
+    f = click.option("--user", help="Whose memories. [default: the collection's user_id]")(f)
+    return click.option("--collection", help="Collection to read. [default: the only one, or the one marked default]")(
+        f
+    )
+
+
+def privacy_options(f: _Command) -> _Command:
+    """Adds --include-pii and --include-hidden to a command."""
+    f = click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")(f)
+    return click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")(f)
+
+
+class Shown(TypedDict):
+    """What is shown besides what anybody may see."""
+
+    include_hidden: bool
+    include_pii: bool
+
+
+@dataclass(frozen=True)
+class ScopeOptions:
+    """The values of `common`, `scope_options` and `privacy_options` of one call."""
+
+    home_path: Path
+    as_json: bool
+    backend: str
+    collection: str | None
+    user: str | None
+    project: str | None
+    include_hidden: bool = False
+    include_pii: bool = False
+
+    @property
+    def output(self) -> Output:
+        """Where the result goes."""
+        return Output(self.as_json)
+
+    @property
+    def shown(self) -> Shown:
+        """The values of `privacy_options`, as the reader takes them."""
+        return {"include_hidden": self.include_hidden, "include_pii": self.include_pii}
+
+    @contextmanager
+    def open(self, *, all_collections: bool = False) -> Iterator[tuple["Reader", Sequence["Scope"]]]:
+        """Opens the home.
+
+        Args:
+            all_collections: every collection in which the user has memories.
+
+        Yields:
+            The reader, and the scopes that the options name.
+
+        Raises:
+            PalimpsestError: nothing is published there, or the build has no such scope.
+        """
+        from palimpsest.query.reader import open_home
+
+        with open_home(self.home_path, backend=self.backend) as reader:
+            yield (
+                reader,
+                reader.resolve_scopes(self.collection, self.user, self.project, all_collections=all_collections),
+            )
+
+
+_SHOWN = 100  # lines for people; JSON has all
+
+
+@click.group(short_help="Look up facts by key, such as ana.works_for.")
+def fact() -> None:
+    """The fact table of a scope: keys such as ana.works_for, their values, and the memories that state them."""
+
+
+@fact.command(name="list", short_help="The facts of a subject, or of all.")
+@common
+@scope_options
+@privacy_options
+@click.option("--subject", default="", help="A name or an alias. [default: all]")
+@click.option("--history", is_flag=True, help="Also what only superseded memories state.")
+def list_facts(subject: str, history: bool, **options: Any) -> None:
+    """The facts of a scope by key; those that conflict are marked."""
+    _show(lambda table: table.facts(subject, history=history), ScopeOptions(**options))
+
+
+@fact.command(short_help="The facts of a key; the nearest where there is none.")
+@common
+@click.argument("text", metavar="KEY|TEXT")
+@scope_options
+@privacy_options
+@click.option("--history", is_flag=True, help="Also what only superseded memories state.")
+def get(text: str, history: bool, **options: Any) -> None:
+    """The facts of KEY, such as ana.works_for or "Ana works for"; for any other TEXT those of what a search finds."""
+    _show(lambda table: table.get(text, history=history), ScopeOptions(**options))
+
+
+def _show(look_up: "Callable[[FactTable], FactAnswer]", options: ScopeOptions) -> None:
+    with options.open() as (reader, scopes):
+        answer = look_up(reader.facts(scopes, **options.shown))
+    options.output.text(_text(answer))
+    options.output.result(answer.to_json())
+
+
+def _text(answer: "FactAnswer") -> str:
+    if not answer.facts:
+        return "no facts found in this scope; palimpsest scopes lists whose memories there are"
+    lines = [] if answer.is_direct else ["no such key; the facts of the memories that fit best:"]
+    for f in answer.facts[:_SHOWN]:
+        value = f"not {f.value}" if f.is_negated else f.value
+        notes = [] if f.is_latest else ["superseded"]
+        notes += [f"also stated: {', '.join(f.conflicts)}"] if f.conflicts else []
+        since = f"since {f.valid_from.date().isoformat()}" if f.valid_from else ""
+        about = "; ".join(n for n in (since, *notes) if n)
+        cited = " ".join(f"[memory:{i}]" for i in f.provenance[:3])
+        line = " ".join(f"{f.key} = {value}{f' ({about})' if about else ''} {cited}".split())
+        lines.append(changed_line(line, f.disputed_by))
+    if len(answer.facts) > _SHOWN:
+        lines.append(f"and {len(answer.facts) - _SHOWN} more; --json has all")
+    return "\n".join(lines)
+
+
+_READ_PER_SENTENCE = 4  # of an extractive summary, for each sentence that a model writes
+_SHOWN_LINES = 40  # lines of a section for people; JSON has all
+
+
+_NO_NOTE = "no note of this session in this scope; palimpsest notes without a session lists the newest"
+_NO_NOTES = (
+    "no notes in this scope: palimpsest scopes lists users for --user; a collection forms notes with "
+    "form: [turn, reflection] in collection.yaml"
+)
+
+
+@click.command(short_help="What is known of a user, with citations.")
+@common
+@click.argument("user")
+@click.option("--collection", help="Only this collection. [default: every one in which the user has memories]")
+@click.option("--project", help="This project and the general memory. [default: the general memory alone]")
+@privacy_options
+def profile(**options: Any) -> None:
+    """What USER states of themselves and what was formed from it: what lasts, then what is recent, each line cited.
+
+    Then what the build found for the standing questions of questions.yaml; + marks what is new since the build before.
+    """  # noqa: DOC501 (the docstring is the help text)
+    if not options["user"].strip():
+        raise click.UsageError("USER is empty; palimpsest scopes lists users")
+    given = ScopeOptions(**options)
+    with given.open(all_collections=given.collection is None) as (reader, scopes):
+        found = reader.profile(scopes, **given.shown)
+        answers = reader.standing_answers(scopes)
+    given.output.text(_profile_text(found, answers))
+    given.output.result({**found.to_json(), "standing": [a.to_json() for a in answers]})
+
+
+def _profile_text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> str:
+    if not profile.lines and not answers:
+        return (
+            f"nothing stored states a lasting fact or preference of {profile.user}; palimpsest scopes lists whose "
+            "memories there are, and palimpsest query searches them"
+        )
+    lines = []
+    for title, section in (("Lasting", profile.static), ("Recent", profile.dynamic)):
+        lines += [title, *(f"  {line.cited}" for line in section[:_SHOWN_LINES])] if section else []
+        if len(section) > _SHOWN_LINES:
+            lines.append(f"  and {len(section) - _SHOWN_LINES} more; --json has all")
+    for answer in answers:
+        weak = " (weak evidence)" if answer.stored.is_weak else ""
+        lines += [f"{answer.stored.question}{weak}", *(f"  {line}" for line in answer.lines() or ["  no answer"])]
+    return "\n".join(lines)
+
+
+@click.command(short_help="Sum up a session, or the sessions of a scope.")
+@common
+@click.argument("session", required=False)
+@scope_options
+@click.option("--task", help="Sum up a task: uri or title of its source, with the sources that its links name.")
+@click.option("--abstractive", is_flag=True, help="Let the model of PALIMPSEST_LM rewrite it in fewer sentences.")
+@click.option("--sentences", type=click.IntRange(1, 50), default=5, show_default=True, help="How many at most.")
+def summarize(session: str | None, task: str | None, abstractive: bool, sentences: int, **options: Any) -> None:
+    """The sentences that sum up SESSION or a task, each cited; without one, those of all sessions of the scope."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.query.summarize import MAX_SENTENCES
+
+    if session and task:
+        raise click.UsageError("SESSION and --task exclude each other; name one")
+    given = ScopeOptions(**options)
+    read = min(sentences * _READ_PER_SENTENCE, MAX_SENTENCES) if abstractive else sentences
+    with given.open() as (reader, scopes):
+        if task:
+            found = reader.summarize_task(scopes, task, read)
+        elif session is None:
+            found = reader.summarize(scopes, read)
+        else:
+            found = reader.summarize_session(scopes, session, read)
+    if abstractive and found.sentences:
+        _print_abstract(given, found, sentences)
+        return
+    lines = [s.cited for s in found.sentences] or ["nothing to sum up in this scope"]
+    given.output.text("\n".join(lines))
+    given.output.result(found.to_json())
+
+
+def _print_abstract(options: ScopeOptions, summary: "Summary", sentences: int) -> None:
+    from palimpsest.core.errors import ComponentFailed
+    from palimpsest.query.lm_summary import LmSummarizer
+
+    written = LmSummarizer().rewrite(summary, sentences)
+    if written.failed:
+        raise ComponentFailed(f"--abstractive: {written.failed}; run again, or without it")
+    note = [f"({written.dropped} sentences left out: their sources do not state them)"] if written.dropped else []
+    options.output.text("\n".join([*(s.cited for s in written.sentences), *note]))
+    options.output.result(written.to_json())
+
+
+@click.command(short_help="What sessions say that is worth keeping.")
+@common
+@click.argument("session", required=False)
+@scope_options
+@privacy_options
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many notes.")
+def notes(session: str | None, limit: int, **options: Any) -> None:
+    """The note of SESSION, or of the newest sessions of the scope: facts, preferences, decisions, open questions.
+
+    Only collections that form memories (form: [turn, reflection]) have notes.
+    """
+    given = ScopeOptions(**options)
+    with given.open() as (reader, scopes):
+        found = reader.notes(scopes, session, **given.shown, limit=limit)
+    given.output.text(_notes_text(found) or (_NO_NOTE if session else _NO_NOTES))
+    given.output.result({"notes": [note.to_json() for note in found]})
+
+
+def _notes_text(notes: "Sequence[Note]") -> str:
+    from palimpsest.query.notes import SECTIONS
+
+    lines = []
+    for note in notes:
+        day = f", {note.time.date().isoformat()}" if note.time else ""
+        lines.append(f"{note.session_id or 'no session'}{day}")
+        for kind, title in SECTIONS.items():
+            lines += [f"  {title.replace('_', ' ')}: {line.cited}" for line in note.of_kind(kind)]
+    return "\n".join(lines)
+
+
+@click.group(short_help="Show one memory, its place in its source, or edit its words.")
+def memory() -> None:
+    """Show one memory, its place in its source, or edit its words."""
+
+
+@memory.command()
+@common
+@click.argument("memory_id", metavar="ID")
+@scope_options
+def show(memory_id: str, **options: Any) -> None:
+    """Show the memory with ID, superseded or not, and the versions of its fact."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.query.present import memory_text
+    from palimpsest.query.result import history_json, memory_json
+
+    given = ScopeOptions(**options)
+    with given.open() as (reader, scopes):
+        found = reader.memory_with_changes(scopes, memory_id)
+        if found is None:
+            raise PalimpsestError(_unknown(memory_id))
+        versions = next(filter(None, (reader.history_of(s, memory_id) for s in scopes)), ())
+        fields = {**memory_json(found), "history": list(history_json(versions))}
+    given.output.text(visible(memory_text(found, versions)))
+    given.output.result(fields)
+
+
+@memory.command()
+@common
+@click.argument("memory_id", metavar="ID")
+@scope_options
+@click.option("--reach", type=click.IntRange(0, 100), default=12, show_default=True, help="Memories on each side.")
+def source(memory_id: str, reach: int, **options: Any) -> None:
+    """Show the memory with ID among those before and after it in its session or document."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.query.result import memory_json
+
+    given = ScopeOptions(**options)
+    with given.open() as (reader, scopes):
+        found = reader.surroundings(scopes, memory_id, reach)
+    if not found:
+        raise PalimpsestError(_unknown(memory_id))
+    for m in found:
+        speaker = f"{m.speaker}: " if m.speaker else ""
+        given.output.text(f"{'>' if m.memory_id == memory_id else ' '} {speaker}{m.text}  [memory:{m.memory_id}]")
+    given.output.result({"memories": [memory_json(m) for m in found]})
+
+
+@memory.command()
+@common
+@click.argument("memory_id", metavar="ID")
+@click.argument("text")
+@scope_options
+def edit(memory_id: str, text: str, home_path: Path, as_json: bool, **options: Any) -> None:
+    """Replace the words of the memory with ID by TEXT; the next build forms it, and what it was stays as history."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.export.edit_memory import edit_memory
+    from palimpsest.store.home import Home
+
+    given = ScopeOptions(home_path=home_path, as_json=as_json, **options)
+    with given.open() as (reader, scopes):
+        own = [s for s in scopes if reader.memory([s], memory_id, include_hidden=True, include_pii=True)]
+    if not own:
+        raise PalimpsestError(_unknown(memory_id))
+    done = edit_memory(Home(home_path), (own[0].collection, own[0].user_id, own[0].project_id), memory_id, text)
+    out = Output(as_json)
+    out.text(f"{done.uri}: edited; the next palimpsest build forms the memory anew and keeps what it was as history")
+    out.result(done.to_json())
+
+
+def _unknown(memory_id: str) -> str:
+    return f"{memory_id[:40]}: no such memory in this scope; name its --collection and --user"

@@ -62,7 +62,7 @@ def review(
     import polars as pl
 
     from palimpsest.relations.relation_review import TABLES, current_build, review_table
-    from palimpsest.relations.replaced_documents import refusal_lines, refused_replacements
+    from palimpsest.relations.versions import refusal_lines, refused_replacements
 
     out, home = Output(as_json), Home(home_path)
     build = current_build(home)

@@ -4,9 +4,11 @@ import datetime as dt
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
-from palimpsest.cli.shared import Output, common
-from palimpsest.store.home import Home
+from palimpsest.cli.shared import Output, common, visible
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.store.home import Home, home_option
 
 PORT_OPTION = click.option(
     "--port",
@@ -54,9 +56,8 @@ def token(
     hours: float,
 ) -> None:
     """Print a token that is signed with PALIMPSEST_JWT_SECRET."""
-    from palimpsest.serve.identity import PERMISSIONS
+    from palimpsest.serve.identity import PERMISSIONS, make_token
     from palimpsest.serve.settings import token_settings
-    from palimpsest.serve.tokens import make_token
 
     out = Output(as_json)
     made = make_token(token_settings(), user, projects, permissions or PERMISSIONS, dt.timedelta(hours=hours))
@@ -74,3 +75,106 @@ def mcp(home_path: Path, as_json: bool, backend: str) -> None:
     from palimpsest.serve.run_server import run_stdio
 
     run_stdio(Home(home_path), backend)
+
+
+@click.group(short_help="Run the service of a home in the background.")
+def service() -> None:
+    """Run `palimpsest serve` for a home in the background, on the loopback address."""
+
+
+@service.command(short_help="Start it, and wait until it is ready.")
+@common
+@PORT_OPTION
+@click.option("--builds", "with_builds", is_flag=True, help="Also run the nightly builds and the Dagster UI.")
+@click.pass_context
+def start(context: click.Context, home_path: Path, as_json: bool, backend: str, port: int, with_builds: bool) -> None:
+    """Start the service of a home unless it runs, and wait until it can answer.
+
+    Exit code 2: a setting is missing or wrong, or it runs with another port or backend than the named one. Exit code 3:
+    it did not come up, and nothing is left running.
+    """
+    from palimpsest.instances.service_process import start_builds, start_service
+
+    home, out = Home(home_path), Output(as_json)
+    found = start_service(home, port, backend)
+    if found.record is not None:
+        _check_same(context, home, port=found.record.port, backend=found.record.backend)
+    out.text(f"serving build {found.answer} at {found.record.url if found.record else ''}")
+    builds = start_builds(home) if with_builds else None
+    if builds is not None and builds.record is not None:
+        out.text(f"nightly builds run; the Dagster UI is at {builds.record.url}")
+    extra = {} if builds is None else {"builds": builds.to_json()}
+    out.result({**found.to_json(), "build_id": found.answer, "home": str(home_path), **extra})
+
+
+def _check_same(context: click.Context, home: Home, **running: object) -> None:
+    """Checks that a service runs with the options that were named, by the command, a variable or a file.
+
+    Raises:
+        PalimpsestError: it does not.
+    """
+    for name, value in running.items():
+        wanted, source = context.params[name], context.get_parameter_source(name)
+        if source is not ParameterSource.DEFAULT and wanted not in (0, value):  # port 0: any
+            raise PalimpsestError(
+                f"service: runs with {name} {value}, not {wanted}; palimpsest service stop{home_option(home)}, then "
+                "start it again"
+            )
+
+
+@service.command(short_help="Stop it, and its nightly builds.")
+@common
+def stop(home_path: Path, as_json: bool, backend: str) -> None:
+    """Stop the service of a home, and its nightly builds; requests in progress are answered first."""
+    from palimpsest.instances.background import BUILDS, SERVICE
+    from palimpsest.instances.background import stop as stop_component
+
+    out, home = Output(as_json), Home(home_path)
+    builds_ran, ran = stop_component(home, BUILDS), stop_component(home, SERVICE)
+    out.text("the service is stopped" if ran else "no service ran")
+    if builds_ran:
+        out.text("the nightly builds are stopped")
+    out.result({"ran": ran, "builds_ran": builds_ran})
+
+
+@service.command(short_help="Show whether it runs and answers.")
+@common
+def status(home_path: Path, as_json: bool, backend: str) -> None:
+    """Show whether the service of a home runs and answers; exit code 3 where it does not."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.instances.background import BUILDS, SERVICE
+    from palimpsest.instances.background import status as status_of
+
+    out, home = Output(as_json), Home(home_path)
+    found, builds = status_of(home, SERVICE), status_of(home, BUILDS)
+    where = f": build {found.answer} at {found.record.url}, process {found.record.pid}" if found.record else ""
+    out.text(f"{found.state}{where}")
+    out.text(f"nightly builds: {builds.state}{f', the Dagster UI is at {builds.record.url}' if builds.record else ''}")
+    rest = {"build_id": found.answer, "home": str(home_path), "builds": builds.to_json()}
+    out.result({**found.to_json(), **rest})
+    if found.state != "running":
+        raise ComponentFailed(f"service: {found.state}; palimpsest service start starts it")
+
+
+@service.command(short_help="Show the last lines that it wrote.")
+@common
+@click.option("-n", "shown", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, at most.")
+@click.option("--builds", "of_builds", is_flag=True, help="Of the nightly builds.")
+def logs(home_path: Path, as_json: bool, backend: str, shown: int, of_builds: bool) -> None:
+    """Show the last lines that the service wrote; `palimpsest logs` has the events of the home."""
+    from palimpsest.instances.background import BUILDS, SERVICE, log_lines
+
+    out, lines = Output(as_json), log_lines(Home(home_path), BUILDS if of_builds else SERVICE, shown)
+    out.text(visible("\n".join(lines)) or "no lines; palimpsest service start writes them")
+    out.result({"lines": lines})
+
+
+@service.command(hidden=True)
+@common
+@PORT_OPTION
+@click.option("--component", "name", type=click.Choice(["service", "builds"]), default="service")
+def run(home_path: Path, as_json: bool, backend: str, port: int, name: str) -> None:
+    """Run in this process, and write what it prints into the home: what `start` runs in the background."""
+    from palimpsest.instances.background import BUILDS, SERVICE
+    from palimpsest.instances.service_process import run_component
+
+    run_component(Home(home_path), BUILDS if name == "builds" else SERVICE, port, backend)

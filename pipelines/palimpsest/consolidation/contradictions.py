@@ -1,16 +1,147 @@
 """Contradictions of a scope: two latest memories that cannot both be right, and that no UPDATE orders."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
 
 import polars as pl
 
-from palimpsest.consolidation.conflicts import Conflict, stated_conflicts
-from palimpsest.consolidation.fact_conflicts import fact_conflicts
 from palimpsest.consolidation.model_conflicts import Reading
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
-from palimpsest.core.scopes import ScopeKey
+from palimpsest.core.ids import ScopeKey
+from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.request.one_line import shorten_text
+from palimpsest.relations.classify.rules.facts import STATE_GROUP, Fact
+from palimpsest.relations.classify.rules.reading import (
+    PLACEHOLDER,
+    PRESENT_VERBS,
+    SUBJECT_PRONOUNS,
+    Sentence,
+    words_before_value,
+)
+from palimpsest.relations.classify.rules.values import Value, read_value, refines, replaces, same_value
 from palimpsest.store.proposals import FoundBy, Proposal
+from palimpsest.text.terms import is_content_word
+
+MAX_GROUP = 12
+"""Statements of one slot that are compared: more are a list of different things, and not one with many values."""
+_INDEFINITE = frozenset({"a", "an", "another", "some", "each", "every", "other", "one"})
+
+
+class Conflict(NamedTuple):
+    """Two memories, and what they state of one slot."""
+
+    first: Memory
+    second: Memory
+    slot: str
+    values: tuple[str, str]
+    is_scoped: bool
+
+
+@dataclass(frozen=True)
+class _Stated:
+    memory: Memory
+    sentence: Sentence
+    value: Value
+    is_scoped: bool
+
+
+def stated_conflicts(scope: ScopeMemories) -> Iterator[Conflict]:
+    """Yields the pairs of latest memories whose statements exclude each other, one for each pair, by id."""
+    slots: dict[tuple[object, ...], list[_Stated]] = defaultdict(list)
+    for memory in scope.latest:
+        for key, statement in _statements(memory):
+            slots[key].append(statement)
+    seen: set[tuple[str, str]] = set()
+    for key, stated in slots.items():
+        by_memory = {s.memory.memory_id: s for s in reversed(stated)}
+        if not 2 <= len(by_memory) <= MAX_GROUP:
+            continue
+        for a, b in combinations([by_memory[i] for i in sorted(by_memory)], 2):
+            pair = (a.memory.memory_id, b.memory.memory_id)
+            if pair not in seen and scope.is_looked_at(*pair) and _excludes(key, a, b):
+                seen.add(pair)
+                values = (a.value.text, b.value.text)
+                yield Conflict(a.memory, b.memory, str(key[-1]), values, a.is_scoped != b.is_scoped)
+
+
+def _statements(memory: Memory) -> Iterator[tuple[tuple[object, ...], _Stated]]:
+    """Yields (what has a value, the value) of each sentence that states one."""
+    for sentence in memory.reading.sentences:
+        fact = sentence.fact
+        if fact is not None and _is_stated(fact, sentence):
+            yield ("slot", fact.subject, fact.slot), _Stated(memory, sentence, fact.value, sentence.scoped)
+    for key, template in memory.reading.templates.items():
+        words = key.split()
+        for n in range(words.count(PLACEHOLDER)):
+            before = words_before_value(words, n)
+            if _names_one_thing(before) and not template.sentence.multivalued:
+                others = tuple(v for i, v in enumerate(template.values) if i != n)
+                value = read_value(template.values[n])
+                stated = _Stated(memory, template.sentence, value, template.sentence.scoped)
+                yield ("number", n, others, key), stated
+
+
+def _is_stated(fact: Fact, sentence: Sentence) -> bool:
+    """Returns whether a sentence says that something is so: no question, plan, denial, or slot of several values."""
+    is_open = fact.slot == "changed" or fact.slot.startswith("its ")
+    return not (sentence.uncertain or fact.negated or fact.past or is_open) and bool(fact.subject - {"we"})
+
+
+def _names_one_thing(before: list[str]) -> bool:
+    """Returns whether the words before a number name one thing that has it now: `the bridge is`."""
+    subject = [w for w in before if is_content_word(w) and w not in PRESENT_VERBS]
+    if not subject or before[0] in SUBJECT_PRONOUNS or not PRESENT_VERBS & set(before):
+        return False
+    return _INDEFINITE.isdisjoint(before)
+
+
+def _excludes(key: tuple[object, ...], a: _Stated, b: _Stated) -> bool:
+    """Returns whether two values cannot both be right: of one kind and unit, and none of them only more exact."""
+    if key[0] == "slot" and str(key[2]).startswith("state:"):
+        states = (STATE_GROUP.get(a.value.key), STATE_GROUP.get(b.value.key))
+        return None not in states and a.value.key != b.value.key
+    if same_value(a.value, b.value):
+        return False
+    if key[0] == "number":
+        return a.value.kind == b.value.kind and not (a.value.approximate or b.value.approximate)
+    if refines(a.value, b.value) or refines(b.value, a.value):
+        return False
+    return replaces(a.value, b.value, cue=False)
+
+
+def fact_conflicts(scope: ScopeMemories) -> Iterator[Conflict]:
+    """Yields the pairs of latest memories that state different values of one slot of one entity, each pair once."""
+    latest = {m.memory_id: m for m in scope.latest}
+    names = dict(scope.tables["entities"].select("entity_id", "name").iter_rows())
+    slots: dict[tuple[str, str], dict[str, list[Memory]]] = defaultdict(lambda: defaultdict(list))
+    single = pl.col("predicate").is_in(sorted(SINGLE_VALUED)) & ~pl.col("is_negated") & pl.col("is_latest")
+    rows = scope.tables["facts"].filter(single & (pl.col("modality").fill_null("stated") == "stated"))
+    columns = ("subject_id", "predicate", "object_id", "value", "memory_ids")
+    for subject, predicate, other, value, memory_ids in rows.select(columns).iter_rows():
+        text = names.get(other, "") if other else value or ""
+        slots[subject, predicate][text] += [latest[i] for i in memory_ids if i in latest]
+    seen: set[frozenset[str]] = set()
+    for (_, predicate), values in sorted(slots.items()):
+        if not 2 <= len(values) <= MAX_GROUP:
+            continue
+        for a, b in combinations(sorted(values), 2):
+            if not _differ(a, b):
+                continue
+            for first, second in zip(values[a][:1], values[b][:1], strict=False):
+                pair = frozenset((first.memory_id, second.memory_id))
+                if len(pair) == 2 and pair not in seen and scope.is_looked_at(*pair):
+                    seen.add(pair)
+                    yield Conflict(first, second, predicate, (a, b), False)
+
+
+def _differ(a: str, b: str) -> bool:
+    """Returns whether two values differ, and neither is only more exact."""
+    x, y = read_value(a), read_value(b)
+    return bool(a and b) and not (same_value(x, y) or refines(x, y) or refines(y, x)) and x.kind == y.kind
+
 
 MAX_BY_MODEL = 40
 """Contradictions of a scope that only the labeler finds, the surest first; conditional ones last."""

@@ -17,6 +17,7 @@ from palimpsest.relations.classify.label_types import DISPUTED
 from palimpsest.relations.versions import UPDATE
 from palimpsest.store.builds import Build
 from palimpsest.store.decisions import (
+    MemoryDecision,
     RelationOverride,
     append_decisions,
     append_graph_decisions,
@@ -28,7 +29,6 @@ from palimpsest.store.decisions import (
     names_target,
 )
 from palimpsest.store.home import Home
-from palimpsest.store.memory_decisions import MemoryDecision
 from palimpsest.store.proposals import Proposal, State, read_proposals, write_proposals
 from palimpsest.store.tables import completed
 

@@ -1,26 +1,305 @@
 """All proposals of a build: each scope by itself, each proposal a function of the memories that it names."""
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import polars as pl
 
-from palimpsest.consolidation.confidence import confidence_changes
-from palimpsest.consolidation.connections import shared_names, similar_names
 from palimpsest.consolidation.contradictions import contradictions
-from palimpsest.consolidation.duplicates import duplicates
 from palimpsest.consolidation.lm.lm_findings import Group, LmFindings, ReadGroups, groups_of
 from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pairs, pairs_without_order, read_conflicts
-from palimpsest.consolidation.patterns import notes
 from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
-from palimpsest.consolidation.scope_memories import ScopeMemories, Window, scopes_of
+from palimpsest.consolidation.scope_memories import Memory, ScopeMemories, Window, scopes_of
 from palimpsest.consolidation.similar_topics import similar_topics
-from palimpsest.core.scopes import ScopeKey
-from palimpsest.store.consolidation_config import ConsolidationConfig
+from palimpsest.core.ids import ScopeKey, entity_id
+from palimpsest.core.progress import counted
+from palimpsest.entities.names.find_names import entity_key
+from palimpsest.query.graph.fact_table import SINGLE_VALUED
+from palimpsest.query.request.one_line import shorten_text
+from palimpsest.relations.classify.rules.values import read_value
+from palimpsest.store.collection_config import ConsolidationConfig
 from palimpsest.store.proposals import Proposal
+from palimpsest.text.terms import content_words, fold, stem_words
+
+SUPPORT, MAX_SUPPORT = 1.5, 3
+DOUBT, MAX_DOUBT = 2.0, 2
+LOWEST, HIGHEST = 0.05, 0.95
+MIN_DOUBT = 0.8
+"""Confidence from which on a contradiction counts: for the memory that it would retire, or for both."""
+MIN_CHANGE = 0.05
+"""A smaller change is not proposed."""
+
+
+def revised_confidence(confidence: float, supporting: int, contradicting: int) -> float:
+    """Returns the confidence of a memory after counting sources, rounded to 2 decimals.
+
+    Args:
+        confidence: before, 0 to 1.
+        supporting: independent sources that support it.
+        contradicting: memories that contradict it.
+    """
+    before = min(max(confidence, LOWEST), HIGHEST)
+    odds = before / (1 - before)
+    odds *= SUPPORT ** min(supporting, MAX_SUPPORT) / DOUBT ** min(contradicting, MAX_DOUBT)
+    after = min(max(odds / (1 + odds), LOWEST), HIGHEST)
+    return round(max(after, confidence) if not contradicting else after, 2)
+
+
+def confidence_changes(scope: ScopeMemories, conflicts: Iterable[Proposal]) -> Iterator[Proposal]:
+    """Yields a proposal for each latest memory whose confidence others change.
+
+    Args:
+        scope: the scope.
+        conflicts: its open contradictions.
+    """
+    doubts: dict[str, set[str]] = defaultdict(set)
+    for proposal in conflicts:
+        if proposal.why != "conditional" and proposal.confidence >= MIN_DOUBT:
+            for memory_id in (proposal.drop,) if proposal.drop else proposal.memory_ids:
+                doubts[memory_id] |= set(proposal.memory_ids) - {memory_id}
+    supports = _supporting(scope)
+    for memory in scope.latest:
+        i = memory.memory_id
+        by, against = sorted(supports.get(i, ()))[:MAX_SUPPORT], sorted(doubts.get(i, ()))[:MAX_DOUBT]
+        after = revised_confidence(memory.confidence, len(by), len(against))
+        if abs(after - memory.confidence) < MIN_CHANGE or not scope.is_looked_at(i):
+            continue
+        counts = ((len(by), "support"), (len(against), "contradict"))
+        reasons = [f"{counted(n, 'memory')} {what}{'s' if n == 1 else ''} it" for n, what in counts if n]
+        yield Proposal(
+            "confidence",
+            "contradicted" if against else "supported",
+            scope.scope,
+            (i, *by, *against),
+            f"its confidence from {memory.confidence:.2f} to {after:.2f}: {', '.join(reasons)}",
+            0.8,
+            value=after,
+        )
+
+
+def _supporting(scope: ScopeMemories) -> Mapping[str, set[str]]:
+    """Returns by memory id one memory of each other document that states the same fact."""
+    found: dict[str, set[str]] = defaultdict(set)
+    latest = {m.memory_id: m for m in scope.latest}
+    facts = scope.tables["facts"]
+    for memory_ids, is_negated, modality in facts.select("memory_ids", "is_negated", "modality").iter_rows():
+        stating = [latest[i] for i in memory_ids if i in latest]
+        if is_negated or modality not in (None, "stated") or len({m.document_id for m in stating}) < 2:
+            continue
+        for memory in stating:
+            found[memory.memory_id] |= _one_of_each_document(memory, stating)
+    return found
+
+
+def _one_of_each_document(memory: Memory, stating: Iterable[Memory]) -> set[str]:
+    first: dict[str, str] = {}
+    for other in stating:
+        if other.document_id != memory.document_id:
+            first.setdefault(other.document_id, other.memory_id)
+    return set(first.values())
+
+
+MAX_MEMORIES = 5
+"""A name that more memories have is not rare."""
+PER_SCOPE = 20
+"""Connections of a scope, the rarest names first; and as many pairs of names."""
+MIN_NAME_CHARS = 6
+"""Of shorter names a letter more or less makes another name: `Anna` and `Hanna`."""
+
+
+def shared_names(scope: ScopeMemories) -> Iterator[Proposal]:
+    """Yields a proposal for each rare name of several sessions whose memories nothing links, the rarest first."""
+    found: list[tuple[int, tuple[str, ...], str]] = []
+    seen: set[tuple[str, ...]] = set()
+    for name, memory_ids in sorted(_mentioning(scope).items()):
+        ids = tuple(sorted(memory_ids))
+        memories = [scope.memories[i] for i in ids]
+        sessions = {(m.document_id, m.session_id) for m in memories}
+        is_rare = 2 <= len(ids) <= MAX_MEMORIES and len(sessions) == len(ids)
+        is_linked = any(frozenset(pair) in scope.linked for pair in combinations(ids, 2))
+        if is_rare and not is_linked and ids not in seen and scope.is_looked_at(*ids):
+            seen.add(ids)
+            found.append((len(ids), ids, name))
+    for count, ids, name in sorted(found)[:PER_SCOPE]:
+        yield Proposal(
+            "connection",
+            "shared name",
+            scope.scope,
+            ids,
+            f"{count} sessions name {name}, and no relation links them",
+            round(1.0 - count / 10, 2),
+        )
+
+
+def similar_names(scope: ScopeMemories, decided: frozenset[tuple[str, str]]) -> Iterator[Proposal]:
+    """Yields a proposal for two names of a scope that differ in one letter or in signs, and that are two entities.
+
+    Args:
+        scope: the scope.
+        decided: pairs of ids of names and nodes that people decided about, each ascending.
+    """
+    mentioning = _mentioning(scope)
+    plain: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(mentioning):
+        letters = "".join(c for c in entity_key(name) if c.isalnum())
+        if len(letters) >= MIN_NAME_CHARS and not any(c.isdigit() for c in letters):
+            for form in {letters, *(letters[:i] + letters[i + 1 :] for i in range(len(letters)))}:
+                plain[form].append(name)
+    pairs = {(a, b) for names in plain.values() if len(names) <= MAX_MEMORIES for a, b in combinations(names, 2)}
+    yielded = 0
+    for a, b in sorted(pairs):
+        first, second = sorted(entity_id(*scope.scope, entity_key(n)) for n in (a, b))
+        premises = (min(mentioning[a]), min(mentioning[b]))
+        if first == second or (first, second) in decided or yielded == PER_SCOPE or not scope.is_looked_at(*premises):
+            continue
+        yielded += 1
+        yield Proposal(
+            "connection",
+            "similar names",
+            scope.scope,
+            tuple(dict.fromkeys(premises)),
+            f"{a} and {b} may be one name",
+            0.6,
+            names=(first, second),
+        )
+
+
+def _mentioning(scope: ScopeMemories) -> Mapping[str, set[str]]:
+    """Returns the ids of the latest memories that mention each entity, by its name."""
+    names = dict(scope.tables["entities"].select("entity_id", "name").iter_rows())
+    latest = {m.memory_id for m in scope.latest}
+    found: dict[str, set[str]] = defaultdict(set)
+    for memory_id, entity in scope.tables["mentions"].select("memory_id", "entity_id").iter_rows():
+        if memory_id in latest and entity in names:
+            found[names[entity]].add(memory_id)
+    return found
+
+
+MIN_CONTENT_WORDS = 3
+"""A shorter text (`Yes, please.`) means something else at each place."""
+_MAX_QUOTE = 120
+_NEUTRAL = frozenset({"the", "a", "an", "that", "also", "just", "please", "really", "very", "note", "fyi"})
+_WORD = re.compile(r"[€$£%°]|[^\W_](?:[\w\-.:/']*\w)?")
+_ME = frozenset({"i", "my", "me", "mine", "we", "our", "us", "you", "your"})
+_ELSEWHERE_LIST = """
+he she it they his her its their him them this these those there here then such same another other
+"""
+_POINTS_ELSEWHERE = frozenset(_ELSEWHERE_LIST.split())
+_NOW_LIST = """
+now today tonight tomorrow yesterday currently soon recently just ago this next last week month year morning evening
+monday tuesday wednesday thursday friday saturday sunday
+"""
+_NOW = frozenset(_NOW_LIST.split())
+
+
+def duplicates(scope: ScopeMemories) -> Iterator[Proposal]:
+    """Yields a proposal for each latest memory that repeats another; the other stays.
+
+    The other is the one that is trusted more, then the one that something rests on, then the newest, then the first by
+    id. Nothing that something rests on is proposed to go.
+    """
+    groups: dict[tuple[object, ...], list[Memory]] = defaultdict(list)
+    for memory in scope.latest:
+        if key := duplicate_key(memory):
+            groups[key].append(memory)
+    for members in groups.values():
+        if len(members) < 2 or not scope.is_looked_at(*(m.memory_id for m in members)):
+            continue
+        kept, *others = _best_first(scope, members)
+        for other in others:
+            if other.memory_id in scope.rested_on or other.document_id == kept.document_id:
+                continue
+            yield Proposal(
+                "duplicate",
+                "same text" if fold(other.text) == fold(kept.text) else "same words",
+                scope.scope,
+                (other.memory_id, kept.memory_id),
+                f"says the same as another memory: {shorten_text(kept.text, _MAX_QUOTE)}",
+                0.95 if fold(other.text) == fold(kept.text) else 0.85,
+                keep=kept.memory_id,
+                drop=other.memory_id,
+            )
+
+
+def duplicate_key(memory: Memory) -> tuple[object, ...] | None:
+    """Returns what two memories must share to say the same; None for a text that depends on its place.
+
+    That is every word but articles and fillers, in order, stemmed, with numbers as values, so that `nine` is `9`; title
+    and heading, where the text names nothing itself; who says it, where it says `I` or `you`; and the day, where it
+    says `today` or states what happened.
+    """
+    words = _WORD.findall(fold(memory.text).replace("\u2019", "'"))
+    content = content_words(memory.text)
+    if len(content) < MIN_CONTENT_WORDS or not _POINTS_ELSEWHERE.isdisjoint(words) or "?" in memory.text:
+        return None
+    kept = tuple(_plain(w) for w in words if w not in _NEUTRAL)
+    speaker = memory.speaker if not _ME.isdisjoint(words) else None
+    is_about_a_day = not _NOW.isdisjoint(words) or _has_past_verb(memory)
+    day = memory.observed_at.date().isoformat() if is_about_a_day and memory.observed_at else None
+    session = memory.session_id if is_about_a_day and day is None else None
+    names_itself = all(s.names for s in memory.reading.sentences)
+    return kept, "" if names_itself else fold(memory.context), speaker, day, session
+
+
+def _has_past_verb(memory: Memory) -> bool:
+    """Returns whether a sentence states what happened: the same may happen on two days."""
+    return any(s.past for s in memory.reading.sentences)
+
+
+def _plain(word: str) -> str:
+    if any(c.isdigit() for c in word):
+        return read_value(word).key
+    value = read_value(word)
+    return value.key if value.kind == "number" else next(iter(stem_words(frozenset({word}))), word)
+
+
+def _best_first(scope: ScopeMemories, members: Sequence[Memory]) -> list[Memory]:
+    def key(m: Memory) -> tuple[float, bool, bool, int, str]:
+        return (-m.trust, m.memory_id not in scope.rested_on, m.at is None, -(m.at or 0), m.memory_id)
+
+    return sorted(members, key=key)
+
+
+MIN_MEMORIES = 3
+MAX_VALUES = 10
+_SAYS_LITTLE = frozenset({"be", "have", "do", "get", "make", "made", "take", "give", "go", "go_to", "be_in", "be_on"})
+
+
+def notes(scope: ScopeMemories) -> Iterator[Proposal]:
+    """Yields a note for each slot of an entity that three latest memories of two documents fill with three values.
+
+    A note lists the values as the memories have them, and concludes nothing.
+    """
+    latest = {m.memory_id: m for m in scope.latest}
+    names = dict(pl.concat(scope.tables[t].select("entity_id", "name") for t in ("speakers", "entities")).iter_rows())
+    slots: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    rows = scope.tables["facts"].filter(pl.col("is_latest") & ~pl.col("is_negated")).sort("fact_id")
+    columns = ("subject_id", "predicate", "object_id", "value", "memory_ids")
+    for subject, predicate, other, value, memory_ids in rows.select(columns).iter_rows():
+        text, stating = (names.get(other) if other else value) or "", [i for i in memory_ids if i in latest]
+        if text and stating and subject in names and predicate not in _SAYS_LITTLE | SINGLE_VALUED:
+            slots[subject, predicate].setdefault(text, stating[0])
+    for (subject, predicate), values in sorted(slots.items()):
+        ids = tuple(sorted(set(values.values())))
+        documents = {latest[i].document_id for i in ids}
+        if len(ids) < MIN_MEMORIES or len(documents) < 2 or not scope.is_looked_at(*ids):
+            continue
+        listed = "; ".join(sorted(values)[:MAX_VALUES])
+        yield Proposal(
+            "note",
+            "repeated slot",
+            scope.scope,
+            ids,
+            f"{names[subject]}, {predicate.replace('_', ' ')}: {listed}",
+            0.7,
+        )
+
 
 MAX_PAIRS_READ = 400
 """Pairs that are read in one run: those that a build thought possible, then the most similar without an order."""

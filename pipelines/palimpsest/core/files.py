@@ -5,11 +5,15 @@ import json
 import os
 import shutil
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from palimpsest.core.errors import DamagedFile, PalimpsestError
+from filelock import FileLock, Timeout
+
+from palimpsest.core.errors import ComponentFailed, DamagedFile, DamagedPointer, PalimpsestError
 from palimpsest.core.json_types import JsonObject
 
 REBUILD = "remove it and run palimpsest build again"
@@ -106,3 +110,147 @@ def remove_leftovers(folder: Path) -> None:
     """Removes files that an interrupted write left aside."""
     for path in folder.rglob(".*.tmp"):
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_lock(folder: Path, wait_s: float, busy: str, *, tighten: bool = True) -> Iterator[None]:
+    """Makes a folder where it is not there, and keeps others out of it for as long as the block.
+
+    Args:
+        folder: the folder.
+        wait_s: how long to wait.
+        busy: the error, where another one does not let go of it.
+        tighten: let only the owner into a folder that was there already, too.
+
+    Yields:
+        Nothing, once the lock is taken.
+
+    Raises:
+        ComponentFailed: another one does not let go of it.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if tighten:
+        folder.chmod(0o700)
+    lock = FileLock(folder / ".lock", timeout=wait_s, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ComponentFailed(busy) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+_SUM = "checksum"
+
+
+def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Writes an object with its checksum, atomically."""
+    write_json(path, {**value, _SUM: _checksum(value)})
+
+
+def read_sealed_json(path: Path, fix: str = REBUILD) -> JsonObject | None:
+    """Returns what the object in `path` says, or None where there is no such file.
+
+    Raises:
+        DamagedFile: the file cannot be read, is no JSON object or was changed; the message names it and the fix.
+    """
+    found = read_json_object(path, fix)
+    try:
+        return None if found is None else unsealed(found)
+    except ValueError:
+        raise DamagedFile(path, fix) from None
+
+
+def unsealed(found: JsonObject) -> JsonObject:
+    """Returns what an object says, without its checksum.
+
+    Raises:
+        ValueError: the checksum is another.
+    """
+    value = {k: v for k, v in found.items() if k != _SUM}
+    if found.get(_SUM) not in (None, _checksum(value)):
+        raise ValueError("another checksum")
+    return value
+
+
+def _checksum(value: Mapping[str, Any]) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+FORMAT = 12
+FORMAT_FILE = "format.json"
+
+
+def write_format(home: Path) -> None:
+    """Records that this version published a build in the home; nothing where that is recorded already."""
+    if read_format(home) != FORMAT:
+        write_sealed_json(home / FORMAT_FILE, {"format": FORMAT})
+
+
+def read_format(home: Path) -> int | None:
+    """Returns the format that a home records; None where an earlier version wrote it, or the file is damaged.
+
+    Raises:
+        PermissionError: this user may not read it.
+    """
+    try:
+        found = unsealed(json.loads((home / FORMAT_FILE).read_text(encoding="utf-8")))["format"]
+    except PermissionError:
+        raise  # it is not damaged
+    except (OSError, ValueError, AttributeError, KeyError, RecursionError):
+        return None
+    return found if isinstance(found, int) else None
+
+
+def check_format(home: Path) -> None:
+    """Checks that this version may read and write a home.
+
+    Raises:
+        PalimpsestError: a newer version of Palimpsest wrote it.
+    """
+    if (found := read_format(home)) is not None and found > FORMAT:
+        raise PalimpsestError(
+            f"home {home}: written by a newer version of Palimpsest (format {found}, this version knows {FORMAT}); "
+            "upgrade Palimpsest, or name another --home"
+        )
+
+
+POINTER = "published.json"
+
+
+def published_build_id(home: Path) -> str | None:
+    """Returns the name of the published build's folder, or None where nothing was published.
+
+    Raises:
+        DamagedPointer: the pointer is damaged.
+        PalimpsestError: a newer version of Palimpsest wrote the home, or it is no folder.
+        PermissionError: this user may not read it.
+    """
+    check_format(home)
+    damaged = f"home {home}: {POINTER} is damaged; run palimpsest build --home {home}, which repairs it"
+    try:
+        build_id = unsealed(json.loads((home / POINTER).read_text(encoding="utf-8")))["build"]
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        raise PalimpsestError(f"home {home}: not a folder; name another --home") from None
+    except PermissionError:
+        raise  # it is not damaged
+    except (OSError, ValueError, RecursionError, AttributeError, KeyError):
+        raise DamagedPointer(home / POINTER, damaged) from None
+    if not isinstance(build_id, str) or not build_id.isascii() or not build_id.isdigit():
+        raise DamagedPointer(home / POINTER, damaged)
+    return build_id
+
+
+def nothing_published(name: str) -> str:
+    """Returns the message for a home without a published build; `name` is what `--home` names it by."""
+    return f"home {name}: it has no published build; run palimpsest build --home {name}"
+
+
+def write_pointer(home: Path, build_id: str) -> None:
+    """Makes readers see another build, in one rename."""
+    write_sealed_json(home / POINTER, {"build": build_id})

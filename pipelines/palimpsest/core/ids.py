@@ -1,8 +1,30 @@
 """Content-addressed ids: 16 hex digits of blake2b, so that the same content has the same id on every machine."""
 
-import hashlib
+from __future__ import annotations
 
-from palimpsest.core.scopes import scope_parts
+import hashlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+SCOPE = ("collection", "user_id", "project_id")
+GENERAL = ""
+"""The project_id of what belongs to no project."""
+
+ScopeKey = tuple[str, str, str]
+
+
+def scope_parts(collection: str, user_id: str, project_id: str = GENERAL) -> tuple[str, ...]:
+    """Returns what ids are made of for a scope: the project only where there is one, so that older ids stay."""
+    return (collection, user_id, project_id) if project_id else (collection, user_id)
+
+
+def by_scope(frame: pl.DataFrame) -> dict[ScopeKey, pl.DataFrame]:
+    """Splits a table by its scope columns; sorted by scope, rows in their order."""
+    parts = frame.partition_by(SCOPE, as_dict=True, maintain_order=True)
+    return {(str(c), str(u), str(p)): rows for (c, u, p), rows in sorted(parts.items())}
 
 
 def content_id(*parts: str | int | None) -> str:
@@ -23,3 +45,9 @@ def text_hash(text: str) -> str:
 def entity_id(collection: str, user_id: str, project_id: str, key: str) -> str:
     """Returns the id of the entity that a name's key denotes in a scope while it is not merged with another."""
     return content_id("entity", *scope_parts(collection, user_id, project_id), key)
+
+
+DOCUMENT = (*SCOPE, "uri", "session_id")
+"""Columns that all versions of a document have in common; some are null, so joins need `nulls_equal`."""
+VERSION_ORDER = ("is_current", "seq", "document_id")
+"""Columns that order the versions of a document: the current one is the last, whatever its number."""

@@ -1,4 +1,15 @@
 """The types of a memory."""
 
+from typing import Literal
+
 MEMORY_TYPES = ("episodic", "semantic", "document", "summary", "preference", "inference", "task")
 TASK = "task"
+
+
+REFLECTION = "reflection"
+"""The unit of formed memories, and the word in `form` of collection.yaml."""
+
+FormedKind = Literal[
+    "fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection", "summary"
+]
+"""Kinds of items of notes, and of the memories that are formed of them."""

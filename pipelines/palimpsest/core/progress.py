@@ -88,3 +88,10 @@ def _lines(what: str, total: int, unit: str) -> Callable[[int], None]:
             say(f"{what}: {done} of {total} {unit}, {rate:.0f}/s, {(total - done) / rate:.0f} s left")
 
     return advance
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns `1 memory` or `2 memories`."""
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun}"

@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import entity_id
+from palimpsest.core.ids import SCOPE, ScopeKey, entity_id, scope_parts
 from palimpsest.core.json_types import JsonObject
-from palimpsest.core.scopes import SCOPE, ScopeKey, scope_parts
 from palimpsest.entities.names.find_names import entity_key
 from palimpsest.store.builds import Build, published
 from palimpsest.store.decisions import Verdict, append_decisions, names_target, read_decisions

@@ -5,18 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.core.ids import SCOPE, ScopeKey
 from palimpsest.core.json_types import JsonObject
-from palimpsest.core.memory_units import REFLECTION
-from palimpsest.core.scopes import SCOPE, ScopeKey
+from palimpsest.core.memory_types import REFLECTION
 from palimpsest.export.markdown.edit_document import relocated_redactions
 from palimpsest.export.markdown.read_edits import LoggedDocuments, storable_row, write_changes
-from palimpsest.sources.filters.erased_texts import TurnIndex, place_key
-from palimpsest.sources.filters.text_edits import Edit, apply_edits
+from palimpsest.sources.deletions import TurnIndex, place_key
+from palimpsest.sources.extracted import document_to_row, row_to_document
 from palimpsest.sources.readers.common.clean_text import clean_text
-from palimpsest.sources.records.document_row import document_to_row, row_to_document
+from palimpsest.sources.text_edits import Edit, apply_edits
 from palimpsest.store.builds import Build, published
-from palimpsest.store.decisions import append_edited, read_decisions
-from palimpsest.store.erased_text import ErasedText
+from palimpsest.store.decisions import ErasedText, append_edited, read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 

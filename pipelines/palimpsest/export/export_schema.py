@@ -12,9 +12,8 @@ from palimpsest.build.stages import tables
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.export.layout import ANSWERS, DECISIONS, FORMAT, MANIFEST, PROFILE, PROPOSALS, STANDING, USAGE
-from palimpsest.store.decisions import NAME_KINDS, RELATION_KINDS
+from palimpsest.store.decisions import MEMORY_KINDS, NAME_KINDS, RELATION_KINDS
 from palimpsest.store.graph_decisions import GRAPH_KINDS
-from palimpsest.store.memory_decisions import MEMORY_KINDS
 from palimpsest.store.proposals import KINDS, STATES
 from palimpsest.store.tables import SCHEMAS
 

@@ -1,32 +1,232 @@
 """Writes all that a home holds on one user to a folder: whole or not at all, private to its owner."""
 
+import json
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import polars as pl
 
-from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.errors import ArgumentError, PalimpsestError, Rejected
+from palimpsest.core.ids import GENERAL
+from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.export import layout
 from palimpsest.export.export_schema import export_schema
+from palimpsest.export.layout import ORIGINALS, safe_path
 from palimpsest.export.markdown.write_pages import current_rows, write_pages
-from palimpsest.export.originals import copy_originals
-from palimpsest.export.user_profile import profile_of
 from palimpsest.export.user_rows import answers_about, count_rows, decisions_of, proposals_of, tables_of_user, usage_of
-from palimpsest.export.user_sources import settings_of_user, sources_of_user, without_other_speakers
-from palimpsest.sources.discovery import scan_sources
+from palimpsest.memories.document_relations import relations_of_file
+from palimpsest.query.profile import ProfileLine
+from palimpsest.query.reader import open_index
+from palimpsest.query.standing import read_stored
+from palimpsest.sources.discovery import SourceFile, scan_sources
+from palimpsest.sources.extracted import DocumentRow, Scope, row_to_document
+from palimpsest.sources.workers.pool import read_sources
 from palimpsest.store.builds import Build, published
 from palimpsest.store.collection_config import CollectionConfig, load_collection
-from palimpsest.store.decisions import read_decisions
+from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.embedder_setting import DEFAULT_EMBEDDER, embedder_of
 from palimpsest.store.home import Home
-from palimpsest.store.inbox import SIDECAR_SUFFIX, InboxFile, inbox_files, is_of_user
+from palimpsest.store.inbox import SIDECAR_SUFFIX, InboxFile, inbox_files, is_inbox_uri, is_of_user
 from palimpsest.store.ingest_log import IngestLog
-from palimpsest.store.web_pages import web_pages
+from palimpsest.store.standing_questions import load_standing_questions
+from palimpsest.store.web_pages import is_web_uri, web_pages
+from palimpsest.text.terms import fold
+
+
+@dataclass(frozen=True)
+class Originals:
+    """What is in the folder of originals, and what is not, each with its collection and uri."""
+
+    copied: list[JsonObject]
+    left_out: list[JsonObject]
+
+
+def copy_originals(
+    out: Path,
+    config: CollectionConfig,
+    log: IngestLog,
+    files: Mapping[str, SourceFile],
+    decisions: Decisions,
+    user: str,
+) -> Originals:
+    """Copies the current file of each source of a user.
+
+    Args:
+        out: folder of the export.
+        config: of the collection.
+        log: its log.
+        files: its files by uri, as they are now.
+        decisions: where anything was deleted, files are read again: one may still have what the log has not.
+        user: the user.
+    """
+    found = Originals([], [])
+    taken: set[str] = set()
+    rows: dict[str, Mapping[str, object]] = {}
+    reasons: dict[str, str] = {}
+    for row in log.current().filter(pl.col("text_key").is_not_null()).iter_rows(named=True):
+        texts = log.text(row["text_key"])
+        if user in texts["user_id"]:
+            rows[row["uri"]] = row
+            reasons[row["uri"]] = _why_not(row, texts, files.get(row["uri"]), user)
+    if decisions.tombstones or decisions.erased:
+        wanted = [uri for uri, reason in reasons.items() if not reason]
+        reasons |= dict(_with_more_than_the_log(wanted, config, log, rows, files))
+    for uri, reason in sorted(reasons.items()):
+        if reason:
+            found.left_out.append({"collection": config.name, "uri": uri, "reason": reason})
+            continue
+        name = f"{ORIGINALS}/{config.name}/{safe_path([uri], taken)}"
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(files[uri].path, out / name)
+        found.copied.append({"file": name, "collection": config.name, "uri": uri})
+    return found
+
+
+def _why_not(row: Mapping[str, object], texts: pl.DataFrame, file: SourceFile | None, user: str) -> str:
+    """Returns why a file is not copied; empty where it is."""
+    if set(texts["user_id"]) != {user}:
+        return "the file has texts of other users too"
+    if is_inbox_uri(str(row["uri"])):
+        return "it was sent to the inbox; its text is in sources.json"
+    if is_web_uri(str(row["uri"])):
+        return "it was read from the web; its text is in sources.json"
+    if row["instead_of"] is not None or file is None or not file.path.is_file():
+        return "it was imported, or the file is gone"
+    if file.content_hash != row["content_hash"]:
+        return "the file changed since it was read"
+    if row["not_stored"] or row["left_out"] or any(r not in (None, "[]") for r in texts["redactions"]):
+        return "parts of the file are not stored, or are redacted"
+    return ""
+
+
+def _with_more_than_the_log(
+    uris: list[str],
+    config: CollectionConfig,
+    log: IngestLog,
+    rows: Mapping[str, Mapping[str, object]],
+    files: Mapping[str, SourceFile],
+) -> Iterator[tuple[str, str]]:
+    """Yields the sources whose file has a text that the log does not have, with the reason to leave them out."""
+    defaults = Scope(config.user_id, config.project_id)
+    items = ((files[uri].path, uri) for uri in uris)
+    for uri, result in read_sources(items, config.limits, dates=config.dates, defaults=defaults):
+        logged = set(log.text(str(rows[uri]["text_key"])).select("uri", "session_id", "text").iter_rows())
+        if isinstance(result, Rejected) or any((d.uri, d.session_id, d.text) not in logged for d in result.documents):
+            yield uri, "something of the file was deleted"
+
+
+class HeldProfile(NamedTuple):
+    """Lines of a profile, newest first, and answers to standing questions, by collection and question."""
+
+    lines: tuple[ProfileLine, ...]
+    standing: list[JsonObject]
+
+    def rows(self) -> list[JsonObject]:
+        """Returns the lines as JSON values."""
+        return [line.to_json() for line in self.lines]
+
+    def page(self, user: str) -> str:
+        """Returns the profile as a Markdown page; empty where nothing is known."""
+        if not self.lines:
+            return ""
+        page = [f"# What is known of {user}", "", "It follows from the documents beside; an edit here changes nothing."]
+        for title, section in (("Lasting", "static"), ("Recent", "dynamic")):
+            lines = [f"- {line.cited}" for line in self.lines if line.section == section]
+            page += ["", f"## {title}", "", *lines] if lines else []
+        return "\n".join(page) + "\n"
+
+
+def profile_of(build: Build, user: str, collections: Collection[str]) -> HeldProfile:
+    """Returns the profile of a user in some collections, hidden and personal memories included.
+
+    Raises:
+        PalimpsestError: the build has no index that can be read.
+    """
+    with open_index(build.index) as reader:
+        scopes = [s for s in reader.scopes() if s.user_id == user and s.collection in collections]
+        lines = reader.profile(scopes, include_hidden=True, include_pii=True).lines if scopes else ()
+    stored = [a for a in read_stored(build.path).values() if a.user_id == user and a.collection in collections]
+    standing: list[JsonObject] = [asdict(a) for a in sorted(stored, key=lambda a: a.key)]
+    return HeldProfile(lines, standing)
+
+
+_OF_THE_HOME = {"users", "include", "document_relations", "embedder"}
+"""Settings that name other users, or files and folders of this machine; what applies of them is written apart."""
+
+
+def sources_of_user(log: IngestLog, user: str) -> list[JsonObject]:
+    """Returns the sources of which some version has a document of the user, with their versions, by uri.
+
+    Versions without one stay, empty: they retire what was there before. The hash of a file and the problems of its
+    other parts are not the user's, and are left out.
+    """
+    sources: list[JsonObject] = []
+    for (uri,), rows in log.versions().sort("uri", "ordinal").group_by("uri", maintain_order=True):
+        versions = [_version(log, row, user) for row in rows.to_dicts()]
+        if any(version["documents"] for version in versions):
+            sources.append({"uri": str(uri), "versions": cast(list[JsonValue], versions)})
+    return sources
+
+
+def _version(log: IngestLog, row: Mapping[str, Any], user: str) -> JsonObject:
+    texts = log.rows(row["text_key"]) if row["text_key"] else []
+    documents: list[JsonValue] = [
+        document_to_json(cast(DocumentRow, text)) for text in texts if text["user_id"] == user
+    ]
+    times = {name: None if row[name] is None else row[name].isoformat() for name in ("seen_at", "gone_at")}
+    return {"ordinal": row["ordinal"], **times, "documents": documents}
+
+
+def document_to_json(row: DocumentRow) -> JsonObject:
+    """Returns a document of the log as an export has it."""
+    redactions: JsonValue = json.loads(row["redactions"]) if row["redactions"] else None
+    return {**row_to_document(row).to_json(), "redactions": redactions}
+
+
+def settings_of_user(
+    config: CollectionConfig, folder: Path | None, user: str, uris: Mapping[str, set[str]], embedder: str | None
+) -> JsonObject:
+    """Returns what an import needs of a collection's settings: nothing that names another user or this machine.
+
+    Args:
+        config: of the collection.
+        folder: of the collection; None where it is gone.
+        user: becomes the default user of the import.
+        uris: of the user's documents, by project.
+        embedder: what the collection is searched with, where it is not the default.
+    """
+    settings: JsonObject = config.model_dump(mode="json", exclude_defaults=True, exclude=_OF_THE_HOME)
+    settings |= {"name": config.name, "description": config.description, "user_id": user}
+    if embedder:
+        settings["embedder"] = embedder
+    relations: list[JsonValue] = []
+    questions: list[JsonValue] = []
+    if folder is not None and folder.is_dir():
+        relations = list(_relations(config, folder, user, uris.get(config.project_id or GENERAL, set())))
+        loaded = load_standing_questions(folder)
+        questions = [q.model_dump(mode="json") for q in loaded if q.user in (None, user)]
+    return {"settings": settings, "relations": relations, "questions": questions}
+
+
+def without_other_speakers(config: CollectionConfig, speakers: set[str]) -> CollectionConfig:
+    """Returns the settings in which `trust` names nobody but those who speak to the user."""
+    known = {fold(name) for name in speakers}
+    trust = {name: value for name, value in config.trust.speakers.items() if name in known}
+    return config.model_copy(update={"trust": config.trust.model_copy(update={"speakers": trust})})
+
+
+def _relations(config: CollectionConfig, folder: Path, user: str, uris: set[str]) -> Iterator[JsonObject]:
+    """Yields the stated relations of the user's documents: a collection's file is about its own user and project."""
+    if user != config.user_id:
+        return
+    for newer, older, label in relations_of_file(uris, config, folder):
+        if {newer, older} <= uris:
+            yield {"newer": newer, "older": older, "label": label}
+
 
 _README = """\
 # All that is stored about {user}

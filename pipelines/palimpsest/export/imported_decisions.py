@@ -12,10 +12,9 @@ from palimpsest.export import layout
 from palimpsest.export.read_export import ExportFolder
 from palimpsest.export.user_rows import name_decision_target
 from palimpsest.store.builds import published
-from palimpsest.store.decisions import NAME_KINDS
+from palimpsest.store.decisions import MEMORY_KINDS, NAME_KINDS, MemoryDecision, MemoryDecisionReader, memory_undo_row
 from palimpsest.store.graph_decisions import GRAPH_KINDS, parse_graph_decision
 from palimpsest.store.home import Home
-from palimpsest.store.memory_decisions import MEMORY_KINDS, MemoryDecision, MemoryDecisionReader, memory_undo_row
 from palimpsest.store.proposals import Proposal, parse_proposal
 
 _LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")

@@ -13,10 +13,9 @@ from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.times import parse_time
 from palimpsest.export import layout
 from palimpsest.export.export_schema import check_file
-from palimpsest.sources.records.document_row import DocumentRow, document_to_row
-from palimpsest.sources.records.extracted import ExtractedDocument, Kind
+from palimpsest.sources.extracted import DocumentRow, ExtractedDocument, Kind, document_to_row
+from palimpsest.store.collection_config import Limits
 from palimpsest.store.inbox import PREFIX, SIDECAR_SUFFIX, InboxFile, inbox_files, is_inbox_uri, is_of_user
-from palimpsest.store.limits import Limits
 from palimpsest.store.web_pages import is_web_uri
 
 MAX_FILE_BYTES = 2**30

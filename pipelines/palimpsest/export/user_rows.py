@@ -13,11 +13,16 @@ from palimpsest.core.ids import entity_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.export.export_schema import exported_tables
 from palimpsest.store.builds import Build
-from palimpsest.store.decision_lines import decision_lines, parse_line
-from palimpsest.store.decisions import NAME_KINDS, RELATION_KINDS, names_target
+from palimpsest.store.decisions import (
+    MEMORY_KINDS,
+    NAME_KINDS,
+    RELATION_KINDS,
+    decision_lines,
+    names_target,
+    parse_line,
+)
 from palimpsest.store.graph_decisions import GRAPH_KINDS
 from palimpsest.store.home import Home
-from palimpsest.store.memory_decisions import MEMORY_KINDS
 from palimpsest.store.proposals import read_proposals
 from palimpsest.store.usage_log import reads_of
 

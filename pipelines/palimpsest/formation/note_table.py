@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from palimpsest.core.ids import content_id
-from palimpsest.core.scopes import SCOPE, scope_parts
-from palimpsest.formation.item import NoteItem
-from palimpsest.formation.session import Session, read_sessions
+from palimpsest.core.ids import SCOPE, content_id, scope_parts
+from palimpsest.formation.rules import form_items
+from palimpsest.formation.session import NoteItem, Session, read_sessions
 from palimpsest.store.tables import conform, empty
+from palimpsest.text.extract_summary import summary_sentences
 
 FormItems = Callable[[Sequence[Session]], Iterator[list[NoteItem]]]
 
@@ -147,3 +147,32 @@ def _row(
         "related_note_ids": list(item.related_note_ids),
         "extractor": item.extractor,
     }
+
+
+SENTENCES = 5
+_MIN_SENTENCES = 10
+"""A shorter session is read as fast as a summary of it."""
+_CONFIDENCE = 0.7
+
+
+def form_with_summaries(sessions: Sequence[Session]) -> Iterator[list[NoteItem]]:
+    """Yields the items that rules form of each session, and its summary.
+
+    Raises:
+        ComponentFailed: the file of the model that judges sentences is missing or damaged.
+    """
+    for session, items in zip(sessions, form_items(sessions), strict=True):
+        summary = session_summary(session)
+        yield [*items, *([summary] if summary is not None else [])]
+
+
+def session_summary(session: Session) -> NoteItem | None:
+    """Returns the summary of a session; None where people say fewer than ten sentences."""
+    said = [s for turn in session.turns if turn.is_person for s in turn.sentences]
+    if len(said) < _MIN_SENTENCES:
+        return None
+    chosen = [said[i] for i in summary_sentences([s.text for s in said], SENTENCES)]
+    if not chosen:
+        return None
+    statement = " ".join(f"{s.turn.name}: {s.text}" for s in chosen)
+    return NoteItem("summary", statement, chosen[0].span, _CONFIDENCE, tuple(s.span for s in chosen[1:]))

@@ -4,13 +4,14 @@ from collections.abc import Collection
 
 import polars as pl
 
-from palimpsest.core.ids import content_id
-from palimpsest.core.memory_units import REFLECTION
-from palimpsest.core.scopes import SCOPE
-from palimpsest.memories.formed import stated_memories
+from palimpsest.core.code import code_hash
+from palimpsest.core.ids import SCOPE, content_id
+from palimpsest.core.memory_types import REFLECTION
+from palimpsest.memories.form import text_ends
+from palimpsest.memories.formed import evidence_pairs, stated_memories
 from palimpsest.memories.memory_times import own_clock
-from palimpsest.memories.text_ends import text_ends
-from palimpsest.store.tables import conform
+from palimpsest.relations.classify.label_pairs import pair_keys
+from palimpsest.store.tables import completed, conform
 from palimpsest.text.tokenizer import count_tokens_batch
 
 TYPES = {
@@ -79,3 +80,31 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
         confidence_source=pl.lit("formation"),
     )
     return conform("memories", formed.with_columns(text_ends(formed))).sort("memory_id")
+
+
+FORMATION = "formation"
+"""The labeler of these relations."""
+
+
+def without_formation(relations: pl.DataFrame) -> pl.DataFrame:
+    """Returns the relations that labelers, people and premises gave."""
+    return completed("relations", relations).filter(pl.col("labeler").ne_missing(FORMATION))
+
+
+def add_formation(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns relations with a DERIVE from each formed memory to each memory it rests on, sorted by relation_id."""
+    pairs = evidence_pairs(memories).rename({"memory_id": "newer_id", "evidence_id": "older_id"})
+    if pairs.is_empty():
+        return relations
+    about = memories.select(*SCOPE, "confidence", newer_id="memory_id")
+    rows = (
+        pair_keys(pairs, memories)
+        .join(about, on="newer_id", how="left")
+        .with_columns(
+            label=pl.lit("DERIVE"),
+            labeler=pl.lit(FORMATION),
+            evidence=pl.lit("{}"),
+            program_hash=pl.lit(content_id(FORMATION, code_hash((__name__,)))),
+        )
+    )
+    return pl.concat([conform("relations", relations), conform("relations", rows)]).sort("relation_id")

@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
-from palimpsest.sources.records.extracted import Segment
+from palimpsest.core.memory_types import FormedKind as Kind
+from palimpsest.sources.extracted import Segment
 from palimpsest.text.chat_roles import NO_PERSON_ROLES, USER_ROLES
 from palimpsest.text.sentences import document_sentence_spans
 
@@ -137,3 +138,39 @@ def read_sessions(rows: Sequence[Mapping[str, Any]]) -> Iterator[Session]:
                 row["is_current"],
                 tuple(row["chunk_ids"]),
             )
+
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SENTENCE_KINDS: tuple[Kind, ...] = ("fact", "preference", "decision", "solution", "gap")
+"""What one sentence may form, by rules and model."""
+RULES, LM = "rules", "lm"
+"""Values of `extractor`."""
+
+
+@dataclass(frozen=True)
+class NoteItem:
+    """An item of a note.
+
+    Attributes:
+        kind: what it is.
+        statement: one sentence that can be read alone.
+        span: place of the quote in the document.
+        confidence: 0 to 1.
+        evidence: places in the document of all words that it rests on; the quote's is one of them.
+        is_saved: a person requests that it is remembered.
+        alternatives: what else the evidence could mean.
+        invalidation_conditions: what would make it wrong.
+        related_note_ids: notes that it is connected with.
+        extractor: who formed it.
+    """
+
+    kind: Kind
+    statement: str
+    span: tuple[int, int]
+    confidence: float
+    evidence: tuple[tuple[int, int], ...] = ()
+    is_saved: bool = False
+    alternatives: tuple[str, ...] = ()
+    invalidation_conditions: tuple[str, ...] = ()
+    related_note_ids: tuple[str, ...] = ()
+    extractor: str = RULES

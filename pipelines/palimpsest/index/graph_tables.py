@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE
 from palimpsest.index.index_format import DISPUTE
 from palimpsest.memories.formed import repeated_by_formed
 from palimpsest.relations.classify.label_types import DISPUTED

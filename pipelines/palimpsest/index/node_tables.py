@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from palimpsest.core.scopes import SCOPE
-from palimpsest.text.name_keys import name_words
-from palimpsest.text.stopwords import SEARCH_STOPWORDS
+from palimpsest.core.ids import SCOPE
+from palimpsest.text.terms import SEARCH_STOPWORDS, name_words
 
 _BATCH = 50_000  # vectors copied at a time
 _LEAST_PART_LETTERS = 3  # of a word of a name by which a node is found

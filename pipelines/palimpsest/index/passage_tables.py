@@ -9,8 +9,7 @@ import polars as pl
 
 from palimpsest.memories.embedders.space import IndexedSpace
 from palimpsest.store.tables import Schema
-from palimpsest.text.name_keys import name_key
-from palimpsest.text.sentence_terms import LONG_TOKENS, SentenceTerms, cut_sentences, keys_of_sentences
+from palimpsest.text.terms import LONG_TOKENS, SentenceTerms, cut_sentences, keys_of_sentences, name_key
 
 _AFTER_TITLE = re.compile(r"(?:(?<!\s)\s++)?\([^()]*+\)\s*+$")  # `Rush (band)` is also Rush
 _NAMES: Schema = {"scope": pl.Int32, "key": pl.Int64, "entity": pl.Int32}

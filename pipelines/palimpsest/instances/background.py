@@ -4,26 +4,155 @@ import http.client
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 import psutil
 from filelock import FileLock, Timeout
 
-from palimpsest.core.configuration.layers import FILES_VARIABLE
-from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.errors import ComponentFailed, DamagedFile
+from palimpsest.core.files import read_sealed_json, write_sealed_json
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.processes import process_started
-from palimpsest.instances.bounded_log import open_log
-from palimpsest.instances.process_record import ProcessRecord, read_record, remove_record
-from palimpsest.store.home import Home, home_option
-from palimpsest.store.service_files import OLDER, make_service_folder, service_folder
+from palimpsest.core.setting_layers import FILES_VARIABLE
+from palimpsest.store.home import OLDER, Home, home_option, make_service_folder, service_folder
+
+MAX_BYTES = 4 * 2**20
+_LOOK_S = 5.0
+_STDOUT, _STDERR = 1, 2
+
+
+class BoundedLog(threading.Thread):
+    """Points stdout and stderr of this process at a file; a full one is moved to `NAME.1`, of which one is kept.
+
+    The descriptors themselves are pointed there, so that it also gets what C code and child processes write. A full
+    file is copied and emptied, not renamed: children go on writing to it. A log that was removed is made again.
+    """
+
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES):
+        super().__init__(name="log", daemon=True)
+        self._path, self._max_bytes = path, max_bytes
+        self._open()
+
+    def run(self) -> None:
+        """Looks at the size of the file until the process ends."""
+        pause = threading.Event()
+        while not pause.wait(_LOOK_S):
+            self.look()
+
+    def look(self) -> None:
+        """Empties the file where it is full, and makes it where it is gone."""
+        written = os.fstat(_STDERR)
+        try:
+            is_there = os.path.samestat(self._path.lstat(), written)
+        except OSError:
+            is_there = False
+        if not is_there:
+            self._open()
+        elif written.st_size > self._max_bytes:
+            older = self._path.with_name(f"{self._path.name}{OLDER}")
+            aside = older.with_name(f".{older.name}.tmp")
+            aside.unlink(missing_ok=True)
+            with self._path.open("rb") as source, os.fdopen(_create(aside), "wb") as target:
+                shutil.copyfileobj(source, target)
+            aside.replace(older)
+            os.truncate(_STDERR, 0)
+
+    def _open(self) -> None:
+        descriptor = open_log(self._path)
+        for target in (_STDOUT, _STDERR):
+            os.dup2(descriptor, target)
+        os.close(descriptor)
+
+
+def open_log(path: Path) -> int:
+    """Returns a descriptor that appends to a log, which is its owner's alone; a link is not followed."""
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _create(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+_FIX = "stop the process by its id, if it runs, and remove the file"
+
+
+@dataclass(frozen=True)
+class ProcessRecord:
+    """A process as it was started.
+
+    Attributes:
+        pid: its process id.
+        started: when that process began; another process may get its id later.
+        host: where it listens.
+        port: where it listens.
+        backend: duckdb or neo4j.
+    """
+
+    pid: int
+    started: str
+    host: str
+    port: int
+    backend: str
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether that very process still runs."""
+        return process_started(self.pid) == self.started
+
+
+def write_record(home: Path, name: str, record: ProcessRecord) -> None:
+    """Writes the record of a component of a home."""
+    path = record_path(home, name)
+    write_sealed_json(path, asdict(record))
+    path.chmod(0o600)
+
+
+def read_record(home: Path, name: str) -> ProcessRecord | None:
+    """Returns the record of a component of a home; None where it was stopped, or never started.
+
+    Raises:
+        DamagedFile: the record is damaged, or a link.
+    """
+    path = record_path(home, name)
+    if path.is_symlink() or path.parent.is_symlink():
+        raise DamagedFile(path, _FIX)
+    if (found := read_sealed_json(path, _FIX)) is None:
+        return None
+    try:
+        return ProcessRecord(
+            int(str(found["pid"])),
+            str(found["started"]),
+            str(found["host"]),
+            int(str(found["port"])),
+            str(found["backend"]),
+        )
+    except (LookupError, TypeError, ValueError):
+        raise DamagedFile(path, _FIX) from None
+
+
+def remove_record(home: Path, name: str) -> None:
+    """Removes the record of a component of a home."""
+    record_path(home, name).unlink(missing_ok=True)
+
+
+def record_path(home: Path, name: str) -> Path:
+    """Returns the file of the record of a component of a home."""
+    return service_folder(home) / f"{name}.json"
+
 
 HOST = "127.0.0.1"
 """The only address: others are reached through a reverse proxy, or by `palimpsest serve --host` in a container."""

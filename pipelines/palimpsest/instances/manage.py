@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, DamagedFile, PalimpsestError
-from palimpsest.core.home_format import read_format
+from palimpsest.core.files import read_format
 from palimpsest.core.json_types import JsonObject
 from palimpsest.instances.background import BUILDS, SERVICE, Component, ProcessStatus, status, stop
 from palimpsest.instances.registry import (

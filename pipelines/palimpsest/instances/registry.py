@@ -15,9 +15,8 @@ from typing import Literal, cast
 import platformdirs
 
 from palimpsest.core.errors import ArgumentError, DamagedFile, PalimpsestError
-from palimpsest.core.folder_lock import folder_lock
+from palimpsest.core.files import folder_lock, read_sealed_json, write_sealed_json
 from palimpsest.core.json_types import JsonObject
-from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
 
 Backend = Literal["duckdb", "neo4j"]
 FIRST_PORT, MAX_INSTANCES = 8800, 1000

@@ -3,16 +3,25 @@
 import os
 import socket
 
-from palimpsest.core.configuration.layers import missing
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.processes import process_started
-from palimpsest.instances.background import BUILDS, HOST, SERVICE, START_S, Component, ProcessStatus, log_path, start
-from palimpsest.instances.bounded_log import BoundedLog
-from palimpsest.instances.process_record import ProcessRecord, write_record
+from palimpsest.core.setting_layers import missing
+from palimpsest.instances.background import (
+    BUILDS,
+    HOST,
+    SERVICE,
+    START_S,
+    BoundedLog,
+    Component,
+    ProcessRecord,
+    ProcessStatus,
+    log_path,
+    start,
+    write_record,
+)
 from palimpsest.query.open_backend import published_or_fail
 from palimpsest.serve.settings import JWKS, PUBLIC_KEY, SECRET, serve_settings
-from palimpsest.store.home import Home
-from palimpsest.store.service_files import make_service_folder
+from palimpsest.store.home import Home, make_service_folder
 
 
 def start_service(home: Home, port: int, backend: str, wait_s: float = START_S) -> ProcessStatus:

@@ -12,11 +12,9 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import progress, say
 from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.lm.answer_format import answer_adapter
-from palimpsest.relations.classify.lm.budget import Budget, highest_cost
 from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient, LmUnavailable
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.relations.classify.lm.lm_settings import Budget, LmSettings, answer_adapter, highest_cost
 from palimpsest.relations.classify.lm.pair_engine import PairEngine
 from palimpsest.relations.classify.lm.read_answer import CONTAINS_INSTRUCTIONS, contains_instructions
 

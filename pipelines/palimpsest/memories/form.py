@@ -6,20 +6,55 @@ from typing import TypedDict
 
 import polars as pl
 
-from palimpsest.core.document_versions import VERSION_ORDER
-from palimpsest.core.ids import content_id, text_hash
-from palimpsest.core.memory_units import REFLECTION
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE, VERSION_ORDER, content_id, text_hash
+from palimpsest.core.memory_types import REFLECTION
 from palimpsest.memories.embed import MAX_TOKENS
 from palimpsest.memories.memory_times import own_clock, stated_since
-from palimpsest.memories.source_trust import memory_trust
-from palimpsest.memories.stated_attributes import attribute_columns
-from palimpsest.memories.text_ends import text_ends
+from palimpsest.memories.source_trust import attribute_columns, memory_trust
 from palimpsest.memories.windows import SPECIAL_TOKENS, window_texts
 from palimpsest.store.collection_config import CollectionConfig
-from palimpsest.store.tables import conform, empty
+from palimpsest.store.tables import SCHEMAS, conform, empty
 from palimpsest.text.dates import DateOrder, parse_stated_end, parse_stated_time
 from palimpsest.text.document_status import ended_status_heading
+from palimpsest.text.sentences import memory_sentence_spans
+from palimpsest.text.stated_ends import ENDS_PATTERN, stated_end
+
+_SAME = ("memory_id", "observed_at", "utc_offset", "valid_from")
+
+
+def text_ends(rows: pl.DataFrame, previous: pl.DataFrame | None = None) -> pl.Series:
+    """Returns `valid_until` of some memories: the stated one, else the end of the last day that the text states.
+
+    Days are those of the speaker's clock, UTC where that is unknown. A text states no end of a memory without a day,
+    and none that is not after `valid_from`.
+
+    Args:
+        rows: memory_id, text, observed_at, utc_offset, and the stated valid_from and valid_until.
+        previous: memories of an earlier build made by the same code: what had no end then has none in its text.
+    """
+    open_rows = rows.select(*_SAME, "text", "valid_until").filter(
+        pl.col("valid_until").is_null()
+        & pl.col("observed_at").is_not_null()
+        & pl.col("text").str.contains(ENDS_PATTERN)
+    )
+    if previous is not None:
+        endless = previous.filter(pl.col("valid_until").is_null())
+        open_rows = open_rows.join(endless, on=_SAME, how="anti", nulls_equal=True)
+    said = open_rows.select("text", own_clock(), pl.col("utc_offset").fill_null(0)).iter_rows()
+    found_ends = [_end_of(stated_end(text, at.date()), offset) for text, at, offset in said]
+    ends = open_rows.select("memory_id", text_end=pl.Series(found_ends, dtype=_TIME))
+    found = rows.select("memory_id", "valid_from", "valid_until").join(
+        ends, on="memory_id", how="left", maintain_order="left"
+    )
+    is_after = pl.col("valid_from").is_null() | (pl.col("text_end") > pl.col("valid_from"))
+    return found.select(pl.coalesce("valid_until", pl.when(is_after).then("text_end")))["valid_until"]
+
+
+def _end_of(day: dt.date | None, utc_offset: int) -> dt.datetime | None:
+    """Returns the first instant after a day of a clock so many minutes east of UTC."""
+    after = dt.timedelta(days=1, minutes=-utc_offset)
+    return dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC) + after if day else None
+
 
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
 _CONTEXT_FIELDS = (
@@ -245,3 +280,35 @@ def embed_inputs(memories: pl.DataFrame, previous: tuple[pl.DataFrame, pl.DataFr
     fresh = pl.concat([short, long])
     fresh = fresh.with_columns(pl.Series("text_hash", [text_hash(t) for t in fresh["text"]], pl.String))
     return pl.concat([carried, conform("embed_inputs", fresh)]).sort("memory_id", "ordinal")
+
+
+_KEY = ["memory_id", "kind", "ordinal"]
+
+
+def context_inputs(
+    memories: pl.DataFrame, strategy: str, embedded: bool, previous: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """Returns a row for each sentence of each memory of a collection searched over names, no row for any other.
+
+    Args:
+        memories: the memories table.
+        strategy: the strategy that `auto` is in the collection.
+        embedded: whether the sentences of passages get vectors; `text_hash` is null where not. Statements get none:
+            they are single sentences.
+        previous: the same table of an earlier build made by the same code; a memory's rows are carried over.
+    """
+    if strategy not in ("graph", "statements"):
+        return empty("context_inputs")
+    embedded = embedded and strategy == "graph"
+    carried = empty("context_inputs")
+    if previous is not None:
+        carried = previous.filter(pl.col("text_hash").is_not_null() == embedded)
+        carried = carried.join(memories, on="memory_id", how="semi")
+    todo = memories.select("memory_id", "text").join(carried, on="memory_id", how="anti")
+    rows = [
+        (memory_id, "sentence", i, text[start:end], text_hash(text[start:end]) if embedded else None, start, end)
+        for memory_id, text in todo.iter_rows()
+        for i, (start, end) in enumerate(memory_sentence_spans(text))
+    ]
+    fresh = pl.DataFrame(rows, schema=SCHEMAS["context_inputs"], orient="row")
+    return conform("context_inputs", pl.concat([carried, fresh])).sort(_KEY)

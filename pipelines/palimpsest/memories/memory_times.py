@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from palimpsest.core.document_versions import DOCUMENT, VERSION_ORDER
+from palimpsest.core.ids import DOCUMENT, VERSION_ORDER
 
 _STATED = ("title", "source_time", "utc_offset", "kind", "metadata", "trust")
 """What a document version states of all its memories."""

@@ -1,13 +1,110 @@
 """How far documents and memories are trusted: what the collection's settings say, lowered by what sources state."""
 
+import datetime as dt
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 
 import polars as pl
 
-from palimpsest.memories.stated_attributes import stated_by_document
-from palimpsest.sources.records.stated_fields import StatedFields
-from palimpsest.store.trust_config import TrustConfig
+from palimpsest.sources.extracted import StatedFields, combine_stated_fields, parse_stated_fields
+from palimpsest.store.collection_config import TrustConfig
+
+# Defaults by type and by kind of source, where nobody states a value.
+IMPORTANCE = {"preference": 0.7, "task": 0.7, "semantic": 0.6, "summary": 0.6, "inference": 0.4}
+CONFIDENCE = {"file": 1.0, "message": 0.9, "import": 0.8, "tool": 0.6}
+_NEUTRAL = 0.5
+_TOOL_IMPORTANCE = 0.3
+_TIME = pl.Datetime("us", "UTC")
+_END_OF_TIME = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
+
+
+def attribute_columns(rows: pl.DataFrame, default_type: str, retention_days: int | None) -> list[pl.Series]:
+    """Returns the columns type, tags, importance, confidence, their sources, kind, pii, user_visible, retention_until.
+
+    What a turn states wins over what its document states, and that over the default; of privacy, the stricter wins,
+    and of the three retentions (collection, document, turn) the shortest. Retention counts from observed_at or, for an
+    undated memory, from when a version of its document that has it was first read.
+
+    Args:
+        rows: one row for each memory, with `stated`, `metadata`, `kind` of the document, `observed_at`, `created_at`.
+        default_type: type of what states none.
+        retention_days: of the collection.
+    """
+    attributes = [
+        _attributes(stated, metadata, kind, default_type, retention_days)
+        for stated, metadata, kind in rows.select("stated", "metadata", "kind").iter_rows()
+    ]
+    columns = [pl.Series(name, [d[i] for d in attributes], dtype) for i, (name, dtype) in enumerate(_COLUMNS.items())]
+    days = pl.Series("days", [d[-1] for d in attributes], pl.Int64)
+    until = rows.select(pl.coalesce("observed_at", "created_at").cast(_TIME).alias("since"), days).select(
+        pl.col("since") + pl.duration(days=pl.col("days"))
+    )
+    ends = until.to_series().alias("retention_until")
+    return [*columns, ends.set(ends > _END_OF_TIME, None)]
+
+
+_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "type": pl.String,
+    "tags": pl.List(pl.String),
+    "importance": pl.Float64,
+    "importance_source": pl.String,
+    "confidence": pl.Float64,
+    "confidence_source": pl.String,
+    "kind": pl.String,
+    "pii": pl.Boolean,
+    "user_visible": pl.Boolean,
+}
+
+_Attributes = tuple[str, tuple[str, ...], float, str, float, str, str, bool, bool, int | None]
+
+
+@lru_cache(maxsize=4096)
+def _attributes(
+    stated: str | None, metadata: str | None, document_kind: str | None, default_type: str, retention_days: int | None
+) -> _Attributes:
+    turn = StatedFields.from_json(json.loads(stated)) if stated else _NOTHING
+    document = stated_by_document(metadata)
+    both = combine_stated_fields([turn, document])
+    kind = turn.kind or document.kind or document_kind or "file"
+    type_ = turn.type or document.type
+    importance, importance_source = _first(
+        (turn.importance, "turn"),
+        (document.importance, "document"),
+        (IMPORTANCE.get(type_ or default_type), "type"),
+        (_TOOL_IMPORTANCE if kind == "tool" else None, "kind"),
+    )
+    confidence, confidence_source = _first(
+        (turn.confidence, "turn"), (document.confidence, "document"), (CONFIDENCE.get(kind), "kind")
+    )
+    days = min((d for d in (both.retention_days, retention_days) if d), default=None)
+    return (
+        type_ or default_type,
+        both.tags,
+        importance,
+        importance_source,
+        confidence,
+        confidence_source,
+        kind,
+        bool(both.pii),
+        both.user_visible is not False,
+        days,
+    )
+
+
+@lru_cache(maxsize=256)
+def stated_by_document(metadata: str | None) -> StatedFields:
+    """Returns what the metadata of a document state of its memories."""
+    try:
+        data = json.loads(metadata or "{}")
+    except ValueError:
+        return _NOTHING
+    return (parse_stated_fields(data, free_words=True)[0] or _NOTHING) if isinstance(data, dict) else _NOTHING
+
+
+def _first(*found: tuple[float | None, str]) -> tuple[float, str]:
+    return next(((value, source) for value, source in found if value is not None), (_NEUTRAL, "default"))
+
 
 _NOTHING = StatedFields()
 

@@ -1,17 +1,152 @@
 """The published build of a home on the server: loaded and checked, for assets, the command line and verify."""
 
+import json
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.published import nothing_published
-from palimpsest.core.scopes import SCOPE
-from palimpsest.neo4j_graph.checks import check_graph, check_latency
+from palimpsest.core.files import nothing_published
+from palimpsest.core.ids import SCOPE
+from palimpsest.memories.embedders.space import Space
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.cypher import loading, querying
+from palimpsest.neo4j_graph.cypher import ddl, loading, querying
+from palimpsest.neo4j_graph.graph_vectors import graph_space
 from palimpsest.neo4j_graph.identity import home_id, is_served
+from palimpsest.neo4j_graph.load.counts import count_edges, count_rows, parse_counts
+from palimpsest.neo4j_graph.load.load_context import LoadStats, ProgressCallback, no_progress
 from palimpsest.neo4j_graph.load.load_source import Source
-from palimpsest.neo4j_graph.load.load_stats import LoadStats, ProgressCallback, no_progress
 from palimpsest.neo4j_graph.load.loader import load_graph
+from palimpsest.neo4j_graph.model import CURRENT, DIMENSIONS, EDGES, KEYS, VECTOR_INDEX, current_label
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
+
+MAX_P95_MS = 400.0
+_QUERIES_PER_ROUND = 40
+_MAX_ROUNDS = 6
+_LATENCY_CHECK_S = 30.0
+_INDEXES = {*ddl.KEY_CONSTRAINTS, *ddl.RANGE_INDEXES, *ddl.FULL_TEXT_INDEXES}
+
+
+def check_graph(connection: Connection, home: str, expected: Mapping[str, int] | None = None) -> list[str]:
+    """Returns the violations of what the server serves of a home, sorted; none means it is sound.
+
+    Checked: counts by label and relationship are the build's, every index is ONLINE and the vectors' has the right
+    dimension, each chain of updates has one latest, and no relationship crosses a scope.
+
+    Args:
+        connection: to the server.
+        home: home_id.
+        expected: rows by kind and name of edge, as `GraphRows.counts`; None means what the load recorded.
+    """
+    served = connection.read(querying.SERVED, home=home)
+    if not served:
+        return ["build: nothing of this home is published"]
+    number, vector_index = served[0]["number"], served[0]["vector_index"] or VECTOR_INDEX
+    if expected is None:
+        record = connection.read(loading.BUILD_RECORD, home=home, number=number)[0]["record"]
+        expected = parse_counts(record["counts"])
+    counts = count_rows(connection, home, number)
+    return sorted(
+        [
+            *_check_counts(counts, expected),
+            *_check_labels(connection, home, number, counts),
+            *_check_indexes(connection, vector_index, _own_indexes(served[0]["collections"])),
+            *_check_scopes(connection, home, number),
+            *_check_versions(connection, home, number),
+        ]
+    )
+
+
+def check_latency(
+    run_query: Callable[[int], object],
+    queries: int = _QUERIES_PER_ROUND,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[str]:
+    """Returns a warning where p95 of `queries` queries stays over 400 ms; it is about the machine, not the load.
+
+    A server is slow at first: it compiles and fills its caches. The queries are repeated in rounds, and the best round
+    counts: until one is under 400 ms, at most 6 rounds, and no further round after 30 s.
+
+    Args:
+        run_query: runs the i-th query.
+        queries: queries in a round.
+        clock: seconds, monotonic.
+    """
+    began, best_ms, rounds = clock(), float("inf"), 0
+    while best_ms > MAX_P95_MS and rounds < _MAX_ROUNDS and (rounds == 0 or clock() - began < _LATENCY_CHECK_S):
+        took_ms = []
+        for i in range(queries):
+            started = clock()
+            run_query(i)
+            took_ms.append((clock() - started) * 1000)
+        best_ms, rounds = min(best_ms, float(np.percentile(took_ms, 95))), rounds + 1
+    if best_ms <= MAX_P95_MS:
+        return []
+    return [f"latency: p95 of {queries} queries is {best_ms:.0f} ms, over {MAX_P95_MS:.0f}, best of {rounds} rounds"]
+
+
+def _check_counts(counts: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
+    return [
+        f"counts: {counts[n]} of {n}, the build has {expected.get(n, 0)}"
+        for n in (*KEYS, *EDGES)
+        if counts[n] != expected.get(n, 0)
+    ]
+
+
+def _check_labels(connection: Connection, home: str, number: int, counts: Mapping[str, int]) -> list[str]:
+    """Checks that the labels that people write are on the rows of the published build, and on no others."""
+    labelled = {r["name"]: int(r["n"]) for r in connection.read(ddl.COUNT_CURRENT, home=home)}
+    violations = [
+        f"labels: {labelled.get(kind, 0)} nodes are :{current_label(kind)}, the published build shows {counts[kind]}"
+        for kind in CURRENT
+        if labelled.get(kind, 0) != counts[kind]
+    ]
+    violations += [
+        f"labels: {row['n']} nodes lack or wrongly have :{row['label']}"
+        for row in connection.read(ddl.COUNT_MISLABELED, home=home)
+        if row["n"]
+    ]
+    if stale := connection.read(ddl.COUNT_STALE, home=home, number=number)[0]["n"]:
+        violations.append(f"labels: {stale} relationships of what is current belong to another build")
+    return violations
+
+
+def _own_indexes(collections: str) -> dict[str, int]:
+    """Returns the dimension of the index of each space that a build has besides MiniLM's, by the index's name."""
+    spaces = [Space.from_json(space) for space in json.loads(collections).get("spaces", {}).values()]
+    return {s.index: s.dimensions for s in map(graph_space, spaces)}
+
+
+def _check_indexes(connection: Connection, vector_index: str, own: Mapping[str, int]) -> list[str]:
+    found = {r["name"]: r for r in connection.read(ddl.INDEX_STATES)}
+    dimensions_of = {vector_index: DIMENSIONS, **(own if vector_index == VECTOR_INDEX else {})}
+    wanted = _INDEXES | dimensions_of.keys()
+    violations = [f"index: {n} is missing" for n in wanted - found.keys()]
+    violations += [f"index: {n} is {found[n]['state']}" for n in wanted & found.keys() if found[n]["state"] != "ONLINE"]
+    for name in sorted(dimensions_of.keys() & found.keys()):
+        dimensions = found[name]["options"]["indexConfig"].get("vector.dimensions")
+        if dimensions != dimensions_of[name]:
+            violations.append(f"index: {name} has {dimensions} dimensions, not {dimensions_of[name]}")
+    return violations
+
+
+def _check_scopes(connection: Connection, home: str, number: int) -> list[str]:
+    crossing = count_edges(connection, ddl.COUNT_CROSSING_EDGES, home, number)
+    return [f"scope: {n} of {name} lead into another scope" for name, n in crossing.items() if n]
+
+
+def _check_versions(connection: Connection, home: str, number: int) -> list[str]:
+    return [
+        f"latest: memory {row['id']} is {problem}"
+        for statement, problem in (
+            (ddl.CHAINS_WITHOUT_ONE_LATEST, "neither latest nor superseded"),
+            (ddl.RETIRED_AND_LATEST, "superseded, and latest as well"),
+        )
+        for row in connection.read(statement, home=home, number=number)
+    ]
+
 
 _LATENCY_QUERIES = 25
 _WORDS_PER_QUERY = 8

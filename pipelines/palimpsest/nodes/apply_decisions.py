@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from palimpsest.core.ids import content_id
-from palimpsest.core.scopes import SCOPE, ScopeKey, scope_parts
+from palimpsest.core.ids import SCOPE, ScopeKey, content_id, scope_parts
 from palimpsest.nodes.node_types import DEFAULT_TYPE
 from palimpsest.store.graph_decisions import PROPERTIES, GraphDecision
-from palimpsest.text.normalize import fold
+from palimpsest.text.terms import fold
 
 PROVENANCE = "decision"
 DEFAULT_IMPORTANCE = 0.5

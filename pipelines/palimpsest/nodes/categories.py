@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from palimpsest.core.ids import content_id
-from palimpsest.core.scopes import SCOPE, scope_parts
+from palimpsest.core.ids import SCOPE, content_id, scope_parts
 from palimpsest.nodes.descriptions import member_description
 from palimpsest.nodes.type_nouns import singular
 from palimpsest.store.tables import Schema

@@ -5,13 +5,11 @@ import json
 
 import polars as pl
 
-from palimpsest.core.ids import content_id
-from palimpsest.core.scopes import SCOPE, scope_parts
+from palimpsest.core.ids import SCOPE, content_id, scope_parts
 from palimpsest.memories.memory_times import own_clock
 from palimpsest.nodes.descriptions import quotable, sentence_at
 from palimpsest.store.tables import Schema
-from palimpsest.text.date_mentions import DateMention, find_date_mentions
-from palimpsest.text.relative_dates import find_relative_dates, is_reference_day
+from palimpsest.text.date_mentions import DateMention, find_date_mentions, find_relative_dates, is_reference_day
 
 _DATED = (
     r"\b(?:1\d{3}|20\d\d)\b|(?i)\b(?:january|february|march|april|may|june|july|august|september|october|november|"

@@ -13,7 +13,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 
-from palimpsest.core.scopes import SCOPE, by_scope
+from palimpsest.core.ids import SCOPE, by_scope
 from palimpsest.store.tables import conform
 
 _PIVOTS = 24

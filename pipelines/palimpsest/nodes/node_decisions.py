@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import SCOPE, ScopeKey, scope_parts
 from palimpsest.core.json_types import JsonObject
-from palimpsest.core.scopes import SCOPE, ScopeKey, scope_parts
 from palimpsest.entities.entity_decisions import decide_names
 from palimpsest.nodes.apply_decisions import decided_node_id
 from palimpsest.nodes.node_edges import EDGE_TYPES
@@ -17,7 +17,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.decisions import append_graph_decisions, append_graph_undo, read_decisions
 from palimpsest.store.graph_decisions import GraphDecision, NodeValues
 from palimpsest.store.home import Home
-from palimpsest.text.normalize import fold
+from palimpsest.text.terms import fold
 
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 200, 2_000
 _MAX_LISTED = 5

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE
 from palimpsest.store.tables import Schema
 
 EDGE_TYPES = ("subtopic_of", "related_to", "part_of", "depends_on", "precedes")

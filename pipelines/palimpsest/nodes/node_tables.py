@@ -9,30 +9,252 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from palimpsest.core.json_types import JsonObject
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import GENERAL, SCOPE, content_id, scope_parts
+from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.memories.memory_times import memory_times
 from palimpsest.nodes.apply_decisions import NodeTables, apply_decisions
 from palimpsest.nodes.categories import Categories, find_categories, topics_in_categories
-from palimpsest.nodes.dependency_edges import barred_edges, fact_edges
-from palimpsest.nodes.descriptions import entity_descriptions, topic_descriptions
+from palimpsest.nodes.descriptions import entity_descriptions, quotable, sentence_at, topic_descriptions
 from palimpsest.nodes.formed_events import dated_events, dated_titles
-from palimpsest.nodes.formed_projects import find_projects, project_nodes
-from palimpsest.nodes.importance import importance
 from palimpsest.nodes.node_edges import (
+    EDGE,
     document_edges,
     edge_rows,
     entity_topic_edges,
     series_edges,
     unique_edges,
 )
-from palimpsest.nodes.node_properties import document_properties
 from palimpsest.nodes.node_types import node_types
-from palimpsest.nodes.project_edges import goal_category_edges, milestone_edges, named_in_goals
-from palimpsest.nodes.stressors import ROLE, find_stressors, stressor_edges, stressor_nodes
+from palimpsest.nodes.stressors import (
+    ROLE,
+    find_stressors,
+    goal_category_edges,
+    milestone_edges,
+    named_in_goals,
+    stressor_edges,
+    stressor_nodes,
+)
 from palimpsest.nodes.type_evidence import headings, titled_entities, type_evidence
 from palimpsest.store.graph_decisions import PROPERTIES, GraphDecision
-from palimpsest.store.tables import conform
+from palimpsest.store.tables import Schema, conform
+from palimpsest.text.terms import fold
+
+_THINGS = ("product", "project", "concept")
+_OBJECTS_OF_USE = (*_THINGS, "topic", "organisation", "event")
+_PARTS = ("part_of", "located_in")
+_STATING = ("depends_on", "depend_upon", "rely_upon", "block_by", "be_block_by", "block_on", "wait_for", "wait_on")
+"""Predicates of which any subject but a person, a place or a date depends on the object."""
+_USING = ("uses", "run_on", "build_on", "build_upon", "be_build_on", "be_build_upon", "build_on_top_of", "power_by")
+"""Predicates that state a dependency of a thing only: `the tram runs on Grit Lane` and `Ana uses Basin` state none."""
+_BARRED = (
+    r"^\s+(?:cannot|can't|can\u2019t|can not|will not|won't|won\u2019t|may not|must not)"
+    r"(?:\s+(?:be|\w+)){1,4}?\s+(?:until|without|before)\s+(?:the\s+|a\s+|an\s+)?$"
+)
+_OPENING = r"(?:^|[.!?:;]\s+|\n\s*|\b(?:and|but|so|because)\s+)(?:The |the |A |An |Our |our |My |my )?$"
+_MAX_BETWEEN, _WINDOW, _CONFIDENCE = 80, 24, 0.8
+
+
+def is_dependency(predicate: pl.Expr, subject_type: pl.Expr, object_type: pl.Expr) -> pl.Expr:
+    """Returns whether a fact with a predicate, of nodes of two types, states that its subject depends on its object."""
+    is_bearer = ~subject_type.is_in(["person", "place", "date"]) & (object_type != "date")
+    is_use = subject_type.is_in(_THINGS) & object_type.is_in(_OBJECTS_OF_USE)
+    stated = (predicate.is_in(_STATING) & is_bearer) | (predicate.is_in(_USING) & is_use)
+    return stated.fill_null(False)
+
+
+def fact_edges(facts: pl.DataFrame, typed: pl.DataFrame) -> pl.DataFrame:
+    """Returns edges of facts between two entities: `part_of` and `depends_on` by their predicate, else `related_to`.
+
+    Args:
+        facts: the facts table.
+        typed: (entity_id, type) of entities as nodes.
+    """
+    both = facts.filter(pl.col("object_id").is_not_null() & ~pl.col("is_negated").fill_null(False))
+    both = both.filter(pl.col("subject_id") != pl.col("object_id"))
+    for end in ("subject", "object"):
+        types = typed.select(pl.col("entity_id").alias(f"{end}_id"), pl.col("type").alias(f"{end}_type"))
+        both = both.join(types.unique(f"{end}_id"), on=f"{end}_id", how="left")
+    depends = is_dependency(pl.col("predicate"), pl.col("subject_type"), pl.col("object_type"))
+    is_part = pl.col("predicate").is_in(_PARTS)
+    kind = pl.when(is_part).then(pl.lit("part_of")).when(depends).then(pl.lit("depends_on"))
+    both = both.with_columns(
+        type=kind.otherwise(pl.lit("related_to")),
+        provenance=pl.concat_str(pl.lit("fact: "), "predicate"),
+        source_id="subject_id",
+        target_id="object_id",
+        weight="confidence",
+    )
+    return both.select(pl.col(c).cast(t) for c, t in EDGE.items())
+
+
+def barred_edges(memories: pl.DataFrame, mentions: pl.DataFrame, typed: pl.DataFrame) -> pl.DataFrame:
+    """Returns `depends_on` edges of `Heron cannot start until Basin is up`: the first name opens its clause.
+
+    Args:
+        memories: the memories table.
+        mentions: the mentions table.
+        typed: (entity_id, type) of entities as nodes.
+    """
+    names = (
+        mentions.drop_nulls("char_start")
+        .select(*SCOPE, "memory_id", "entity_id", "char_start", "char_end")
+        .unique()
+        .join(typed.select("entity_id", "type"), on="entity_id")
+    )
+    left = names.select(*SCOPE, "memory_id", source_id="entity_id", kind="type", begin="char_start", end="char_end")
+    right = names.select("memory_id", target_id="entity_id", object_kind="type", start="char_start")
+    stating = memories.filter(pl.col("text").str.contains(r"(?i)\b(?:until|without|before)\b")).select(
+        "memory_id", "text"
+    )
+    gap = pl.col("start") - pl.col("end")
+    pairs = left.join(stating, on="memory_id").join(right, on="memory_id").filter((gap > 0) & (gap <= _MAX_BETWEEN))
+    between = pl.col("text").str.slice("end", gap)
+    low = pl.max_horizontal(pl.col("begin") - _WINDOW, 0)
+    before = pl.col("text").str.slice(low, pl.col("begin") - low)
+    is_opening = (
+        pl.when(low == 0).then(before.str.contains(_OPENING)).otherwise(before.str.contains(_OPENING.replace("^|", "")))
+    )
+    found = pairs.filter(
+        between.str.contains(_BARRED)
+        & is_opening
+        & ~pl.col("kind").is_in(["person", "date"])
+        & (pl.col("object_kind") != "date")
+    )
+    return edge_rows(found.with_columns(weight=pl.lit(_CONFIDENCE)), "depends_on", "cannot without")
+
+
+_END = r"([^.,;:!?\n]{4,80})"
+_GOAL = (
+    r"\b(?i:my|our|his|her|their)\s+(?:\w+\s+){0,2}goal\s+(?:for [^.,;]{2,30} )?"
+    rf"(?:is|was|remains)\s+(?:still\s+|now\s+)?(?:to\s+)?{_END}",
+    rf"(?i)\bgoal:\s*{_END}",
+    r"\b(?:I am|I'm|I\u2019m|we are|we're|We are|We're|am|is|are)\s+(?:still\s+|now\s+)?"
+    rf"(?:training for|working towards|aiming to|saving (?:up )?for|preparing for)\s+{_END}",
+    rf"\b(?i:i|we)\s+(?:have\s+)?(?:decided|resolved|set out|signed up)\s+(?:to|for)\s+{_END}",
+)
+_MAX_NAME_CHARS = 60
+_SCHEMA: Schema = {
+    "node_id": pl.String,
+    **dict.fromkeys(SCOPE, pl.String),
+    "name": pl.String,
+    **dict.fromkeys(("memory_id", "source", "description"), pl.String),
+}
+
+
+def find_projects(memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns (node_id, scope, name, memory_id, source, description), a row for each memory of a project, sorted.
+
+    A scope with a `project_id` is a project, with all memories in it; a goal that a memory states is one with that
+    memory. `source` is `scope` or `goal`.
+
+    Args:
+        memories: the memories table.
+    """
+    scoped = memories.filter(pl.col("project_id") != GENERAL).select(
+        *SCOPE,
+        "memory_id",
+        name="project_id",
+        key="project_id",
+        source=pl.lit("scope"),
+        description=pl.lit(None, pl.String),
+    )
+    shown = quotable(memories).lazy().select(*SCOPE, "memory_id", "text")
+    stated = pl.concat(
+        [shown.with_columns(phrase=pl.col("text").str.extract(p, 1)).drop_nulls("phrase") for p in _GOAL]
+    ).collect()
+    names = {p: _goal_name(p) for p in stated["phrase"].unique()}
+    described = [
+        sentence_at(t, t.index(p), t.index(p) + len(p)) for t, p in stated.select("text", "phrase").iter_rows()
+    ]
+    name = pl.col("phrase").replace_strict(names, default=None, return_dtype=pl.String)
+    stated = stated.select(
+        *SCOPE,
+        "memory_id",
+        name=name,
+        key=name.str.to_lowercase(),
+        source=pl.lit("goal"),
+        description=pl.Series(described, dtype=pl.String),
+    )
+    found = pl.concat([scoped, stated]).filter(pl.col("name") != "").unique([*SCOPE, "key", "memory_id"], keep="first")
+    keys = found.select(*SCOPE, "source", "key").unique().sort(pl.all())
+    ids = [content_id("node", *scope_parts(*r[:3]), "project", *r[3:]) for r in keys.iter_rows()]
+    keys = keys.with_columns(node_id=pl.Series(ids, dtype=pl.String))
+    rows = found.join(keys, on=[*SCOPE, "source", "key"]).select(_SCHEMA.keys())
+    return rows.sort("node_id", "memory_id", "name").unique(["node_id", "memory_id"], keep="first", maintain_order=True)
+
+
+def project_nodes(projects: pl.DataFrame) -> pl.DataFrame:
+    """Returns (node_id, scope, name, description, metadata) of `find_projects`, sorted by id."""
+    rows = projects.group_by("node_id", *SCOPE).agg(
+        pl.col("name").min(), pl.col("source").first(), pl.col("description").sort_by("memory_id").last()
+    )
+    metadata = [json.dumps({"source": s}) for s in rows["source"]]
+    return rows.drop("source").with_columns(metadata=pl.Series(metadata, dtype=pl.String)).sort("node_id")
+
+
+def _goal_name(phrase: str) -> str:
+    words = " ".join(phrase.split())
+    if len(words) > _MAX_NAME_CHARS:
+        words = words[:_MAX_NAME_CHARS].rsplit(" ", 1)[0]
+    return words if len(fold(words).split()) > 1 else ""
+
+
+FACT_WEIGHT, MEMBER_WEIGHT = 2.0, 1.0
+HALF_AT = 10.0
+HALF_TOPIC_AT = 50.0
+
+
+def importance(nodes: pl.DataFrame) -> pl.Series:
+    """Returns the importance of nodes with the columns `type`, `memory_count`, `facts`, `members` and `stated`.
+
+    x / (x + h) of x = memories + 2 facts + members, with h = 10, and 50 for topics, which every memory has: the value
+    of a node depends on nothing but itself, so that a change of one leaves the others as they are. Where a language
+    model stated how important it is for its memories, the mean of both. Rounded to 3 decimals.
+    """
+    known = pl.col("memory_count") + FACT_WEIGHT * pl.col("facts") + MEMBER_WEIGHT * pl.col("members")
+    half = pl.when(pl.col("type") == "topic").then(HALF_TOPIC_AT).otherwise(HALF_AT)
+    value = known / (known + half)
+    stated = pl.when(pl.col("stated").is_null()).then(value).otherwise((value + pl.col("stated")) / 2)
+    return nodes.select(stated.round(3).alias("importance")).to_series()
+
+
+_MAX_FIELDS, _MAX_VALUES, _MAX_CHARS = 20, 10, 200
+
+
+def document_properties(titled: pl.DataFrame, memories: pl.DataFrame) -> dict[str, JsonObject]:
+    """Returns the properties of entities by id: of each field its value, or its distinct values, sorted.
+
+    Texts, numbers, booleans and lists of these are properties; at most 20 fields with 10 values of 200 characters.
+
+    A document with a memory that `quotable` leaves out states none.
+
+    Args:
+        titled: as `titled_entities` returns them.
+        memories: the memories table.
+    """
+    concealed = memories.join(quotable(memories).select("memory_id"), on="memory_id", how="anti")
+    shown = titled.join(concealed.select("document_id").unique(), on="document_id", how="anti")
+    found: dict[str, dict[str, set[str]]] = {}
+    for entity_id, metadata in shown.select("entity_id", "metadata").drop_nulls().iter_rows():
+        stated = json.loads(metadata or "{}")
+        for field, value in stated.items() if isinstance(stated, dict) else ():
+            values = [v for v in (value if isinstance(value, list) else [value]) if _is_property(v)]
+            if values:
+                found.setdefault(entity_id, {}).setdefault(field, set()).update(json.dumps(v) for v in values)
+    return {entity_id: _properties(fields) for entity_id, fields in found.items()}
+
+
+def _is_property(value: object) -> bool:
+    return isinstance(value, bool | int | float) or (isinstance(value, str) and 0 < len(value) <= _MAX_CHARS)
+
+
+def _properties(fields: dict[str, set[str]]) -> JsonObject:
+    kept: JsonObject = {}
+    for field, written in sorted(fields.items())[:_MAX_FIELDS]:
+        values: list[JsonValue] = [json.loads(v) for v in sorted(written)[:_MAX_VALUES]]
+        kept[field] = values[0] if len(values) == 1 else [*values]
+    return kept
+
 
 READS = (
     "memories",

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE
 
 NODE_TYPES = (
     "person",

@@ -4,7 +4,7 @@ Types follow the entity types of OntoNotes 5 (Weischedel et al., 2013): building
 works of art are products.
 """
 
-from palimpsest.entities.names.lexicon import OCCUPATION, OFFICES, RELATIVE, SETTLEMENTS, word_set
+from palimpsest.entities.names.find_names import OCCUPATION, OFFICES, RELATIVE, SETTLEMENTS, word_set
 
 _PERSON = """
 accountant activist actor actress adviser advisor agent ambassador analyst anthropologist apprentice archaeologist

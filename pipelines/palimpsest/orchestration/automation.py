@@ -15,8 +15,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, suites
 from palimpsest.orchestration.assets.freshness import fresh_collections
 from palimpsest.orchestration.assets.months import collection_months
-from palimpsest.orchestration.assets.resources import BATCH, HomeResource, collections
-from palimpsest.orchestration.assets.steps import ALL_STEPS, BY
+from palimpsest.orchestration.assets.resources import ALL_STEPS, BATCH, BY, HomeResource, collections
 from palimpsest.orchestration.executors import executor_from_environment
 from palimpsest.orchestration.schedule import schedule_from_environment
 from palimpsest.orchestration.watch import alert_when_failed, record_failed_operations

@@ -3,7 +3,7 @@
 Its one task runs a step. The tasks of dagster-celery that run whole jobs are not registered.
 """
 
-from palimpsest.core.configuration.layers import apply_layers
+from palimpsest.core.setting_layers import apply_layers
 
 apply_layers()
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from palimpsest.build.freshness import overdue_hours
-from palimpsest.core.batches.choose_runner import configured_runner
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.parallel import configured_runner
 from palimpsest.core.progress import say
 from palimpsest.orchestration.dagster_home import DEFINITIONS, set_pool_limits, write_dagster_yaml
 from palimpsest.orchestration.executors import executor_from_environment

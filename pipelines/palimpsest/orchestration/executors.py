@@ -9,8 +9,7 @@ import os
 import dagster as dg
 
 from palimpsest.core.environment import whole_number
-from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.extras import missing_extra
+from palimpsest.core.errors import PalimpsestError, missing_extra
 
 EXECUTOR, PROCESSES = "PALIMPSEST_EXECUTOR", "PALIMPSEST_EXECUTOR_PROCESSES"
 EXECUTORS = ("in_process", "multiprocess", "celery", "k8s")

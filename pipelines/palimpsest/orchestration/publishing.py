@@ -1,12 +1,26 @@
 """What follows a build: publication once a batch of collections is built, and the load of what is published."""
 
+import datetime as dt
+from zoneinfo import ZoneInfo
+
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionStatus
 
+from palimpsest.build.plan import make_plan
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.neo4j_graph.identity import is_served
-from palimpsest.orchestration.assets.resources import BATCH, HomeResource
-from palimpsest.orchestration.assets.steps import BY, CLI
-from palimpsest.orchestration.automation import build_collection, publish_build, serve_graph
+from palimpsest.orchestration.assets.resources import BATCH, BY, CLI, HomeResource
+from palimpsest.orchestration.automation import (
+    EXECUTOR,
+    NIGHTLY,
+    SCHEDULE,
+    build_collection,
+    publish_build,
+    serve_graph,
+)
+from palimpsest.orchestration.watch import alert_when_failed
+from palimpsest.sources.crawl.ingest_web import list_sites
+from palimpsest.store.builds import published
 
 _BACKFILL, _PARTITION = "dagster/backfill", "dagster/partition"
 _WILL_RETRY, _RETRIED_AS = "dagster/will_retry", "dagster/auto_retry_run_id"
@@ -116,3 +130,81 @@ def serve_after_publishing(context: dg.RunStatusSensorContext, home: HomeResourc
         return dg.SkipReason("this home is not served by Neo4j; palimpsest build --graph begins it")
     tags = {tag: run.tags[tag] for tag in (BATCH, BY) if tag in run.tags}
     return dg.RunRequest(run_key=f"{run.run_id}/graph", job_name="serve_graph", tags=tags)
+
+
+crawl_sites = dg.define_asset_job(
+    "crawl_sites",
+    dg.AssetSelection.assets("web_pages"),
+    description="Reads what sources.yaml of the collections names from the web; changed pages start a build.",
+    executor_def=EXECUTOR,
+    hooks={alert_when_failed},
+)
+
+
+@dg.schedule(
+    cron_schedule="*/15 * * * *",
+    job=crawl_sites,
+    execution_timezone=SCHEDULE.timezone,
+    default_status=dg.DefaultScheduleStatus.RUNNING if SCHEDULE.on else dg.DefaultScheduleStatus.STOPPED,
+    description="Crawls entries of sources.yaml whose own schedule says that they are due.",
+)
+def due_sites(context: dg.ScheduleEvaluationContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
+    """Returns a run where an entry is due, else the reason to skip."""
+    now = context.scheduled_execution_time.astimezone(ZoneInfo(SCHEDULE.timezone))
+    problems: list[tuple[str, str]] = []
+    try:
+        found = list_sites(home.home(), now=now, problems=problems)
+        sites = [site for site in found if site.entry.schedule is not None]
+    except PalimpsestError as e:
+        return dg.SkipReason(str(e))
+    for name, why in problems:
+        context.log.warning(f"sites of {name}: {why}")
+    if any(not site.why_not for site in sites):
+        return dg.RunRequest(run_key=f"crawl-{now.astimezone(dt.UTC):%Y%m%dT%H%M}", tags={BY: "sites"})
+    failed = "".join(f"; {name}: {why}" for name, why in problems)
+    return dg.SkipReason(f"none of {len(sites)} entries with a schedule is due{failed}")
+
+
+consolidate_home = dg.define_asset_job(
+    "consolidate_home",
+    dg.AssetSelection.groups("consolidation"),
+    description="Proposals over what came in: nothing is changed without consent.",
+    executor_def=EXECUTOR,
+)
+
+
+@dg.schedule(
+    cron_schedule=SCHEDULE.nightly,
+    job=consolidate_home,
+    execution_timezone=SCHEDULE.timezone,
+    default_status=dg.DefaultScheduleStatus.RUNNING if SCHEDULE.on else dg.DefaultScheduleStatus.STOPPED,
+    description="Consolidates the published build where the nightly rebuild has nothing to do.",
+)
+def nightly_consolidation(context: dg.ScheduleEvaluationContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
+    """Returns a run, or the reason to skip: nothing is published, or a rebuild is due and consolidation follows it."""
+    current = home.home()
+    if published(current) is None:
+        return dg.SkipReason(f"home {current.path} has no published build yet")
+    try:
+        is_due = not make_plan(current, None).nothing_to_do
+    except PalimpsestError:
+        is_due = False  # the rebuild reports it; what is published can be consolidated
+    if is_due:
+        return dg.SkipReason("a rebuild is due; consolidation follows its publication")
+    return dg.RunRequest(run_key=f"consolidate-{context.scheduled_execution_time:%Y%m%dT%H%M}", tags={BY: "nightly"})
+
+
+@dg.run_status_sensor(
+    run_status=dg.DagsterRunStatus.SUCCESS,
+    monitored_jobs=[publish_build],
+    request_job=consolidate_home,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    minimum_interval_seconds=5,
+    description="Consolidates what the nightly rebuild published.",
+)
+def consolidate_after_publishing(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
+    """Follows the batch of the night only: a build by day waits for the next night."""
+    batch = context.dagster_run.tags.get(BATCH, "")
+    if not batch.startswith(NIGHTLY):
+        return dg.SkipReason("not the nightly rebuild; palimpsest consolidate runs it at any time")
+    return dg.RunRequest(run_key=f"{batch}/consolidate", job_name="consolidate_home", tags={BY: "nightly"})

@@ -1,6 +1,7 @@
 """`palimpsest build`: the asset graph in this process, one run for each changed collection and one for the tail."""
 
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.build.delete.due import delete_due
-from palimpsest.build.delete.postgres_runs import plain_postgres_errors
+from palimpsest.build.delete.run_storage import LOST_CONNECTION, no_answer, plain_postgres_errors
 from palimpsest.build.delete.target import unfinished_deletes
 from palimpsest.build.freshness import confirm_collections
 from palimpsest.build.plan import Plan, make_plan, say_what_is_broken
@@ -19,13 +20,11 @@ from palimpsest.build.repair.repair_databases import repair_history
 from palimpsest.build.repair.repair_home import Repairs, make_again, repair_home, repair_inputs
 from palimpsest.build.stages import STAGES
 from palimpsest.build.summary import BuildSummary, build_summary
-from palimpsest.core.batches.choose_runner import configured_runner
-from palimpsest.core.errors import ComponentFailed, DamagedFile, Refused
+from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError, Refused, fault_in, missing_in
+from palimpsest.core.parallel import configured_runner
 from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.dagster_home import DEFINITIONS, write_dagster_yaml
-from palimpsest.orchestration.history_connections import cheap_connections
-from palimpsest.orchestration.run_errors import check_run
 from palimpsest.sources.discovery import deleted_sources
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.collection_config import load_collection
@@ -33,6 +32,91 @@ from palimpsest.store.decisions import read_decisions
 from palimpsest.store.embedder_setting import record_embedder
 from palimpsest.store.event_log import observed, run_scope, write_event
 from palimpsest.store.home import Home
+
+_BUSY_TIMEOUT_S = 30
+
+
+@contextmanager
+def cheap_connections(folder: Path) -> Iterator[None]:
+    """Makes SQLAlchemy's SQLite connections to files below a folder cheap, until the context ends.
+
+    Args:
+        folder: the home's DAGSTER_HOME; other databases of this process are not changed.
+    """
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    root = folder.resolve()
+    idle: dict[Path, sqlite3.Connection] = {}
+
+    def configure(connection: Any, _: object) -> None:
+        if not isinstance(connection, sqlite3.Connection):
+            return
+        path = Path(connection.execute("PRAGMA database_list").fetchone()[2])
+        if root not in path.parents:
+            return
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if path not in idle and connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+            idle[path] = _open_log(path)
+
+    event.listen(Engine, "connect", configure)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", configure)
+        for connection in idle.values():
+            connection.close()
+
+
+def _open_log(path: Path) -> sqlite3.Connection:
+    """Returns a connection that has the file and its write-ahead log open, and no transaction."""
+    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return connection
+
+
+def check_run(result: Any) -> None:
+    """Raises the error that a failed run ended with.
+
+    Raises:
+        PalimpsestError: a person must fix what a stage reports.
+        ComponentFailed: a stage, or the run before its first stage, failed.
+    """
+    if result.success:
+        return
+    failure = next((event for event in result.all_events if event.is_step_failure), None)
+    if failure is None:
+        raise ComponentFailed("the run failed before its first stage; see the Dagster UI")
+    error = failure.step_failure_data.error
+    while error.cause is not None:
+        error = error.cause
+    if os.environ.get("PALIMPSEST_DEBUG"):
+        say(error.to_string())
+    reported = _error_of(error.message, failure.step_key)
+    raise reported
+
+
+def _error_of(message: str, stage: str) -> PalimpsestError:
+    """Returns the error to report for the message of a stage's exception, which begins with the exception's type."""
+    first_line = message.strip().splitlines()[0]
+    qualified_name, _, text = first_line.partition(": ")
+    name = qualified_name.rpartition(".")[2]
+    if qualified_name == ModuleNotFoundError.__name__ and (missing := missing_in(text, "build")):
+        return missing
+    if name == ComponentFailed.__name__:
+        return ComponentFailed(text)
+    if name == LOST_CONNECTION:
+        return no_answer(name, "build")
+    if name in _usage_errors(PalimpsestError):
+        return PalimpsestError(text)
+    return fault_in(message) or ComponentFailed(f"stage {stage}: {first_line}; run again")
+
+
+def _usage_errors(kind: type[PalimpsestError]) -> set[str]:
+    """Returns the names of the errors that are reported as they are: the family's, and those derived from it."""
+    names = {kind.__name__} if kind.exit_code == PalimpsestError.exit_code else set()
+    return names.union(*(_usage_errors(k) for k in kind.__subclasses__()))
+
 
 _LOCK_WAIT_S = 5.0
 _QUIET_CONFIG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

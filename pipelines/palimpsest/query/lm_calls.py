@@ -8,10 +8,9 @@ from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.relations.classify.lm.budget import Budget, highest_cost
 from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient, LmUnavailable
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.relations.classify.lm.lm_settings import Budget, LmSettings, highest_cost
 from palimpsest.store.home import Home
 
 

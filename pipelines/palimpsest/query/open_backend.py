@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.published import nothing_published, published_build_id
+from palimpsest.core.files import nothing_published, published_build_id
 from palimpsest.query.scope.backend import Backend
 from palimpsest.store.remote.remote_home import home_name
 

@@ -9,7 +9,7 @@ from palimpsest.query.graph.subgraph import Subgraph
 from palimpsest.query.request.one_line import shorten_text
 from palimpsest.query.request.types import NewerText, PremiseText, RankedMemory, Scope, ShownMemory
 from palimpsest.query.result import SearchResult
-from palimpsest.query.scope.interpret_time import TemporalInterpretation
+from palimpsest.query.scope.scope_query import TemporalInterpretation
 
 _LINE_CHARS = 160
 

@@ -14,10 +14,10 @@ from palimpsest.query.context.message import ChatMessage, Role, memory_message, 
 from palimpsest.query.context.quotes import Quote
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.graph.subgraph import Subgraph
-from palimpsest.query.pending.search_pending import PendingMemory
+from palimpsest.query.pending import PendingMemory
 from palimpsest.query.request.types import Link, Memory, NewerText, PremiseText, RankedMemory, Scope, ShownMemory
 from palimpsest.query.rerank.rerank_candidates import Reranking
-from palimpsest.query.scope.interpret_time import TemporalInterpretation
+from palimpsest.query.scope.scope_query import TemporalInterpretation
 from palimpsest.query.turns.resolve import ResolvedText
 
 _TEXT: JsonObject = {"type": "string"}

@@ -1,8 +1,9 @@
 """One search from request to answer: embed, rank each scope, merge, read, pack."""
 
 import datetime as dt
+import difflib
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -20,35 +21,95 @@ from palimpsest.query.context.changes import (
 from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
+from palimpsest.query.context.lines import asks_present
 from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
-from palimpsest.query.context.pack import NeighborContext, Packed, no_sentences, pack
+from palimpsest.query.context.pack import NeighborContext, Packed, add_relation_lines, no_sentences, pack
 from palimpsest.query.context.quotes import Sentences, quotable_sentences
-from palimpsest.query.context.reading_order import asks_present
-from palimpsest.query.context.relation_lines import add_relation_lines
 from palimpsest.query.embed_query import count_tokens, embed_query
 from palimpsest.query.graph.subgraph import read_subgraph
 from palimpsest.query.ranking.candidate import Candidate, Ranked
 from palimpsest.query.ranking.experimental.diversity import diversify_results
-from palimpsest.query.ranking.formed_places import join_formed
-from palimpsest.query.ranking.merge import merge_candidates
+from palimpsest.query.ranking.merge import join_formed, merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, rank
 from palimpsest.query.ranking.relevance import DEPTH, LIKELY, least_relevance
 from palimpsest.query.ranking.task import Task, favor_task
-from palimpsest.query.request.search_request import SearchRequest
-from palimpsest.query.request.tiers import narrow_to_tiers
+from palimpsest.query.request.search_request import SearchRequest, narrow_to_tiers
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
+from palimpsest.query.request.where import Condition, Kind, Where
 from palimpsest.query.rerank.answer_reader import AnswerReader
-from palimpsest.query.rerank.rerank_candidates import Reranking, rerank_candidates, with_relevance
-from palimpsest.query.rerank.reranker import AnyReranker
+from palimpsest.query.rerank.rerank_candidates import AnyReranker, Reranking, rerank_candidates, with_relevance
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
-from palimpsest.query.scope.check_fields import check_fields
+from palimpsest.query.scope.field_values import MEMORY_FIELDS, METADATA
 from palimpsest.query.scope.resolve_scopes import project_scopes
 from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.store.usage_log import DAYS_VARIABLE, UsageLog
 from palimpsest.text.terms import query_terms
+
+_MAX_NAMED, _MAX_NAME_CHARS = 12, 60
+_A_KIND = {"text": "a text", "number": "a number", "date": "a date", "boolean": "true or false"}
+_EXAMPLES = {"text": '"word"', "number": "3", "date": "2026-05-31", "boolean": "true"}
+
+
+def check_fields(where: Where, scopes: Iterable[ServedScope]) -> None:
+    """Checks the fields of an expression against metadata_schema, the metadata of visible memories, and memories.
+
+    Raises:
+        ArgumentError: a field is in none of the scopes, or all its values are of other kinds than it is compared with.
+    """
+    known = _known_fields(scopes)
+    for condition in where.conditions():
+        name = condition.field if condition.field in MEMORY_FIELDS else condition.field.removeprefix(METADATA)
+        kinds = frozenset({MEMORY_FIELDS[name]}) if condition.field in MEMORY_FIELDS else known.get(name)
+        if kinds is None:
+            raise ArgumentError("where", _unknown_field(condition.field, known))
+        if kinds:
+            _check_values(condition, kinds)
+
+
+def _known_fields(scopes: Iterable[ServedScope]) -> dict[str, frozenset[Kind]]:
+    """Returns the fields of metadata by name; the kinds of a schema are those of its field, dates in texts apart."""
+    known: dict[str, frozenset[Kind]] = {}
+    for served in scopes:
+        info = served.backend.collections().get(served.scope.collection)
+        declared = {name: frozenset(kinds) for name, kinds in info.fields.items()} if info else {}
+        stated = served.field_kinds()
+        for name in declared.keys() | stated.keys():
+            kinds = stated.get(name, frozenset())
+            if of_schema := declared.get(name):
+                kinds = of_schema | (kinds & {"date"} if "text" in of_schema else frozenset())
+            known[name] = known.get(name, frozenset()) | kinds
+    return known
+
+
+def _check_values(condition: Condition, kinds: frozenset[Kind]) -> None:
+    for value in condition.values:
+        if value.kind in kinds or (value.kind == "text" and "date" in kinds and value.is_date):
+            continue
+        named = " or ".join(_A_KIND[k] for k in sorted(kinds))
+        example = _EXAMPLES[min(kinds)]
+        raise ArgumentError(
+            "where",
+            f"{_shorten(condition.field)} is {named}, and {_shorten(value.written)} is {_A_KIND[value.kind]};"
+            f" compare it with a value such as {example}",
+        )
+
+
+def _unknown_field(name: str, known: Mapping[str, frozenset[Kind]]) -> str:
+    """Returns what is wrong with a name, and the closest known ones."""
+    fields = sorted({*known, *MEMORY_FIELDS})
+    close = difflib.get_close_matches(name.removeprefix(METADATA), fields, n=3, cutoff=0.5)
+    listed = close or [*sorted(known)[:_MAX_NAMED], *MEMORY_FIELDS][:_MAX_NAMED]
+    names = ", ".join(_shorten(n) for n in listed)
+    return f"no memory here has a field {_shorten(name)!r}; {'did you mean' if close else 'fields are'} {names}"
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_NAME_CHARS else line[: _MAX_NAME_CHARS - 1] + "…"
+
 
 _COMPLETED = 0.03
 """Least relevance of a result that neighbors complete, and that what was said later follows."""

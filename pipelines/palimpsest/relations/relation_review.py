@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE
 from palimpsest.core.times import on_own_clock
 from palimpsest.memories.recency import is_newer, recency_columns
 from palimpsest.relations.classify.label_pairs import relation_id

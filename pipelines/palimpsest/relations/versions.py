@@ -3,20 +3,218 @@
 A pure function of the memories, the relations, the documents and what people decided (invariant 2, decisions 4-6, 15).
 """
 
+import datetime as dt
 import json
+from collections.abc import Iterable
 
 import polars as pl
 
-from palimpsest.core.document_versions import DOCUMENT, VERSION_ORDER
-from palimpsest.core.scopes import SCOPE
-from palimpsest.memories.formed import formed_memories, stated_memories
+from palimpsest.core.ids import DOCUMENT, SCOPE, VERSION_ORDER
+from palimpsest.memories.formed import evidence_pairs, formed_memories, repeated_by_formed, stated_memories
 from palimpsest.memories.recency import is_newer, recency_columns
-from palimpsest.relations.decided_memories import retired_by_decision
-from palimpsest.relations.formed_versions import formed_versions
-from palimpsest.relations.replaced_documents import replaced_memories
-from palimpsest.store.decisions import Decisions
-from palimpsest.store.tables import completed, conform
-from palimpsest.text.clauses import covers
+from palimpsest.store.collection_config import DEFAULT_TRUST
+from palimpsest.store.decisions import Decisions, MemoryDecision
+from palimpsest.store.tables import Schema, completed, conform
+from palimpsest.text.sentences import covers
+
+
+def retired_by_decision(state: pl.DataFrame, decisions: Decisions | None) -> pl.DataFrame:
+    """Returns (memory_id, decided_by): memories that another takes the place of, by decision.
+
+    Only while that other is live, in the same scope, and not itself retired by an earlier decision.
+
+    Args:
+        state: memory_id, the scope columns and `live` of every memory.
+        decisions: what was decided.
+    """
+    found: dict[str, str] = {}
+    retiring = [d for d in decisions.memories if d.action == "retire"] if decisions is not None else []
+    if retiring:
+        named = state.filter(pl.col("memory_id").is_in([i for d in retiring for i in (d.memory_id, d.by)]))
+        rows = {i: (tuple(scope), live) for i, *scope, live in named.select("memory_id", *SCOPE, "live").iter_rows()}
+        for d in retiring:
+            if _is_valid(d, rows) and d.by not in found:
+                found.setdefault(d.memory_id, d.by)
+    schema = {"memory_id": pl.String, "decided_by": pl.String}
+    return pl.DataFrame(sorted(found.items()), schema=schema, orient="row")
+
+
+def _is_valid(decision: MemoryDecision, rows: dict[str, tuple[tuple[str, ...], bool]]) -> bool:
+    dropped, kept = rows.get(decision.memory_id), rows.get(decision.by)
+    if dropped is None or kept is None or decision.scope not in (None, dropped[0]):
+        return False
+    return dropped[0] == kept[0] and kept[1]
+
+
+def decided_memories(memories: pl.DataFrame, decisions: Decisions) -> pl.DataFrame:
+    """Returns `decided_memories`, by id: from when on a memory is not served, and its confidence, by decision."""
+    values: dict[str, dict[str, object]] = {}
+    decided = [d.memory_id for d in decisions.memories]
+    rows_of = memories.filter(pl.col("memory_id").is_in(decided)).select("memory_id", *SCOPE).iter_rows()
+    scopes = {i: tuple(scope) for i, *scope in rows_of}
+    for d in decisions.memories:
+        if d.scope not in (None, scopes.get(d.memory_id)):
+            continue  # imported, about a memory of another scope
+        if d.action == "prune":
+            values.setdefault(d.memory_id, {})["pruned_at"] = dt.datetime.fromisoformat(d.at)
+        elif d.action == "confidence":
+            values.setdefault(d.memory_id, {})["confidence"] = d.value
+    rows = [(i, v.get("pruned_at"), v.get("confidence")) for i, v in sorted(values.items())]
+    schema: Schema = {"memory_id": pl.String(), "pruned_at": pl.Datetime("us", "UTC"), "confidence": pl.Float64()}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return conform("decided_memories", frame.join(memories.select("memory_id", *SCOPE), on="memory_id"))
+
+
+MIN_ENDED = 0.5
+"""Share of what a formed memory rests on that ended in part, from which it ends; of less, its text still says both."""
+
+
+def formed_versions(memories: pl.DataFrame, stated: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
+    """Returns versions of the formed memories.
+
+    One is latest iff all memories it rests on are, and no newer memory ended most of what it repeats of them; it ends
+    then when it says so itself, because a summary outlasts each event in it. Else it ends with the first of them that
+    ends, and what replaced that replaced it. One whose evidence is gone is not latest.
+
+    Args:
+        memories: the memories table.
+        stated: versions of the others.
+        ended: (newer_id, older_id, part, ended_at), the parts of the others that live newer memories ended.
+    """
+    of_evidence = evidence_pairs(memories).join(
+        stated.rename({"memory_id": "evidence_id"}), on="evidence_id", how="left"
+    )
+    of_parts = repeated_by_formed(ended, memories, MIN_ENDED).select(
+        memory_id="older_id",
+        evidence_id="newer_id",
+        is_latest=pl.lit(False),
+        valid_until="ended_at",
+        superseded_by="newer_id",
+    )
+    ends = (
+        pl.concat([of_evidence, of_parts], how="diagonal")
+        .sort("memory_id", "is_latest", "valid_until", "evidence_id", nulls_last=True)
+        .group_by("memory_id", maintain_order=True)
+        .agg(
+            pl.col("is_latest").all(),
+            pl.col("valid_from").max(),
+            pl.col("valid_until").min(),
+            pl.col("superseded_by").first(),
+        )
+    )
+    own = formed_memories(memories).drop("valid_from").rename({"valid_until": "own_end"})
+    rows = own.join(ends, on="memory_id", how="left").with_columns(pl.col("is_latest").fill_null(False))
+    end = pl.when("is_latest").then("own_end").otherwise("valid_until")
+    rows = rows.with_columns(valid_until=pl.when(end < pl.col("valid_from")).then("valid_from").otherwise(end))
+    return conform("versions", rows.select(c for c in stated.columns if c in rows.columns))
+
+
+_LINK = [*SCOPE, "newer_uri", "older_uri"]
+
+
+def replaced_memories(
+    memories: pl.DataFrame, documents: pl.DataFrame, document_relations: pl.DataFrame
+) -> pl.DataFrame:
+    """Returns (memory_id, replaced_by): memories of documents that a current document states to replace.
+
+    A uri means all its sessions. Of several that replace one, the earliest dated is the closest, then by id. A document
+    retires no memory that is trusted more than itself.
+    """
+    stated = _stated_replacements(memories, documents, document_relations)
+    return (
+        stated.filter(pl.col("older_trust") <= pl.col("newer_trust"))
+        .sort("memory_id", "date", "replaced_by", nulls_last=True)
+        .unique("memory_id", keep="first", maintain_order=True)
+        .select("memory_id", "replaced_by")
+    )
+
+
+def refused_replacements(
+    memories: pl.DataFrame, documents: pl.DataFrame, document_relations: pl.DataFrame
+) -> pl.DataFrame:
+    """Returns stated replacements that do not retire all they name, because it is trusted more, sorted.
+
+    Columns: the scope columns, newer_uri, older_uri, newer_trust, older_trust (the highest) and memories (how many of
+    the older document stay).
+    """
+    stated = _stated_replacements(memories, documents, document_relations, with_refused=True)
+    return (
+        stated.filter("is_current", pl.col("older_trust") > pl.col("newer_trust"))
+        .group_by(_LINK)
+        .agg(
+            pl.col("newer_trust").min(),
+            pl.col("older_trust").max(),
+            pl.col("memory_id").n_unique().cast(pl.Int64).alias("memories"),
+        )
+        .sort(_LINK)
+    )
+
+
+def refusal_lines(refused: pl.DataFrame) -> list[str]:
+    """Returns a line for people about each row of `refused_replacements`."""
+    columns = refused.select("newer_uri", "older_uri", "newer_trust", "older_trust", "memories")
+    return [
+        f"not retired: {n} memories of {older}, which {newer} states to replace: trusted more ({high:g} and {low:g})"
+        for newer, older, low, high, n in columns.iter_rows()
+    ]
+
+
+def _stated_replacements(
+    memories: pl.DataFrame, documents: pl.DataFrame, document_relations: pl.DataFrame, with_refused: bool = False
+) -> pl.DataFrame:
+    """Returns a row for each memory and each current document that states to replace its own.
+
+    Documents that state to replace each other in a circle replace nothing of each other; a link to what is trusted more
+    closes no circle.
+    """
+    documents = documents.with_columns(pl.col("trust").fill_null(DEFAULT_TRUST))
+    stated = document_relations.filter((pl.col("label") == "UPDATE") & (pl.col("newer_uri") != pl.col("older_uri")))
+    current = documents.filter("is_current").select(
+        *SCOPE, newer_uri="uri", replaced_by="document_id", date="source_time", newer_trust="trust"
+    )
+    of_older = documents.group_by(*SCOPE, older_uri="uri").agg(pl.col("trust").min().alias("least_trust"))
+    of_newer = current.group_by(*SCOPE, "newer_uri").agg(pl.col("newer_trust").max().alias("most_trust"))
+    links = (
+        stated.select(_LINK)
+        .unique()
+        .sort(_LINK)
+        .join(of_newer, on=[*SCOPE, "newer_uri"], how="inner", maintain_order="left")
+        .join(of_older, on=[*SCOPE, "older_uri"], how="inner", maintain_order="left")
+    )
+    is_trusted = pl.col("least_trust") <= pl.col("most_trust")
+    trusted = links.filter(is_trusted).select(_LINK)
+    found = trusted.filter(pl.Series(_is_acyclic(trusted.rows()), dtype=pl.Boolean))
+    if with_refused:
+        found = pl.concat([found, links.filter(~is_trusted).select(_LINK)])
+    older = memories.select("memory_id", "document_id", pl.col("trust").fill_null(DEFAULT_TRUST).alias("older_trust"))
+    replaced = documents.select(*SCOPE, "document_id", "is_current", older_uri="uri")
+    return (
+        found.join(current, on=[*SCOPE, "newer_uri"], how="inner")
+        .join(replaced, on=[*SCOPE, "older_uri"], how="inner")
+        .join(older, on="document_id", how="inner")
+    )
+
+
+def _is_acyclic(links: Iterable[tuple[str, ...]]) -> list[bool]:
+    """Returns for each (*scope, newer, older) whether no chain of replacements leads from the older to the newer."""
+    links = list(links)
+    older: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for *scope, new, old in links:
+        older.setdefault((*scope, new), []).append((*scope, old))
+
+    def reaches(start: tuple[str, ...], goal: tuple[str, ...]) -> bool:
+        seen, waiting = {start}, [start]
+        while waiting:
+            node = waiting.pop()
+            if node == goal:
+                return True
+            unseen = [n for n in older.get(node, []) if n not in seen]
+            seen.update(unseen)
+            waiting.extend(unseen)
+        return False
+
+    return [not reaches((*scope, old), (*scope, new)) for *scope, new, old in links]
+
 
 UPDATE = "UPDATE"
 # Of numbers: a literal of a time is computed when the module is imported, and starts the threads of Polars.

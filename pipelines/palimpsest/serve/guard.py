@@ -12,10 +12,9 @@ from limits.strategies import MovingWindowRateLimiter
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from palimpsest.serve.identity import Identity, Permission
+from palimpsest.serve.identity import BadToken, Identity, Permission, TokenVerifier
 from palimpsest.serve.problems import Problem, problem_response
 from palimpsest.serve.settings import ServeSettings
-from palimpsest.serve.tokens import BadToken, TokenVerifier
 
 MAX_HEADER_BYTES = 2**15
 SMALL_BODY_BYTES = 2**20

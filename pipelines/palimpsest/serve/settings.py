@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from palimpsest.core.configuration.settings_of_servers import MIN_SECRET_BYTES
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.setting_table import MIN_SECRET_BYTES
 
 SECRET, PUBLIC_KEY, JWKS = "PALIMPSEST_JWT_SECRET", "PALIMPSEST_JWT_PUBLIC_KEY", "PALIMPSEST_JWKS_URL"
 TOOLS = "PALIMPSEST_MCP_TOOLS"

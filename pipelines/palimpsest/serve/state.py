@@ -1,28 +1,129 @@
 """What the endpoints of one app share."""
 
+import asyncio
+import logging
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import wraps
 from inspect import iscoroutinefunction
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from typing import Annotated, Any
 
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.events.rooms import Event, Rooms
 from palimpsest.serve.events.watch import Watch
 from palimpsest.serve.guard import caller
 from palimpsest.serve.identity import Identity, Permission
-from palimpsest.serve.open_reader import CallerView, SharedReader
+from palimpsest.serve.open_reader import REFRESH_S, CallerView, PublishedState, SharedReader
 from palimpsest.serve.page.drawing_library import DrawingLibrary
 from palimpsest.serve.positions import Positions
+from palimpsest.serve.problems import Problem
 from palimpsest.serve.settings import ServeSettings
-from palimpsest.serve.warming import Warming
-from palimpsest.serve.writing import Writer
 from palimpsest.store.home import Home
+
+MAX_WARM_S = 60.0
+"""Seconds of reading after each publication; what is cold then is read by its first search."""
+MAX_USERS = 1000
+"""Users who are remembered as those that searched last."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class Warming:
+    """Warms the scopes of each published build in the background, one at a time.
+
+    Attributes:
+        reader: of the published build.
+        searching: slots of searches; reading a scope takes one, so that it is no load beside a full house.
+    """
+
+    reader: SharedReader
+    searching: BoundedSemaphore
+    _users: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def searched(self, user: str) -> None:
+        """Remembers that a user searched just now."""
+        with self._lock:
+            self._users[user] = None
+            self._users.move_to_end(user)
+            while len(self._users) > MAX_USERS:
+                self._users.popitem(last=False)
+
+    async def run(self) -> None:
+        """Warms each build that is published, until it is cancelled."""
+        done: PublishedState | None = None
+        while True:
+            if (state := await run_sync(self.reader.published_state)) != done and state[0]:
+                await self._warm(state)
+                done = state
+            await asyncio.sleep(REFRESH_S)
+
+    async def _warm(self, state: PublishedState) -> None:
+        ends = time.monotonic() + MAX_WARM_S
+        try:
+            for scope in await run_sync(self._order):
+                if time.monotonic() > ends or await run_sync(self.reader.published_state) != state:
+                    return
+                await asyncio.sleep(await run_sync(self._read, scope))  # requests have half of the time
+        except PalimpsestError as e:  # the request that meets it answers with its message
+            _LOG.warning("warming: %s", type(e).__name__)
+
+    def _order(self) -> list[Scope]:
+        """Returns the scopes of the build: those of the users who searched last, then the others in their order."""
+        with self._lock:
+            recent = {user: place for place, user in enumerate(reversed(self._users))}
+        with self.reader.borrowed() as reader:
+            return sorted(reader.scopes(), key=lambda s: (recent.get(s.user_id, len(recent)), s))
+
+    def _read(self, scope: Scope) -> float:
+        """Reads a scope and returns the seconds that this took."""
+        with self.searching, self.reader.borrowed() as reader:
+            started = time.perf_counter()
+            reader.warm(scope)
+            return time.perf_counter() - started
+
+
+WAIT_S = 0.5
+_BUSY = "a build is running; send it again when it is done"
+_RETRY = {"Retry-After": "15"}
+
+
+class Writer:
+    """Lets one request after the other change a home."""
+
+    def __init__(self, home: Home):
+        self._home, self._lock = home, threading.Lock()  # the home's lock excludes other processes, not threads
+
+    @contextmanager
+    def change(self) -> Iterator[Home]:
+        """Gives the home to one request.
+
+        Yields:
+            The home.
+
+        Raises:
+            Problem: 503, where a build or another request has the home.
+        """
+        with ExitStack() as locks:
+            if not self._lock.acquire(timeout=WAIT_S):
+                raise Problem(503, _BUSY, _RETRY)
+            locks.callback(self._lock.release)
+            try:
+                locks.enter_context(self._home.lock(WAIT_S))
+            except PalimpsestError:
+                raise Problem(503, _BUSY, _RETRY) from None
+            yield self._home
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,16 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
+from palimpsest.sources.extracted import Scope
 from palimpsest.sources.readers.common.clean_text import path_to_uri
-from palimpsest.sources.readers.common.sidecar import find_sidecar, is_sidecar
+from palimpsest.sources.readers.common.front_matter import find_sidecar, is_sidecar
 from palimpsest.sources.readers.conversations.slack import find_users_file
-from palimpsest.sources.records.scope import Scope
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.inbox import PREFIX, inbox_files, is_inbox_uri
 from palimpsest.store.ingest_log import IngestLog
-from palimpsest.store.site_entries import SITES_FILE
 from palimpsest.store.standing_questions import QUESTIONS_FILE
-from palimpsest.store.web_pages import web_pages
+from palimpsest.store.web_pages import SITES_FILE, web_pages
 
 UNREADABLE = "unreadable"
 """Content hash of a link out of the collection or in a circle, a pipe, or a file without permission."""

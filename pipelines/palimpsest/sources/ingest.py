@@ -6,32 +6,151 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
+import polars as pl
+
 from palimpsest.core.code import code_hash
-from palimpsest.core.errors import Rejected
+from palimpsest.core.errors import PalimpsestError, Rejected
+from palimpsest.core.files import read_sealed_json, write_sealed_json
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import progress
+from palimpsest.sources.deletions import Deletions, apply_removal, expired_spans
 from palimpsest.sources.discovery import UNREADABLE, SourceFile
-from palimpsest.sources.filters.deletions import Deletions, apply_removal
-from palimpsest.sources.filters.page_owner import restrict_to_owner
-from palimpsest.sources.filters.retention import expired_spans
-from palimpsest.sources.filters.span_removal import remove_spans
-from palimpsest.sources.filters.storage_policy import apply_storage_policy
-from palimpsest.sources.log_maintenance import STORAGE_POLICY, apply_deletions, update_stored_documents
+from palimpsest.sources.extracted import (
+    DocumentRow,
+    ExtractedDocument,
+    Extraction,
+    ReadResult,
+    Scope,
+    document_to_row,
+    limit_problems,
+)
 from palimpsest.sources.readers.common.clean_text import escape_invisible
 from palimpsest.sources.readers.installed_readers import installed_readers_hash
 from palimpsest.sources.readers.registry import formats_by_suffix
-from palimpsest.sources.records.document_row import DocumentRow, document_to_row
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, ReadResult
-from palimpsest.sources.records.scope import Scope
-from palimpsest.sources.records.source import limit_problems
-from palimpsest.sources.removals import check_removals
+from palimpsest.sources.storage_policy import apply_storage_policy, reapply_storage_policy, restrict_to_owner
+from palimpsest.sources.text_edits import remove_spans
 from palimpsest.sources.workers.pool import read_sources
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.inbox import is_inbox_uri, is_of_user
 from palimpsest.store.ingest_log import IngestLog, text_key
 from palimpsest.store.web_pages import is_web_uri
+
+STORED_BY, DELETED = "stored_by.json", "deleted.json"
+"""What was applied to a log already; where these are missing it is applied again."""
+STORAGE_POLICY = "palimpsest.sources.storage_policy"
+"""The module whose code decides what of a document is stored."""
+
+
+def update_stored_documents(log: IngestLog, config: CollectionConfig) -> None:
+    """Filters versions that were read under other settings or by older code again, once for each state of those."""
+    path = log.folder / STORED_BY
+    settings = (config.secrets, str(config.store_tool_outputs), *sorted(config.users.deny))
+    key = content_id(code_hash((STORAGE_POLICY,)), *settings)
+    if (read_sealed_json(path) or {}).get("key") == key:
+        return
+    for logged in log.versions()["text_key"].unique().drop_nulls().sort():
+        if not log.text_path(logged).exists():
+            continue
+        before = log.rows(logged)
+        after = [row for r in before if (row := reapply_storage_policy(cast(DocumentRow, r), config)) is not None]
+        if after != before:
+            log.write_text(logged, after)
+    if log.folder.is_dir():
+        write_sealed_json(path, {"key": key})
+
+
+def apply_deletions(log: IngestLog, collection: str, decisions: Decisions) -> tuple[bool, list[tuple[str, str]]]:
+    """Removes what was deleted from the log, once for each state of the decisions.
+
+    Returns:
+        Whether a deletion was revoked since, so that every source has to be read again; and (uri, content hash) of
+        sources of which nothing is left, which are forgotten.
+    """
+    path = log.folder / DELETED
+    applied: dict[str, Any] = read_sealed_json(path) or {"key": Decisions().erased_key, "tombstones": []}
+    if applied["key"] == decisions.erased_key:
+        return False, []
+    deletions = Deletions(collection, decisions)
+
+    def without_deleted(row: Mapping[str, object]) -> Mapping[str, object] | None:
+        return deletions.apply(cast(DocumentRow, row))
+
+    _, emptied = log.rewrite(without_deleted)
+    last = log.versions().filter(pl.col("uri").is_in(list(emptied))).group_by("uri").last().sort("uri")
+    # The file that an imported version replaces must not be read again.
+    file_hash = pl.when(pl.col("instead_of").fill_null("") != "").then("instead_of").otherwise("content_hash")
+    gone = list(last.select("uri", file_hash).iter_rows())
+    log.forget(emptied)
+    tombstones = sorted({*decisions.tombstones, *(e.needle.digest for e in decisions.erased)})
+    write_sealed_json(path, {"key": decisions.erased_key, "tombstones": tombstones})
+    return not set(applied["tombstones"]) <= set(tombstones), gone
+
+
+_MIN_SOURCES = 5
+_MIN_MEMORIES = 20
+
+
+@dataclass(frozen=True)
+class Removals:
+    """How much of a collection is gone since the last build. Memories are those of sources that are gone or shrank."""
+
+    sources: int
+    of_sources: int
+    memories: int
+    of_memories: int
+
+    def too_many(self, max_removed: float) -> bool:
+        """Returns whether all sources are gone, or more than this share of them and at least 5, or of 20 memories."""
+        if self.of_sources and self.sources == self.of_sources:
+            return True
+        sources = self.sources >= _MIN_SOURCES and self.sources > max_removed * self.of_sources
+        memories = self.memories >= _MIN_MEMORIES and self.memories > max_removed * self.of_memories
+        return sources or memories
+
+
+def count_removals(
+    known: Iterable[str], vanished: set[str], lost_shares: Mapping[str, float], memories: Mapping[str, int]
+) -> Removals:
+    """Counts what is gone.
+
+    Args:
+        known: uris of the readable sources of the last build.
+        vanished: uris of sources that are gone.
+        lost_shares: the share of its lines that each edited source lost, 0 to 1.
+        memories: number of current memories of each source in the published build.
+    """
+    names = set(known)
+    gone = vanished & names
+    lost = sum(memories.get(uri, 0) for uri in gone)
+    lost += sum(round(share * memories.get(uri, 0)) for uri, share in lost_shares.items() if uri not in gone)
+    return Removals(len(gone), len(names), lost, sum(memories.values()))
+
+
+def check_removals(
+    config: CollectionConfig,
+    known: Mapping[str, Mapping[str, Any]],
+    vanished: set[str],
+    lost_shares: Mapping[str, float],
+    memories: Mapping[str, int],
+    allow: bool,
+) -> None:
+    """Compares what is gone with the limit of the collection; arguments as for `count_removals`.
+
+    Raises:
+        PalimpsestError: more is gone than `max_removed`, and `allow` is false.
+    """
+    readable = [uri for uri, version in known.items() if version["reason"] is None]
+    found = count_removals(readable, vanished, lost_shares, memories)
+    if allow or not found.too_many(config.max_removed):
+        return
+    raise PalimpsestError(
+        f"{config.name}: {found.sources} of {found.of_sources} sources and {found.memories} of {found.of_memories} "
+        f"memories are gone since the last build (limit {config.max_removed:.0%}); nothing was changed: restore them, "
+        "or pass --allow-removals"
+    )
+
 
 _LEADS_OUT = "a link that leads out of the collection or to no file; copy the file in"
 _MAX_USER_BYTES = 800  # what a collection.yaml may name: 200 characters

@@ -1,24 +1,65 @@
 """Numbered builds: a folder each, immutable once published; how many are kept, and which one readers see."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
 from palimpsest.core.errors import DamagedFile, DamagedPointer
-from palimpsest.core.files import REBUILD, file_hash, link, read_json_object, write_json
-from palimpsest.core.home_format import write_format
-from palimpsest.core.published import published_build_id, write_pointer
-from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
-from palimpsest.store.checksums import MANIFEST, changed_files, file_states, has_hash
+from palimpsest.core.files import (
+    REBUILD,
+    file_hash,
+    link,
+    published_build_id,
+    read_json_object,
+    read_sealed_json,
+    write_format,
+    write_json,
+    write_pointer,
+    write_sealed_json,
+)
 from palimpsest.store.collection_config import CollectionConfig
-from palimpsest.store.decision_lines import count_decisions
+from palimpsest.store.decisions import count_decisions
 from palimpsest.store.home import TRIAL_FOLDER, Home
-from palimpsest.store.manifest import BuildManifest, StageRecord
+from palimpsest.store.manifest import MANIFEST, BuildManifest, StageRecord, changed_files, file_states, has_hash
 from palimpsest.store.tables import completed, conform, empty
-from palimpsest.store.unfinished_rows import UnfinishedRows
+
+
+@dataclass(frozen=True)
+class UnfinishedRows:
+    """A folder of numbered Parquet files.
+
+    Attributes:
+        folder: may not exist yet.
+        table: whose rows they are.
+    """
+
+    folder: Path
+    table: str
+
+    def read(self) -> pl.DataFrame:
+        """Returns the rows of every file that is whole, in the order of their writing."""
+        found = [empty(self.table)]
+        for path in self._files():
+            try:
+                found.append(completed(self.table, pl.read_parquet(path, glob=False)))
+            except pl.exceptions.PolarsError:  # the machine stopped while it was written
+                continue
+        return pl.concat(found)
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Writes rows as one more file."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        last = max((int(path.stem) for path in self._files()), default=0)
+        aside = self.folder / f".{last + 1:06d}.tmp"
+        conform(self.table, rows).write_parquet(aside, compression="zstd", compression_level=1, statistics=False)
+        aside.replace(self.folder / f"{last + 1:06d}.parquet")
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("[0-9]*.parquet"))
+
 
 KEPT_BUILDS = 5
 _REPAIR = "run palimpsest build, which makes it again, or restore a backup"
@@ -291,3 +332,34 @@ def remove_build(build: Build) -> None:
     aside = build.path.with_name(f".{build.build_id}.tmp")
     build.path.rename(aside)
     shutil.rmtree(aside)
+
+
+class BuildTables(Mapping[str, pl.DataFrame]):
+    """A mapping that reads a table whenever it is taken, and keeps none."""
+
+    def __init__(self, build: Build, names: Sequence[str]) -> None:
+        """Makes the mapping of tables `names` of a build."""
+        self._build, self._names = build, names
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        """Reads a table.
+
+        Raises:
+            KeyError: it is none of the names.
+            DamagedFile: it is no Parquet file.
+        """
+        if name not in self._names:
+            raise KeyError(name)
+        return self._build.tables([name])[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Returns whether there is such a table, without reading it."""
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Returns the number of tables."""
+        return len(self._names)

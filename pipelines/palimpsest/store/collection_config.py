@@ -1,24 +1,278 @@
 """Checked settings of a collection, read from its collection.yaml."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
+import pydantic
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.memory_units import FormedKind
-from palimpsest.store.consolidation_config import ConsolidationConfig
-from palimpsest.store.json_schema import MetadataSchema
-from palimpsest.store.limits import Limits
-from palimpsest.store.trust_config import TrustConfig
-from palimpsest.store.users_config import UsersConfig
-from palimpsest.store.weights_config import WeightsConfig
-from palimpsest.store.why_no_corpus import why_no_corpus
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.memory_types import FormedKind
 from palimpsest.text.dates import DateOrder
+from palimpsest.text.terms import fold
+
+AppliedKind = Literal["contradiction", "duplicate", "prune", "connection", "confidence"]
+"""A kind of proposal that changes a build when it is confirmed."""
+
+
+class ConsolidationConfig(BaseModel):
+    """What consolidation reads of a collection, and from when on something is old."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    window_hours: int = Field(
+        default=24, ge=1, le=8_784, description="hours back from now in which a memory counts as new"
+    )
+    sample: int = Field(default=20, ge=0, le=10_000, description="older memories of each scope that are read as well")
+    unread_days: int = Field(
+        default=90, ge=1, le=3_650, description="days without a read after which small talk may be proposed for pruning"
+    )
+    replaced_days: int = Field(
+        default=365, ge=1, le=36_500, description="days after which what was replaced may be proposed for pruning"
+    )
+    read_by: Literal["rules", "both"] = Field(
+        default="rules", description="who finds proposals: rules, or rules and the model of `PALIMPSEST_LM`"
+    )
+    apply: tuple[AppliedKind, ...] = Field(
+        default=(),
+        description="kinds of proposals that `consolidate apply` and the night confirm without a person, where no "
+        "golden question gets worse",
+    )
+    grace_days: int = Field(
+        default=7, ge=0, le=3_650, description="days that a proposal of these kinds is open before it is confirmed so"
+    )
+
+
+def schema_parts(schema: Mapping[str, JsonValue]) -> JsonObject:
+    """Returns the schemas of a metadata_schema: `custom` validates stated metadata, `system` the derived fields.
+
+    A mapping with no other key than these two is that form; any other is a JSON Schema of the stated metadata.
+    """
+    return dict(schema) if schema and schema.keys() <= {"custom", "system"} else {"custom": schema}
+
+
+def check_schema(schema: JsonValue) -> None:
+    """Refuses what is no JSON Schema.
+
+    Raises:
+        ValueError: the schema is not valid, or refers to something outside itself.
+    """
+    from jsonschema import Draft202012Validator, SchemaError
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as e:
+        where = ".".join(str(p) for p in e.path)
+        raise ValueError(f"is no JSON Schema (draft 2020-12): {where + ': ' if where else ''}{e.message}") from None
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            raise ValueError(f"refers to {reference!r}, which is not in it; fix the $ref") from None
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from (v for k, v in schema.items() if k in ("$ref", "$dynamicRef") and isinstance(v, str))
+        yield from (r for v in schema.values() for r in _references(v))
+    elif isinstance(schema, list):
+        yield from (r for v in schema for r in _references(v))
+
+
+def _check_json(value: object) -> object:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ValueError("has a value that JSON does not have, such as a date; write it in quotes") from None
+    return value
+
+
+def _check_parts(schema: dict[str, pydantic.JsonValue]) -> dict[str, pydantic.JsonValue]:
+    for part in schema_parts(schema).values():
+        check_schema(part)
+    return schema
+
+
+MetadataSchema = Annotated[dict[str, pydantic.JsonValue], BeforeValidator(_check_json), AfterValidator(_check_parts)]
+"""A metadata_schema as `collection.yaml` states it: JSON, valid, and without references to anything outside itself."""
+
+
+_LEAST_SECONDS, _SECONDS_PER_MB = 20.0, 5.0
+
+
+class Limits(BaseModel):
+    """Bounds of one source; a source beyond them is rejected with the figure that it broke."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_bytes: int = Field(default=50_000_000, gt=0, description="size of the file")
+    max_chars: int = Field(default=20_000_000, gt=0, description="characters of the extracted text")
+    max_pages: int = Field(default=2_000, gt=0, description="PDF pages, slides, parts of a book")
+    max_rows: int = Field(default=200_000, gt=0, description="non-empty rows of one table file")
+    max_cells: int = Field(default=2_000_000, gt=0, description="non-empty cells of one table file")
+    max_attachments: int = Field(default=100, ge=0, description="of one mail; the rest are counted as a problem")
+    max_nesting: int = Field(default=5, ge=0, description="mails inside mails")
+    max_expanded_bytes: int = Field(
+        default=200_000_000, gt=0, description="archives (DOCX, PPTX, XLSX, EPUB): sum of unpacked members"
+    )
+    max_archive_members: int = Field(default=10_000, gt=0, description="files in an archive")
+    max_front_matter_chars: int = Field(default=64_000, gt=0, description="characters of front matter or of a sidecar")
+    max_problems: int = Field(default=100, gt=0, description="problems listed by source; the rest are counted")
+    max_seconds: float = Field(
+        default=120, gt=0, description="processor time of one source; of a small one, 20 s and 5 s for each megabyte"
+    )
+    max_memory_bytes: int = Field(default=3_000_000_000, gt=0, description="address space of a worker process")
+
+    def seconds_for(self, size_bytes: int) -> float:
+        """Returns the seconds of processor time that a source of this size may take."""
+        return min(self.max_seconds, _LEAST_SECONDS + _SECONDS_PER_MB * size_bytes / 1e6)
+
+
+DEFAULT_TRUST = 0.5
+"""Where nothing is set: all sources are trusted alike, and trust decides nothing."""
+KINDS = ("message", "file", "tool", "import")
+_FIELDS = ("default", "kinds", "speakers")
+_SHAPE = "must be a number from 0 to 1, or a mapping such as {default: 0.5, kinds: {tool: 0.2}, speakers: {Ana: 0.9}}"
+
+
+class TrustConfig(BaseModel):
+    """Trust of sources, each from 0 to 1. A speaker's wins over that of a kind of source, and that over the default.
+
+    Attributes:
+        default: of every source that the other two do not name; a plain number in collection.yaml means only this.
+        kinds: by kind of memory: message, file, tool, import.
+        speakers: by name, folded.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    default: float = DEFAULT_TRUST
+    kinds: Mapping[str, float] = {}
+    speakers: Mapping[str, float] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_shape(cls, value: object) -> object:
+        if isinstance(value, TrustConfig):
+            return value
+        if not isinstance(value, dict):
+            return {"default": _number(value, _SHAPE)}
+        if unknown := [str(key) for key in value if key not in _FIELDS]:
+            raise ValueError(f"has no field {unknown[0][:80]!r}; use {', '.join(_FIELDS)}")
+        return value
+
+    @field_validator("default", mode="before")
+    @classmethod
+    def _check_default(cls, value: object) -> float:
+        return _number(value, "must be a number from 0 to 1")
+
+    @field_validator("kinds", mode="before")
+    @classmethod
+    def _check_kinds(cls, value: object) -> dict[str, float]:
+        trust = _numbers(value, "{tool: 0.2, message: 0.7}")
+        if unknown := [kind for kind in trust if kind not in KINDS]:
+            raise ValueError(f"has no kind {unknown[0][:80]!r}; use {', '.join(KINDS)}")
+        return trust
+
+    @field_validator("speakers", mode="before")
+    @classmethod
+    def _check_speakers(cls, value: object) -> dict[str, float]:
+        folded: dict[str, float] = {}
+        for name, trust in _numbers(value, "{Ana: 0.9, Bot: 0.1}").items():
+            key = fold(name)
+            if not key or key in folded:
+                raise ValueError(f"names {name[:80]!r} twice, or not at all; case and accents do not count; remove one")
+            folded[key] = trust
+        return dict(sorted(folded.items()))
+
+    def of_source(self, kind: str | None, speaker: str | None = None) -> float:
+        """Returns the trust of the statements of a speaker, None where nobody is named, in a source of a kind."""
+        by_kind = self.kinds.get(kind or "", self.default)
+        return self.speakers.get(fold(speaker), by_kind) if speaker and self.speakers else by_kind
+
+
+def _numbers(value: object, example: str) -> dict[str, float]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise ValueError(f"must be a mapping of names to numbers from 0 to 1, such as {example}")
+    return {name: _number(trust, f"{name[:80]!r}: must be a number from 0 to 1") for name, trust in value.items()}
+
+
+def _number(value: object, problem: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(problem)
+    return float(value)
+
+
+class UsersConfig(BaseModel):
+    """Whose memories a collection keeps: all users' but those who are denied."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    deny: tuple[str, ...] = ()
+
+
+_WEIGHT = Field(default=None, ge=0, le=100, allow_inf_nan=False, strict=True)
+
+
+class WeightsConfig(BaseModel):
+    """Weights of the ranking of a collection; the strategy's apply where none is given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vector: float | None = _WEIGHT
+    words: float | None = _WEIGHT
+    graph: float | None = _WEIGHT
+    time: float | None = _WEIGHT
+    recency: float | None = _WEIGHT
+    frequency: float | None = _WEIGHT
+    importance: float | None = _WEIGHT
+    diversity: float | None = _WEIGHT
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, value: object) -> object:
+        if not isinstance(value, dict | WeightsConfig):
+            raise ValueError("must be a mapping such as {words: 0.8, recency: 0.2}")
+        if isinstance(value, dict) and (unknown := sorted(str(k) for k in value if k not in cls.model_fields)):
+            raise ValueError(f"has no weight {unknown[0]!r}; use {', '.join(cls.model_fields)}")
+        return value
+
+    @model_validator(mode="after")
+    def _check_one_is_positive(self) -> "WeightsConfig":
+        if self.vector == 0 and self.words == 0:
+            raise ValueError("gives vector and words 0, which finds nothing; raise one of them")
+        return self
+
+
+def why_no_corpus(folder: Path) -> str:
+    """Returns why a folder is no corpus, and the fix: it may be a collection itself, or the files of one."""
+    folder = folder.absolute()
+    if (folder / "collection.yaml").exists():
+        return f"it is a collection; name the folder that contains it: --corpus {folder.parent}"
+    made = folder if any(path.is_file() for path in folder.iterdir()) else folder / "NAME"
+    command = f"palimpsest collection create {made.name} --description TEXT --corpus {made.parent}"
+    return f"no folder in it has a collection.yaml; {command} writes one"
+
 
 Unit = Literal["chunk", "turn", "statement"]
 _MAX_PROBLEMS = 10
@@ -310,3 +564,49 @@ def find_collections(corpora: list[Path], known: Mapping[Path, str] = MappingPro
                 )
             found[name] = folder
     return dict(sorted(found.items()))
+
+
+_KINDS = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean"}
+_MAX_LEVELS = 4
+
+
+def schema_fields(schema: Mapping[str, JsonValue] | None) -> dict[str, list[str]]:
+    """Returns the kinds of the fields of stated metadata, sorted; a field of an object has a dotted name.
+
+    A field for which the schema states no type has no kinds: it may have any.
+    """
+    custom = schema_parts(schema).get("custom") if schema else None
+    return {name: sorted(kinds) for name, kinds in sorted(_fields("", custom, 0))}
+
+
+def _fields(name: str, schema: JsonValue, level: int) -> Iterator[tuple[str, set[str]]]:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping) or level >= _MAX_LEVELS:
+        return
+    for key, inner in properties.items():
+        inside = f"{name}.{key}" if name else key
+        if isinstance(inner, Mapping) and "properties" in inner:
+            yield from _fields(inside, inner, level + 1)
+        else:
+            yield inside, _value_kinds(inner)
+
+
+def _value_kinds(schema: JsonValue) -> set[str]:
+    if not isinstance(schema, Mapping):
+        return set()
+    stated = schema.get("type")
+    types = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
+    if not types and isinstance(values := schema.get("enum"), list):
+        types = [_json_type(v) for v in values]
+    kinds = {_KINDS[t] for t in types if isinstance(t, str) and t in _KINDS}
+    if "text" in kinds and schema.get("format") in ("date", "date-time"):
+        kinds.add("date")
+    if "array" in types:
+        kinds |= _value_kinds(schema.get("items"))
+    return kinds
+
+
+def _json_type(value: JsonValue) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return "string" if isinstance(value, str) else "number" if isinstance(value, int | float) else "null"

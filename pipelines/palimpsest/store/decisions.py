@@ -9,17 +9,16 @@ with text.
 import datetime as dt
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.ids import content_id, entity_id
-from palimpsest.core.needles import Needle
-from palimpsest.core.scopes import ScopeKey
-from palimpsest.store.decision_lines import decision_lines, parse_line, sealed_line
-from palimpsest.store.erased_text import ErasedText, Utterance
+from palimpsest.core.files import write_bytes
+from palimpsest.core.ids import SCOPE, ScopeKey, content_id, entity_id
+from palimpsest.core.json_types import JsonObject
+from palimpsest.core.needles import Needle, Needles, RowSearch
 from palimpsest.store.graph_decisions import (
     GRAPH_KINDS,
     GraphDecision,
@@ -27,13 +26,172 @@ from palimpsest.store.graph_decisions import (
     graph_key,
     undo_row,
 )
-from palimpsest.store.memory_decisions import (
-    MEMORY_KINDS,
-    MemoryDecision,
-    MemoryDecisionReader,
-    memory_decisions_key,
-    memory_undo_row,
-)
+
+_SUM = "sum"
+
+
+def sealed_line(row: Mapping[str, Any]) -> str:
+    """Returns the line of a decision, with its checksum."""
+    return json.dumps({**row, _SUM: _line_sum(row)}, ensure_ascii=False)
+
+
+def parse_line(line: str) -> JsonObject:
+    """Returns the decision of a line.
+
+    Raises:
+        ValueError: it is none, or was changed after it was written.
+    """
+    row = json.loads(line)
+    if not isinstance(row, dict) or not {"kind", "target"} <= row.keys():
+        raise ValueError("no decision")
+    if row.pop(_SUM, None) not in (None, _line_sum(row)):
+        raise ValueError("another checksum")
+    return row
+
+
+def decision_lines(path: Path) -> list[str]:
+    """Returns the lines of the file, read as far as they can be; none where there is no file."""
+    if not path.exists():
+        return []
+    # Not splitlines: a text may have a line separator of Unicode.
+    return [line for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
+
+
+def count_decisions(path: Path) -> tuple[int, list[int]]:
+    """Returns how many lines are decisions, and the numbers of those that are damaged."""
+    lines = decision_lines(path)
+    damaged = [number for number, line in enumerate(lines, 1) if not _is_decision(line)]
+    return len(lines) - len(damaged), damaged
+
+
+def drop_damaged(path: Path) -> None:
+    """Removes the lines that are damaged."""
+    kept = [line for line in decision_lines(path) if _is_decision(line)]
+    write_bytes(path, "".join(line + "\n" for line in kept).encode())
+    path.chmod(0o600)
+
+
+def _is_decision(line: str) -> bool:
+    try:
+        parse_line(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _line_sum(row: Mapping[str, Any]) -> str:
+    return content_id("decision", json.dumps(row, sort_keys=True, ensure_ascii=False))[:8]
+
+
+class Utterance(NamedTuple):
+    """Hashes of who said a text and when, and of the speaker alone, which lines of earlier versions do not have."""
+
+    said: str
+    speaker: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ErasedText:
+    """A deleted text as hashes: of its document, of its speaker and time, and of the text itself."""
+
+    place: str
+    utterance: Utterance
+    needle: Needle
+
+    @classmethod
+    def of(cls, place: str, utterance: Utterance, text: str) -> "ErasedText":
+        """Returns the hashes of a text at a place."""
+        (needle,) = Needles.of([text], place.encode()).items
+        return cls(place, utterance, needle)
+
+
+MemoryAction = Literal["retire", "prune", "confidence"]
+ACTIONS = get_args(MemoryAction)
+MEMORY_KINDS = ("memory", "memory_undo")
+
+
+@dataclass(frozen=True)
+class MemoryDecision:
+    """One decision about a memory.
+
+    Attributes:
+        proposal_id: the proposal that was confirmed.
+        action: retire (another takes its place), prune (no longer served), confidence (its confidence is `value`).
+        memory_id: the memory.
+        by: the memory that takes its place.
+        value: the confidence, 0 to 1.
+        at: when it was decided, ISO 8601 in UTC.
+        scope: of the memory: a decision is about no memory of another scope. None in lines of earlier versions.
+    """
+
+    proposal_id: str
+    action: MemoryAction
+    memory_id: str
+    by: str = ""
+    value: float | None = None
+    at: str = ""
+    scope: ScopeKey | None = None
+
+    def to_row(self) -> JsonObject:
+        """Returns the line of the decisions file, without its time."""
+        row: JsonObject = {"kind": "memory", "target": self.proposal_id, "action": self.action}
+        row |= {"memory_id": self.memory_id}
+        row |= {"by": self.by} if self.by else {}
+        row |= dict(zip(SCOPE, self.scope, strict=True)) if self.scope else {}
+        return row | ({"value": self.value} if self.value is not None else {})
+
+    def to_list(self) -> list[str]:
+        """Returns the fields as texts, for a manifest."""
+        value = "" if self.value is None else str(self.value)
+        return [self.proposal_id, self.action, self.memory_id, self.by, value, self.at, *(self.scope or ())]
+
+    @classmethod
+    def from_list(cls, fields: Sequence[str]) -> "MemoryDecision":
+        """Reads what `to_list` returns."""
+        proposal, action, memory, by, value, at, *scope = fields
+        return cls(proposal, action, memory, by, float(value) if value else None, at, tuple(scope) or None)  # type: ignore[arg-type]
+
+
+def memory_undo_row(decision: MemoryDecision) -> JsonObject:
+    """Returns the line that takes a decision back, without its time."""
+    return {"kind": "memory_undo", "target": decision.proposal_id, "memory_id": decision.memory_id}
+
+
+class MemoryDecisionReader:
+    """Collects the decisions that apply, line by line: an undo removes one."""
+
+    def __init__(self) -> None:
+        """Makes a reader of no line."""
+        self._applied: dict[tuple[str, str], MemoryDecision] = {}
+
+    def read(self, row: Mapping[str, Any]) -> None:
+        """Reads a line of one of `MEMORY_KINDS`.
+
+        Raises:
+            ValueError: the action or the value is none; a KeyError or TypeError where a field is missing.
+        """
+        target = str(row["target"])
+        key = target, str(row["memory_id"])  # a line takes back no decision about another memory
+        self._applied.pop(key, None)
+        if row["kind"] != "memory":
+            return
+        value = None if row.get("value") is None else float(row["value"])
+        if row["action"] not in ACTIONS or not (value is None or 0.0 <= value <= 1.0):
+            raise ValueError(row["action"])
+        by, at = str(row.get("by") or ""), str(row.get("at") or "")
+        scope = (str(row["collection"]), str(row["user_id"]), str(row["project_id"])) if "user_id" in row else None
+        self._applied[key] = MemoryDecision(target, row["action"], key[1], by, value, at, scope)
+
+    @property
+    def applied(self) -> tuple[MemoryDecision, ...]:
+        """The decisions that apply, in the order in which they were made."""
+        return tuple(self._applied.values())
+
+
+def memory_decisions_key(decisions: Iterable[MemoryDecision]) -> str:
+    """Returns a hash of the decisions."""
+    return content_id(*(" ".join(d.to_list()) for d in decisions))
+
 
 Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)
@@ -315,3 +473,16 @@ def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         f.flush()
         os.fsync(f.fileno())
     path.chmod(0o600)
+
+
+def forget_overrides(path: Path, probes: RowSearch) -> int:
+    """Removes the overrides of relations of deleted memories, and decisions about them; returns how many lines."""
+    if not path.exists():
+        return 0
+    lines = path.read_text(encoding="utf-8").splitlines()
+    gone = {i for i in probes.rows_in(lines) if json.loads(lines[i])["kind"] in ABOUT_MEMORIES}
+    if gone:
+        kept = [line for i, line in enumerate(lines) if i not in gone]
+        write_bytes(path, "".join(line + "\n" for line in kept).encode())
+        path.chmod(0o600)
+    return len(gone)

@@ -9,7 +9,7 @@ import polars as pl
 from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import remove_leftovers
 from palimpsest.core.ids import content_id
-from palimpsest.store.sealed_parquet import check_sealed, is_damaged, read_sealed, write_sealed
+from palimpsest.store.ingest_log import check_sealed, is_damaged, read_sealed, write_sealed
 from palimpsest.store.tables import Schema
 
 _MAX_PARTS = 24

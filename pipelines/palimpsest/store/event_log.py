@@ -6,8 +6,10 @@
 A home that cannot be written gets no log, and nothing fails for it.
 """
 
+import atexit
 import datetime as dt
 import json
+import logging
 import os
 import time
 import uuid
@@ -15,8 +17,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from filelock import FileLock, Timeout
 
@@ -24,7 +27,54 @@ from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject
-from palimpsest.core.tracing import span
+from palimpsest.core.progress import say
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_FLUSH_MS = 5_000
+
+
+@contextmanager
+def span(name: str, fields: Mapping[str, int | float | str]) -> Iterator[None]:
+    """Makes a span of the block, a child of the span around it; an error is recorded by its type and goes on.
+
+    Args:
+        name: of the span.
+        fields: become its attributes at the end; the block may add to them.
+    """
+    tracer = _tracer() if os.environ.get(ENDPOINT, "").strip() else None
+    if tracer is None:
+        yield
+        return
+    from opentelemetry.trace import StatusCode
+
+    with tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False) as current:
+        try:
+            yield
+        except BaseException as e:
+            current.set_status(StatusCode.ERROR, type(e).__name__)  # its words may quote sources
+            raise
+        finally:
+            current.set_attributes({f"palimpsest.{key}": value for key, value in fields.items()})
+
+
+@cache
+def _tracer() -> Any:
+    """Returns the tracer of this process; None, with a warning, where the extra is not installed."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError:
+        say(f"warning: {ENDPOINT} is set, and no span is sent: pip install 'palimpsest-memory[telemetry]'")
+        return None
+    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # a collector that is down is no news
+    named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "palimpsest"}
+    provider = TracerProvider(resource=Resource.create(named))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=_FLUSH_MS / 1000)))
+    atexit.register(provider.shutdown)
+    return provider.get_tracer("palimpsest")
+
 
 DAYS_VARIABLE, DEFAULT_DAYS, MAX_DAYS = "PALIMPSEST_LOG_DAYS", 30, 3650
 MIB_VARIABLE, DEFAULT_MIB, MAX_MIB = "PALIMPSEST_LOG_MIB", 64, 1 << 20

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from palimpsest.core.files import write_bytes
-from palimpsest.core.ids import content_id
+from palimpsest.core.ids import SCOPE, ScopeKey, content_id, scope_parts
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.needles import RowSearch
-from palimpsest.core.scopes import SCOPE, ScopeKey, scope_parts
 
 GraphAction = Literal["add_node", "edit_node", "merge_nodes", "delete_node", "add_edge", "delete_edge"]
 ACTIONS = get_args(GraphAction)

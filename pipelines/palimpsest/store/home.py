@@ -4,7 +4,7 @@ import datetime as dt
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +12,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.home_format import FORMAT_FILE
-from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
-from palimpsest.store.remote.copy_state import STATE
+from palimpsest.core.files import FORMAT_FILE, read_sealed_json, write_sealed_json
 from palimpsest.store.remote.remote_home import LOCK, begin_writing, end_writing, home_name, local_home
-from palimpsest.store.remote.working_copy import working_copy
+from palimpsest.store.remote.working_copy import STATE, working_copy
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
@@ -286,3 +284,39 @@ def home_option(home: Home) -> str:
     """Returns ` --home PATH` for a command that is printed to be copied; nothing where the default means this home."""
     usual = home_from_environment().path.resolve() == home.path.resolve()
     return "" if usual else f" --home {shlex.quote(home.name)}"
+
+
+FOLDER = ".service"
+OLDER = ".1"
+"""Suffix of the older file of a log."""
+
+
+def service_folder(home: Path) -> Path:
+    """Returns the folder of these files, which need not exist."""
+    return home / FOLDER
+
+
+def make_service_folder(home: Path) -> Path:
+    """Returns the folder of these files, made where it is not there, for its owner alone."""
+    folder = service_folder(home)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
+    return folder
+
+
+def erase_service_logs(home: Path, rows_of: Callable[[list[str]], Collection[int]]) -> None:
+    """Removes lines from the logs, in place: who writes them goes on with the same file.
+
+    Args:
+        home: the home.
+        rows_of: returns the numbers of the lines to remove.
+    """
+    for path in sorted(service_folder(home).glob("*.log*")):
+        if not path.is_file() or path.is_symlink():
+            continue
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        if gone := set(rows_of(lines)):
+            kept = "".join(f"{line}\n" for i, line in enumerate(lines) if i not in gone)
+            with path.open("r+", encoding="utf-8") as f:
+                f.write(kept)
+                f.truncate()

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.errors import DamagedFile
-from palimpsest.core.files import read_json_object, write_json
-from palimpsest.core.folder_lock import folder_lock
+from palimpsest.core.files import folder_lock, read_json_object, write_json
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.times import parse_time

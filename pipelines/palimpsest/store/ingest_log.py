@@ -7,11 +7,15 @@ a pure function of these, so that nothing depends on when or how often a run was
 """
 
 import datetime as dt
+import hashlib
+import io
+import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import BinaryIO, cast
 
 import polars as pl
 
@@ -19,9 +23,211 @@ from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import remove_leftovers
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
-from palimpsest.store.extraction import EXTRACTION, SUFFIX, is_extraction_damaged, read_extraction, write_extraction
-from palimpsest.store.sealed_parquet import is_damaged, read_sealed, write_sealed
 from palimpsest.store.tables import Schema
+
+_MARK = b"blake2b:"
+_UNKNOWN = b"0" * 32
+_DIGEST_BYTES = 16
+_TAIL_BYTES = _BLOCK_BYTES = 1 << 20
+
+
+def write_sealed(
+    frame: pl.DataFrame,
+    path: Path,
+    compression: str = "zstd",
+    level: int | None = None,
+    row_group_rows: int | None = None,
+) -> None:
+    """Writes a frame with its checksum, aside first, then in one rename."""
+    buffer = io.BytesIO()
+    frame.write_parquet(
+        buffer,
+        compression=compression,  # type: ignore[arg-type]
+        compression_level=level,
+        row_group_size=row_group_rows,
+        metadata={"checksum": (_MARK + _UNKNOWN).decode()},
+    )
+    # Vectors of a million texts are 1.5 GB: no copy is made of them.
+    data = buffer.getbuffer()
+    place = _place_of_checksum(bytes(data[-_TAIL_BYTES:]), len(data))
+    assert place is not None
+    data[place : place + len(_UNKNOWN)] = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest().encode()
+    aside = path.with_name(f".{path.name}.tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside.write_bytes(data)
+    aside.replace(path)
+
+
+def read_sealed(path: Path, fix: str) -> pl.DataFrame:
+    """Returns the frame of a file whose checksum is right; a file of an earlier version has none.
+
+    Raises:
+        DamagedFile: the file is missing or damaged; `fix` is part of the message.
+        PermissionError: this user may not read it.
+    """
+    check_sealed(path, fix)
+    try:
+        return pl.read_parquet(path, glob=False)
+    except PermissionError:
+        raise  # it is not damaged
+    except (OSError, pl.exceptions.PolarsError):
+        raise DamagedFile(path, fix) from None
+
+
+def check_sealed(path: Path, fix: str) -> None:
+    """Checks that a file is there and its checksum right, where it has one.
+
+    Raises:
+        DamagedFile: as in `read_sealed`.
+        PermissionError: this user may not read it.
+    """
+    try:
+        is_right = _has_right_checksum(path)
+    except PermissionError:
+        raise  # it is not damaged
+    except OSError:
+        is_right = False
+    if is_right is False:
+        raise DamagedFile(path, fix)
+
+
+def is_damaged(path: Path, after_ns: int = 0) -> bool:
+    """Returns whether a file is missing, cut off or changed; it is read where it was changed after `after_ns`.
+
+    Raises:
+        PermissionError: this user may not read it.
+    """
+    try:
+        if path.stat().st_mtime_ns <= after_ns:
+            return False
+        is_right = _has_right_checksum(path)
+        if is_right is None:
+            pl.read_parquet(path, glob=False)
+    except PermissionError:
+        raise  # it is not damaged
+    except (OSError, pl.exceptions.PolarsError):
+        return True
+    return is_right is False
+
+
+def _has_right_checksum(path: Path) -> bool | None:
+    """Returns None for a file without one: of an earlier version, or so damaged that Parquet notices."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL_BYTES))
+        place = _place_of_checksum(file.read(), size)
+        if place is None:
+            return None
+        digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        file.seek(0)
+        _add(digest, file, place)
+        found = file.read(len(_UNKNOWN))
+        digest.update(_UNKNOWN)
+        _add(digest, file, size)
+    return digest.hexdigest().encode() == found
+
+
+def _place_of_checksum(tail: bytes, size: int) -> int | None:
+    """Returns where the checksum begins in a file of `size` bytes that ends with `tail`."""
+    place = tail.rfind(_MARK)
+    return None if place < 0 else size - len(tail) + place + len(_MARK)
+
+
+def _add(digest: "hashlib.blake2b", file: BinaryIO, count: int) -> None:
+    """Adds the next bytes of a file to a digest, `count` of them or as many as there are."""
+    while block := file.read(min(_BLOCK_BYTES, count)):
+        digest.update(block)
+        count -= len(block)
+
+
+SUFFIX = ".extracted"
+EXTRACTION: Schema = {
+    "user_id": pl.String,
+    "project_id": pl.String,
+    "session_id": pl.String,
+    "uri": pl.String,
+    "title": pl.String,
+    "media_type": pl.String,
+    "text": pl.String,
+    "source_time": pl.Datetime("us", "UTC"),
+    "utc_offset": pl.Int64,
+    "metadata": pl.String,
+    "relations": pl.String,
+    "segments": pl.String,
+    "kind": pl.String,
+    "redactions": pl.String,
+}
+_NO_FIX = ""
+
+
+def write_extraction(path: Path, rows: Sequence[Mapping[str, object]], reading: JsonObject | None = None) -> None:
+    """Writes documents, aside first, then in one rename; `reading` is what else is known of reading their source."""
+    documents = [[_to_json(row.get(name)) for name in EXTRACTION] for row in rows]
+    data = json.dumps({"documents": documents, "reading": reading}, ensure_ascii=False).encode()
+    sealed = _checksum(data) + b"\n" + data
+    aside = path.with_name(f".{path.name}.tmp")
+    with suppress(FileNotFoundError):
+        aside.write_bytes(sealed)
+        aside.replace(path)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)  # not before each file: that takes longer than to write it
+    aside.write_bytes(sealed)
+    aside.replace(path)
+
+
+def read_extraction(path: Path, fix: str) -> tuple[list[dict[str, object]], JsonObject]:
+    """Returns the documents of a file as rows of `EXTRACTION`, and what else is known of reading their source.
+
+    Raises:
+        DamagedFile: the file is missing or damaged; `fix` is part of the message.
+        PermissionError: this user may not read it.
+    """
+    if path.suffix != SUFFIX:
+        found = read_sealed(path, fix)
+        return [{name: row.get(name) for name in EXTRACTION} for row in found.to_dicts()], {}
+    try:
+        checksum, _, data = path.read_bytes().partition(b"\n")
+    except PermissionError:
+        raise  # it is not damaged
+    except OSError:
+        raise DamagedFile(path, fix) from None
+    if checksum != _checksum(data):
+        raise DamagedFile(path, fix)
+    value = json.loads(data)
+    return [_to_row(document) for document in value["documents"]], value["reading"] or {}
+
+
+def is_extraction_damaged(path: Path, after_ns: int = 0) -> bool:
+    """Returns whether a file is missing, cut off or changed; it is read where it was changed after `after_ns`.
+
+    Raises:
+        PermissionError: this user may not read it.
+    """
+    if path.suffix != SUFFIX:
+        return is_damaged(path, after_ns)
+    try:
+        if path.stat().st_mtime_ns > after_ns:
+            read_extraction(path, _NO_FIX)
+    except PermissionError:
+        raise  # it is not damaged
+    except (OSError, DamagedFile):
+        return True
+    return False
+
+
+def _to_json(value: object) -> object:
+    return value.isoformat() if isinstance(value, dt.datetime) else value
+
+
+def _to_row(values: Sequence[object]) -> dict[str, object]:
+    row = dict(zip(EXTRACTION, values, strict=True))
+    time = row["source_time"]
+    return row | {"source_time": dt.datetime.fromisoformat(time) if isinstance(time, str) else None}
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).hexdigest().encode()
+
 
 _FIX = "run palimpsest build, which reads again what it can, or restore a backup"
 _T = pl.Datetime("us", "UTC")

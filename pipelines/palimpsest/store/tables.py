@@ -8,7 +8,7 @@ from functools import cache
 
 import polars as pl
 
-from palimpsest.core.scopes import GENERAL, SCOPE
+from palimpsest.core.ids import GENERAL, SCOPE
 
 _T = pl.Datetime("us", "UTC")
 _S, _I, _F, _B = pl.String, pl.Int64, pl.Float64, pl.Boolean
@@ -302,3 +302,239 @@ def completed(table: str, frame: pl.DataFrame) -> pl.DataFrame:
 def _column(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
     value = (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype)
     return (value.fill_null(GENERAL) if name == "project_id" else value).alias(name)
+
+
+_SPAN = {
+    "char_start": "First character in the document's text, counted from 0.",
+    "char_end": "Character after the last one in the document's text.",
+}
+# Columns that mean the same in every table; a table's own description wins.
+_COMMON = {
+    "collection": "Collection, part of the scope.",
+    "user_id": "User whose memories these are, part of the scope.",
+    "project_id": "Project, part of the scope; empty for the user's general memory.",
+    "session_id": "Conversation that the text comes from.",
+    "document_id": "Document version, 16 hex digits.",
+    "memory_id": "Memory, 16 hex digits.",
+    "entity_id": "Entity, 16 hex digits.",
+    "topic_id": "Topic, 16 hex digits.",
+    "newer_id": "Memory that was observed later.",
+    "older_id": "Memory that was observed earlier.",
+    "ordinal": "Place among the rows of the same parent, from 0.",
+    "text_hash": "Hash of the text, under which its vector is stored.",
+    "token_count": "Tokens as the embedder counts them, without special tokens.",
+    "title": "Title of the document.",
+    "heading": "Headings above the text.",
+    "page": "Page of the document, from 1.",
+    "speaker": "Who said it.",
+    "utc_offset": "Minutes east of UTC of the clock that stated the time; empty where it is UTC or unknown.",
+    "valid_from": "When it became valid, UTC.",
+    "valid_until": "When it stopped being valid, UTC; empty while it is valid.",
+    "refers_to": "What the pronoun that opens the statement refers to.",
+    **_SPAN,
+}
+_OWN: dict[str, dict[str, str]] = {
+    "notes": {
+        "item_id": "Item of a note, 16 hex digits.",
+        "note_id": "Note of a session, 16 hex digits: the same for all its items.",
+        "kind": "What the item is: fact, preference, decision, solution, gap, inference, emotion, topic or connection.",
+        "statement": "What it says, in a sentence that can be read alone.",
+        "quote": "The words of the session that say it.",
+        "chunk_ids": "Chunks that it rests on.",
+        "confidence": "How sure it is, 0 to 1.",
+        "is_saved": "Whether a person requests that it is remembered.",
+        "alternatives": "What else the evidence could mean.",
+        "invalidation_conditions": "What would make it wrong.",
+        "related_note_ids": "Notes that it is connected with.",
+        "extractor": "Who formed it: rules or lm.",
+    },
+    "documents": {
+        "uri": "Path inside the collection.",
+        "media_type": "Media type that the source was read as.",
+        "content_hash": "Hash of the source's bytes.",
+        "source_time": "Date that the source states, UTC; never the file's own time.",
+        "ingested_at": "When this version was first read, UTC.",
+        "metadata": "Front matter or properties, as JSON.",
+        "seq": "Order of the versions of one source.",
+        "is_current": "Whether this is the version on disk now.",
+        "superseded_by": "Document version that came after it.",
+        "kind": "What the source is: message, file, tool or import.",
+        "trust": "How far its least trusted part is trusted, 0 to 1.",
+    },
+    "document_texts": {"text": "Extracted text, which every span points into.", "segments": "Parts as read, as JSON."},
+    "document_relations": {
+        "newer_uri": "Source that states the relation.",
+        "older_uri": "Source that it names.",
+        "label": "UPDATE or EXTEND, as stated.",
+    },
+    "chunks": {
+        "chunk_id": "Chunk, 16 hex digits.",
+        "text": "Text of the span.",
+        "said_at": "When it was said, UTC.",
+        "stated": "What its turns state about themselves, as JSON.",
+        "created_at": "When the first version of its document that has it was read, UTC.",
+        "updated_at": "When the version that changed its heading, referent or what its turns state was read, UTC.",
+    },
+    "memories": {
+        "unit": "What one memory is in this collection: chunk, turn or statement.",
+        "type": "Type, such as episodic, semantic, document, preference or task.",
+        "text": "Text that is embedded and shown.",
+        "search_text": "Text that word search sees: title, heading, speaker and written-out dates are added.",
+        "chunk_ids": "Chunks that it was formed from.",
+        "observed_at": "When it was said or dated, UTC; empty where nothing states it.",
+        "created_at": "When the first version of its document that has it was read, UTC.",
+        "updated_at": "When what it or its document states of it last changed, UTC.",
+        "confidence": "How sure it is, 0 to 1; empty where nothing states it.",
+        "importance": "How important it is, 0 to 1; empty where nothing states it.",
+        "tags": "Tags that the source states.",
+        "provenance": "Where it comes from, as JSON.",
+        "retention_until": "From when on it is not served and its text is removed, UTC.",
+        "kind": "What its source is: message, file, tool or import.",
+        "pii": "Whether it is marked as personal data.",
+        "user_visible": "Whether a search shows it by default.",
+        "importance_source": "Where the importance comes from.",
+        "confidence_source": "Where the confidence comes from.",
+        "trust": "How far its source is trusted, 0 to 1; it never replaces what is trusted more.",
+    },
+    "embed_inputs": {"kind": "memory, or window of a text of more than 256 tokens.", "text": "Text that is embedded."},
+    "context_inputs": {
+        "kind": "What part of the memory it is.",
+        "text": "Sentence of a titled passage.",
+        "text_hash": "Hash of the text; empty where the sentence has no vector.",
+    },
+    "entities": {
+        "name": "Name that it is shown by.",
+        "type": "Kind of name, such as person, place or product.",
+        "aliases": "Other names in the texts.",
+    },
+    "mentions": {},
+    "speakers": {"name": "As turns name who speaks.", "memory_ids": "Memories in which they state something."},
+    "clause_facts": {
+        "subject_id": "Entity that the clause is about.",
+        "predicate": "What the clause states of it: a name of the vocabulary, else verb and preposition.",
+        "object_id": "The other entity, where there is one.",
+        "value": "Words that fill the predicate, where no other entity does.",
+        "char_start": "Where the clause begins in the memory's text.",
+        "char_end": "Where it ends.",
+        "is_negated": "Whether the clause denies it.",
+        "modality": "stated, past or planned.",
+        "confidence": "How sure it is, 0 to 1.",
+        "extractor": "rules, or lm for a language model.",
+    },
+    "stated_entities": {
+        "entity_id": "Entity that the memory names.",
+        "type": "What the model takes it for, such as person or product.",
+        "importance": "How important it is for the text, 0 to 1.",
+    },
+    "facts": {
+        "fact_id": "Fact, 16 hex digits.",
+        "subject_id": "Entity that it is about.",
+        "predicate": "What is stated of it.",
+        "object_id": "The other entity, where there is one.",
+        "value": "Words that fill the predicate, where no other entity does.",
+        "is_negated": "Whether it is denied.",
+        "modality": "stated, past or planned.",
+        "confidence": "How sure it is, 0 to 1.",
+        "is_latest": "Whether a memory that states it is latest.",
+        "memory_ids": "Memories that state it.",
+    },
+    "nodes": {
+        "node_id": "Node: an entity's or a topic's own id, else 16 hex digits.",
+        "type": "person, organisation, place, product, project, event, category, topic, concept or date.",
+        "name": "Name that it is shown by.",
+        "description": "What its memories say it is.",
+        "aliases": "Other names in the texts.",
+        "importance": "0 to 1, from its facts and mentions.",
+        "memory_count": "Memories that belong to it.",
+        "created_at": "When the first of its memories was read, UTC.",
+        "updated_at": "When its memories last changed, UTC.",
+        "metadata": "Further values, as JSON.",
+    },
+    "edges": {
+        "source_id": "Node at the start.",
+        "target_id": "Node at the end.",
+        "type": "subtopic_of, related_to, part_of, depends_on or precedes.",
+        "weight": "Strength, 0 to 1.",
+        "provenance": "What made it: topics, a fact, a rule or a decision.",
+        "memory_ids": "Memories that show it.",
+        "created_at": "When the first of these was read, UTC.",
+        "updated_at": "When these last changed, UTC.",
+    },
+    "node_memories": {
+        "node_id": "Node that the memory belongs to.",
+        "relevance": "How strongly the memory belongs to it, 0 to 1.",
+    },
+    "node_positions": {
+        "node_id": "Node.",
+        "x": "Where it is drawn; a unit is the distance of two nodes that do not overlap.",
+        "y": "The same, upwards.",
+    },
+    "merges": {
+        "alias": "Name that was merged.",
+        "name": "Name that it was merged into.",
+        "why": "Rule or decision that made them one.",
+        "memory_id": "Memory that shows it, where one does.",
+        "document_id": "Document that it applies to; empty for the whole scope.",
+    },
+    "surfaces": {
+        "surface": "Possible name, as written.",
+        "key": "The same, folded for comparison.",
+        "kind": "Kind of name that the cue indicates.",
+        "initial": "Whether it begins a sentence.",
+        "cue": "Adjacent word that shows a name.",
+        "same_as": "Another name of the same thing, stated by the text.",
+        "why": "The wording that states it.",
+    },
+    "topics": {"label": "Phrase that names it.", "size": "Memories that belong to it."},
+    "topic_edges": {
+        "source_id": "Topic at the start.",
+        "target_id": "Topic at the end.",
+        "kind": "subtopic_of or related_to.",
+        "weight": "Strength, 0 to 1.",
+    },
+    "topic_memories": {"relevance": "How strongly the memory belongs to the topic, 0 to 1."},
+    "candidate_pairs": {"why": "What made them a pair.", "score": "How alike they are; orders the pairs."},
+    "relations": {
+        "relation_id": "Relation, 16 hex digits.",
+        "label": "UPDATE, EXTEND, DERIVE or NONE.",
+        "conflict": "dynamic (the world changed), static (the newer is mistaken) or conditional; empty without one.",
+        "consequence": "superseded (the older one is retired, or a part of it), disputed (both are latest), or empty.",
+        "part": "Spans of the older text that the newer memory ends, as JSON; empty where that is all of it.",
+        "likelihood": "Probability that the newer memory ends the older one or a part of it; empty if not estimated.",
+        "confidence": "How sure the labeler is, 0 to 1.",
+        "labeler": "What labelled it.",
+        "program_hash": "Version of the labeler's program.",
+        "input_hash": "Hash of what the labeler was given.",
+        "evidence": "Spans that show it, as JSON.",
+        "decided_at": "When it was labelled, UTC.",
+    },
+    "versions": {
+        "is_latest": "Whether nothing replaced it.",
+        "superseded_by": "Memory that replaced it.",
+    },
+    "decided_memories": {
+        "pruned_at": "From when on it is not served, by decision.",
+        "confidence": "How sure it is, by decision.",
+    },
+    "vector_spaces": {
+        "embedder": "The setting: `minilm`, `bge-small-en-v1.5`, a model's name or folder, or `openai:MODEL`.",
+        "space": "What a vector depends on besides its text: model, number format, pooling, token limit, prefixes.",
+        "dimensions": "Length of a vector.",
+    },
+    "redactions": {
+        "uri": "Path inside the collection.",
+        "kind": "What was found, such as a key, a password or a card number; never its value.",
+        "field": "The field of the source that contained it.",
+        "line": "Line of the source, from 1.",
+    },
+    "rejects": {
+        "uri": "Path inside the collection.",
+        "stage": "Where it failed.",
+        "reason": "Why it was rejected.",
+    },
+}
+
+
+def description(table: str, column: str) -> str | None:
+    """Returns what a column contains, in one sentence; None where nothing describes it."""
+    return _OWN.get(table, {}).get(column) or _COMMON.get(column)

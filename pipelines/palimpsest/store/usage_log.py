@@ -22,8 +22,7 @@ from filelock import FileLock, Timeout
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
-from palimpsest.core.ids import content_id
-from palimpsest.core.scopes import ScopeKey, scope_parts
+from palimpsest.core.ids import ScopeKey, content_id, scope_parts
 
 DAYS_VARIABLE, DEFAULT_DAYS, MAX_DAYS = "PALIMPSEST_USAGE_DAYS", 90, 3650
 _BATCH_READS, _BATCH_S = 500, 60.0

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
-from palimpsest.text.calendar_spans import MONTH_NAMES
-from palimpsest.text.normalize import fold
+from palimpsest.text.date_mentions import MONTH_NAMES
+from palimpsest.text.terms import fold
 
 Quantity: TypeAlias = tuple[str, float]
 """Kind, such as duration, and amount in the kind's base unit."""

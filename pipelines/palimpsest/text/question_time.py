@@ -13,11 +13,17 @@ import datetime as dt
 import re
 from dataclasses import dataclass, replace
 
-from palimpsest.text.calendar_spans import MONTHS
-from palimpsest.text.date_mentions import DateMention, find_date_mentions, without_overlaps
-from palimpsest.text.parts_of_year import find_parts_of_year
-from palimpsest.text.periods import Period
-from palimpsest.text.relative_dates import find_relative_dates, is_reference_day, is_units_ago
+from palimpsest.text.date_mentions import (
+    MONTHS,
+    DateMention,
+    Period,
+    find_date_mentions,
+    find_parts_of_year,
+    find_relative_dates,
+    is_reference_day,
+    is_units_ago,
+    without_overlaps,
+)
 
 _MAX_CHARS = 1000  # of a question that are searched for dates
 _ANY_DAY = dt.date(2000, 7, 1)

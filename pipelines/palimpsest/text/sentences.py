@@ -4,14 +4,18 @@ Two splitters, because their texts differ: `document_sentence_spans` reads a who
 sentence's length; `memory_sentence_spans` reads one memory, whose list marks are no part of a sentence.
 """
 
-# ruff: noqa: RUF001 (the marks of other scripts are meant)
-
 import re
+from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from semantic_text_splitter import TextSplitter
+
+
+# ruff: noqa: RUF001 (the marks of other scripts are meant)
+
 
 MAX_SENTENCE_CHARS = 1_500
 _WINDOW_CHARS = 20_000
@@ -153,3 +157,71 @@ def _splitter() -> "TextSplitter":
     from semantic_text_splitter import TextSplitter
 
     return TextSplitter(MAX_SENTENCE_CHARS)
+
+
+MIN_CLAUSE_CHARS = 8
+"""A shorter piece belongs to the clause before it."""
+_BOUNDARY = re.compile(
+    r";(?=\s)\s*|,\s+(?=\S)|\s[\u2013\u2014-]\s|\s+(?=(?:and|but|so|while|because|though|although|plus)\s)",
+    re.IGNORECASE,
+)
+
+
+def clause_spans(text: str) -> list[tuple[int, int]]:
+    """Returns (start, end) of the clauses of a text, in order; together they cover its sentences.
+
+    A clause ends where a sentence, a part between commas, semicolons or dashes ends, and before a conjunction. A label
+    before a colon, as in `Owner: Maria`, belongs to what it labels.
+    """
+    spans: list[tuple[int, int]] = []
+    for start, end in memory_sentence_spans(text):
+        ends = [m.end() for m in _BOUNDARY.finditer(text, start, end) if m.end() < end]
+        for at, until in pairwise([start, *ends, end]):
+            is_short = until - at < MIN_CLAUSE_CHARS
+            if is_short and spans and spans[-1][1] == at:
+                spans[-1] = (spans[-1][0], until)
+            elif until > at:
+                spans.append((at, until))
+    return spans
+
+
+def merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns spans in order, those that touch or overlap as one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def covers(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Returns whether nothing but marks and white space of a text is outside of the spans."""
+    outside, at = [], 0
+    for start, end in merge_spans(spans):
+        outside.append(text[at:start])
+        at = end
+    rest = "".join([*outside, text[at:]])
+    return not any(c.isalnum() for c in rest)
+
+
+_MAX_CHARS = 160
+"""A longer statement says itself what it is about."""
+_SAID = r"(?:that|this|it|what i (?:said|told|wrote|just said)|(?:the|my) (?:last|previous|above|earlier)\b)"
+_TAKES_BACK = re.compile(
+    rf"\b(?:scratch|forget|ignore|disregard|strike|skip|undo|delete|cancel) {_SAID}"
+    r"|\bi (?:misspoke|mistyped|misread|meant|mean)\b|\bmy (?:mistake|bad|error)\b|\btypo\b|\bcorrection\b"
+    r"|\b(?:no|oh|oops|sorry|actually|ah)[,.!]? (?:wait|no|it'?s|that'?s|make (?:it|that)|not)\b"
+    r"|\bwait[,.]? (?:no|it)\b"
+    r"|\b(?:that|this|it|which) (?:was|is) (?:wrong|not right|outdated|old)\b|\bthat'?s (?:wrong|not right|outdated)\b"
+    r"|\bmake (?:it|that)\b|\binstead\b|^(?:sorry|oops|correction|no|actually)\b",
+    re.IGNORECASE,
+)
+_GOES_ON = re.compile(r"(?:And |But |So )?(?:He|She|It|They|That|Those)(?:'|’|\b)", re.IGNORECASE)
+
+
+def refers_back(text: str) -> bool:
+    """Returns whether a statement is about what was said just before it."""
+    given = text.strip()
+    return len(given) <= _MAX_CHARS and bool(_TAKES_BACK.search(given) or _GOES_ON.match(given))

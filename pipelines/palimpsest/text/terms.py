@@ -4,13 +4,106 @@ Unicode words without accents, in lower case and stemmed (Snowball). `snake_case
 the whole; ids and versions such as `RFC-2119` and `v2.0.1` are found whole and by part.
 """
 
+import hashlib
 import re
 import threading
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
 
+import numpy as np
 import Stemmer
 
-from palimpsest.text.normalize import strip_accents
-from palimpsest.text.stopwords import SEARCH_STOPWORDS
+from palimpsest.text.sentences import memory_sentence_spans
+
+_ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
+
+
+def fold(text: str) -> str:
+    """Returns the text in lower case, without accents, with single spaces: for comparing names and words.
+
+    Only the general combining marks are dropped: the vowel signs of other scripts distinguish words.
+    """
+    if not text.isascii():
+        text = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.lower()))
+    return " ".join(text.lower().split())
+
+
+def strip_accents(text: str) -> str:
+    """Returns the text without accents and compatibility forms, in its own case: for search terms.
+
+    Unlike `fold` it keeps case, which splits `camelCase` and marks names, and drops every combining mark of every
+    script, so that a query typed without them finds the text.
+    """
+    if text.isascii():
+        return text
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
+_FUNCTION_WORDS = """
+a about above across after again against ago ah all almost along already also although always am among an and another
+any anybody anymore anyone anything anyway are aren around as at away back be because been before behind being below
+beside besides between beyond both but by can cannot could couldn did didn do does doesn doing don done down during
+each either else enough even ever every everybody everyone everything everywhere except few for from further had hadn
+has hasn have haven having he hence her here hers herself hey hi him himself his how however if in indeed instead into
+is isn it its itself just least less let like likely ll lot lots many may maybe me might mine more most mostly much
+must mustn my myself neither never next no nobody none nor not nothing now nowhere of off often oh ok okay on once one
+ones only onto or other others otherwise our ours ourselves out over own per perhaps please quite rather re really
+right s same shall shan she should shouldn since so some somebody somehow someone something sometimes somewhere soon
+still such sure t than thank thanks that the their theirs them themselves then there therefore these they thing things
+this those though through throughout thus till to together too toward towards under unless until up upon us usually ve
+very via was wasn way we well were weren what whatever when whenever where wherever whether which while who whoever
+whole whom whose why will with within without won would wouldn yeah yep yes yet you your yours yourself yourselves
+"""
+_FILLERS = """
+actually alright basically bit bye cool definitely exactly fine gonna good got great guess guy guys hello hm hmm hmmm
+huh kind kinda literally look looks mean mm mmm nice obviously ooh pretty probably said say says see seems simply
+sorry sort stuff suppose tell think thought totally true uh uhm um wanna want wants whoa wow get gets getting give
+given go goes going gone know knows known make makes made making need needs put take takes taken taking try trying use
+used using went work works come comes coming came keep kept day days time times today tomorrow yesterday year years
+week weeks month months new old first last lots people person year's
+"""
+_CALENDAR_WORDS = """
+monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september
+october november december mon tue wed thu fri sat sun jan feb mar apr jun jul aug sep sept oct nov dec
+"""
+_SEARCH_STOPWORDS = """
+a an and are as at be but by did do does for had has have he her him his how i if in into is it its me my no not of on
+or our she such that the their them then there these they this to us was we were what when where which who whom whose
+why will with you your
+"""
+_NON_TOPIC_WORDS = """
+able actual bad bigger best better big brought call called case certain change changed check clear close different
+done easy either example exactly far feel feels felt find fine first follow found full general glad happen happened
+happy hard heard help high hope idea ideas important include included interested interesting issue keep large later
+leave left less long longer looked looking love low main maybe member mention mentioned move moved moment name need
+number open part place point points possible problem question quite ready real reason run sense set shall short side
+simple small soon special start started stay still stop sure talk talked talking thats theres top turn using various
+wait wanted watch wonder wonderful worked working write wrong yeah dont doesnt didnt youre ive im lets hes shes gonna
+wanna whole next particular basis amount level current difference challenge congrats congratulations aww ttyl awesome
+amazing lol omg great super fun also would could should however cannot every since already two three four five six
+seven eight nine ten hundred thousand million second third minute minutes hour hours night morning evening afternoon
+weekend
+"""
+
+STOPWORDS = frozenset(_FUNCTION_WORDS.split()) | frozenset(_FILLERS.split())
+"""Function words and fillers: ignored where two memories are compared, and never a name."""
+
+CALENDAR_WORDS = frozenset(_CALENDAR_WORDS.split())
+"""Names of days and months, whole and short."""
+
+SEARCH_STOPWORDS = frozenset(_SEARCH_STOPWORDS.split())
+"""Ignored in the index and in queries: articles, pronouns, auxiliaries and question words.
+
+Shorter than STOPWORDS: prepositions that tell times apart (from, before, after, until) are terms, because `from 2004 to
+2005` is found by them.
+"""
+
+NON_TOPIC_WORDS = STOPWORDS | CALENDAR_WORDS | frozenset(_NON_TOPIC_WORDS.split())
+"""Words that are no topic: STOPWORDS, CALENDAR_WORDS, and words that texts about anything use."""
+
 
 MAX_QUERY_TERMS = 256
 _MAX_TERM_CHARS = 64
@@ -73,3 +166,218 @@ def _plain_terms(word: str) -> list[str]:
 
 def _stem(word: str) -> str:
     return str(_stemmer.stemWord(word[:_MAX_TERM_CHARS]))
+
+
+_NOT_CONTENT = STOPWORDS | CALENDAR_WORDS
+_WORD = re.compile(r"[^\W_](?:[\w\-./]*[^\W_])?")
+_TRANSCRIBER_MARK = re.compile(r"\{\w+\}")
+_ENDINGS = ("ings", "ing", "ies", "ed", "es", "s", "e")
+_MIN_STEM_CHARS = 3
+
+
+def is_content_word(word: str) -> bool:
+    """Returns whether a folded word is no function word, filler or calendar word, and has 3 letters or a digit."""
+    return word not in _NOT_CONTENT and (len(word) > 2 or any(c.isdigit() for c in word))
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Returns the folded content words of a text; transcribers' marks such as `{laugh}` are not words."""
+    return frozenset(w for w in _WORD.findall(_TRANSCRIBER_MARK.sub(" ", fold(text))) if is_content_word(w))
+
+
+def stem_words(words: frozenset[str]) -> frozenset[str]:
+    """Returns the words without the commonest English endings.
+
+    Not the Snowball stems of `terms`: the rules that compare two memories were written for these.
+    """
+    return frozenset(map(_word_stem, words))
+
+
+def _word_stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _MIN_STEM_CHARS:
+            return word[: -len(ending)]
+    return word
+
+
+_MAX_NAME_WORDS = 8  # of a name that is looked up in a query
+_MIN_LETTERS = 4  # of one word in small letters that may be a name
+
+
+def name_key(name: str) -> int:
+    """Returns the number under which a name is looked up: of its words, without case, accents and marks."""
+    return _key(name_words(name))
+
+
+def name_words(name: str) -> str:
+    """Returns the words of a name, in small letters and without accents and marks: names that match have the same."""
+    return " ".join(w for w, _ in _words(name))
+
+
+def candidate_name_keys(text: str) -> list[list[tuple[int, int]]]:
+    """Returns, for each word of a text, (end, key) of the names that may start there, longest first.
+
+    A name of one word must be capitalised or a number; one of several words must start or end so: in small letters most
+    words are no names. Where no word but the first is capitalised, the writer does not capitalise names: then any words
+    may be a name, unless a stop word starts or ends them or they are one short word.
+    """
+    words = _words(text)
+    plain = [w for w, _ in words]
+    uncapitalized = not any(capital and word[0].isalpha() for word, capital in words[1:])
+    return [
+        [
+            (end, _key(" ".join(plain[start:end])))
+            for end in range(min(len(words), start + _MAX_NAME_WORDS), start, -1)
+            if words[start][1] or words[end - 1][1] or (uncapitalized and _may_be_name(words[start:end]))
+        ]
+        for start in range(len(words))
+    ]
+
+
+def _may_be_name(words: Sequence[tuple[str, bool]]) -> bool:
+    first, last = words[0][0], words[-1][0]
+    if first in SEARCH_STOPWORDS or last in SEARCH_STOPWORDS:
+        return False
+    return len(words) > 1 or len(first) >= _MIN_LETTERS
+
+
+def find_named_entities(text: str, entities_of_key: Callable[[int], Sequence[int]]) -> list[int]:
+    """Returns the entities that a text names, ascending: at each place the longest known name.
+
+    Args:
+        text: the text.
+        entities_of_key: returns the entities with a `name_key`, none where no entity has it.
+    """
+    found: set[int] = set()
+    skip = 0
+    for start, options in enumerate(candidate_name_keys(text)):
+        if start < skip:
+            continue
+        for end, key in options:
+            if entities := entities_of_key(key):
+                found.update(entities)
+                skip = end
+                break
+    return sorted(found)
+
+
+def _words(text: str) -> list[tuple[str, bool]]:
+    """Returns the words of a text in small letters, and whether each is capitalised or starts with a digit."""
+    return [(w.lower(), w[0].isupper() or w[0].isdigit()) for w in WORD.findall(strip_accents(text))]
+
+
+def _key(words: str) -> int:
+    return int.from_bytes(hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
+
+
+LONG_TOKENS = 256
+"""Tokens up to which a memory is always quoted whole; the sentences of longer ones are stored."""
+_MAX_CHARS = 600  # of a sentence: text without end marks is split between words
+_MIN_LINE_CHARS = 40  # of a line that was wrapped
+_LINE_END = re.compile(r"(?:(?<![ \t])[ \t]++)?\n[ \t]*+")
+_FIRST_WORD = re.compile(r"[\"'\u201c\u2018(`\[]*\w\S*")
+_COLUMNS = re.compile(r"\s{2}|\|")
+_END_MARKS = ".!?:;\u2026"
+
+
+@dataclass(frozen=True)
+class SentenceTerms:
+    """The sentences of one text and their words.
+
+    Attributes:
+        spans: start and end of each sentence in the text, shape (n, 2) int32.
+        counts: how many distinct terms each has, shape (n,) int32.
+        keys: `term_key`s of these, the sentences one after the other, shape (sum of counts,) int64.
+    """
+
+    spans: np.ndarray
+    counts: np.ndarray
+    keys: np.ndarray
+
+    def weigh(self, weights: dict[str, float]) -> np.ndarray:
+        """Returns for each sentence the sum of the weights of the terms in it, shape (n,) float64."""
+        return sum_weights(self.counts, self.keys, weights)
+
+
+def cut_sentences(text: str) -> SentenceTerms:
+    """Returns the sentences of a memory's text and their words.
+
+    They are those of `memory_sentence_spans`, joined where only the end of a full line parts them, and long ones split.
+    """
+    spans = [piece for a, b in _join_wrapped(text, memory_sentence_spans(text)) for piece in _split_long(text, a, b)]
+    counts, keys = keys_of_sentences(text[a:b] for a, b in spans)
+    return SentenceTerms(np.array(spans, "<i4").reshape(-1, 2), counts, keys)
+
+
+def _join_wrapped(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the spans with those joined whose line ended because the next word had no room in its paragraph."""
+    joined: list[tuple[int, int]] = []
+    width, paragraph_end = 0, -1
+    for start, end in spans:
+        if start >= paragraph_end:
+            paragraph_end = text.find("\n\n", start)
+            paragraph_end = len(text) if paragraph_end < 0 else paragraph_end
+            first = text.rfind("\n", 0, start) + 1
+            width = max(len(line.rstrip()) for line in text[first:paragraph_end].split("\n"))
+        if joined and _is_wrapped(text, joined[-1][1], start, width):
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _is_wrapped(text: str, end: int, start: int, width: int) -> bool:
+    """Returns whether a sentence that begins at `start` goes on what ends at `end`, in a paragraph of such a width."""
+    if _LINE_END.fullmatch(text[end:start]) is None or text[end - 1] in _END_MARKS:
+        return False
+    line = text[text.rfind("\n", 0, end) + 1 : end]
+    word = _FIRST_WORD.match(text, start)
+    if word is None or len(line) < _MIN_LINE_CHARS or _COLUMNS.search(line.strip()):
+        return False
+    return len(line) + 1 + len(word.group()) > width
+
+
+def _split_long(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yields a sentence's span, or those of pieces of at most `_MAX_CHARS` that end before a space where one is."""
+    while end - start > _MAX_CHARS:
+        stop = text.rfind(" ", start + 1, start + _MAX_CHARS)
+        stop = stop if stop > start else start + _MAX_CHARS
+        yield start, stop
+        start = stop + 1 if text[stop] == " " else stop
+    if text[start:end].strip():
+        yield start, end
+
+
+def keys_of_sentences(texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns how many distinct terms each text has, int32, and the `term_key`s of these, ascending in each, int64."""
+    found = [sorted(map(term_key, set(terms(text)))) for text in texts]
+    return np.array([len(keys) for keys in found], "<i4"), np.array([k for keys in found for k in keys], "<i8")
+
+
+@lru_cache(maxsize=500_000)
+def term_key(term: str) -> int:
+    """Returns the number of a term, signed 64 bits."""
+    digest = blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def sum_weights(counts: np.ndarray, keys: np.ndarray, weights: dict[str, float]) -> np.ndarray:
+    """Returns for each sentence the sum of the weights of the terms in it, added in their order; shape (n,) float64.
+
+    Args:
+        counts: see `SentenceTerms`.
+        keys: see `SentenceTerms`.
+        weights: of terms.
+    """
+    sums = np.zeros(len(counts))
+    sentence = np.repeat(np.arange(len(counts)), counts)
+    for term, weight in weights.items():
+        sums[sentence[keys == term_key(term)]] += weight  # a term is at most once in a sentence
+    return sums
+
+
+def join_sentences(parts: Sequence[SentenceTerms]) -> SentenceTerms:
+    """Returns the sentences of several texts one after the other; spans stay those in their own texts."""
+    empty = SentenceTerms(np.zeros((0, 2), "<i4"), np.zeros(0, "<i4"), np.zeros(0, "<i8"))
+    joined = [empty, *parts]
+    return SentenceTerms(*(np.concatenate([getattr(p, name) for p in joined]) for name in ("spans", "counts", "keys")))

@@ -5,8 +5,7 @@ import time
 import pytest
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed
-from palimpsest.sources.crawl.analyze_site import analyze_site
-from palimpsest.sources.crawl.path_patterns import group_paths
+from palimpsest.sources.crawl.analyze_site import analyze_site, group_paths
 from tests.sources.crawl.local_site import Page, html, serve, sitemap
 
 

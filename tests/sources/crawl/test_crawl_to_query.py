@@ -16,9 +16,8 @@ from palimpsest.export.export_user import export_user
 from palimpsest.export.import_export import import_export
 from palimpsest.query.reader import open_home
 from palimpsest.sources.crawl import ingest_site, ingest_url
-from palimpsest.sources.filters.page_owner import restrict_to_owner
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
-from palimpsest.sources.records.scope import Scope
+from palimpsest.sources.extracted import ExtractedDocument, Extraction, Scope
+from palimpsest.sources.storage_policy import restrict_to_owner
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog

@@ -6,9 +6,8 @@ import pytest
 
 from palimpsest.sources.crawl import CrawlOptions, ingest_site, read_page, sitemaps
 from palimpsest.sources.crawl.address_guard import AddressPolicy
-from palimpsest.sources.crawl.crawl_result import CrawlResult
+from palimpsest.sources.crawl.crawl_site import CrawlResult, Frontier, Visit
 from palimpsest.sources.crawl.fetch import Fetcher
-from palimpsest.sources.crawl.frontier import Frontier, Visit
 from palimpsest.sources.crawl.robots import Robots
 from palimpsest.sources.crawl.sitemaps import SitemapPages, find_sitemaps
 from palimpsest.sources.crawl.urls import SiteScope
@@ -76,7 +75,7 @@ def test_elements_that_list_no_page_count_and_are_not_kept(monkeypatch):
 
 
 def test_urls_beyond_those_that_are_remembered_are_counted_and_retire_nothing(monkeypatch):
-    monkeypatch.setattr("palimpsest.sources.crawl.frontier.MAX_SEEN", 10)
+    monkeypatch.setattr("palimpsest.sources.crawl.crawl_site.MAX_SEEN", 10)
     start = "https://example.org/"
     result = CrawlResult("notes", "0", start)
     frontier = Frontier(SiteScope(start), result)
@@ -87,7 +86,7 @@ def test_urls_beyond_those_that_are_remembered_are_counted_and_retire_nothing(mo
 
 
 def test_a_crawl_of_a_site_without_an_end_remembers_so_many_urls(home, site, monkeypatch):
-    monkeypatch.setattr("palimpsest.sources.crawl.frontier.MAX_SEEN", 30)
+    monkeypatch.setattr("palimpsest.sources.crawl.crawl_site.MAX_SEEN", 30)
     site.answer = lambda path: html(f"Page {path}.", *(f"{path.rstrip('/')}/{n}" for n in range(8)))
     done = ingest_site(home, site.url, CrawlOptions(max_pages=10))
     assert done.counts["fetched"] == 10 and not done.is_complete
@@ -104,7 +103,7 @@ def test_a_refresh_of_any_length_is_read_in_linear_time():
 
 
 def test_a_page_that_takes_too_long_or_too_much_memory_is_a_failure_and_the_crawl_goes_on(home, site, monkeypatch):
-    monkeypatch.setattr("palimpsest.sources.crawl.page_reader.MAX_SECONDS", 0.5)
+    monkeypatch.setattr("palimpsest.sources.crawl.read_page.MAX_SECONDS", 0.5)
     tables = b"<table><tr><td>" * 80 + b"<p>x</p>" * 120_000  # each table looks through all that is below it
     memory = "limits: {max_memory_bytes: 700000000}\n"
     settings = home.sources["notes"] / "collection.yaml"

@@ -6,10 +6,10 @@ import re
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.sources.crawl.scheduled_sites import ingest_due, list_sites
+from palimpsest.sources.crawl.ingest_web import ingest_due, list_sites
 from palimpsest.sources.discovery import source_files
 from palimpsest.store.collection_config import load_collection
-from palimpsest.store.site_entries import load_site_entries
+from palimpsest.store.web_pages import load_site_entries
 from tests.command import last_json, run
 from tests.small_corpus import write_notes
 from tests.sources.crawl.local_site import html

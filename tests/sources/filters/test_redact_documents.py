@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from palimpsest.memories.documents import document_tables, not_stored
 from palimpsest.sources.discovery import scan_sources
-from palimpsest.sources.filters.redact_documents import redact_document, redact_text
-from palimpsest.sources.filters.text_edits import Edit, apply_edits
+from palimpsest.sources.extracted import ExtractedDocument, Segment
+from palimpsest.sources.find_secrets import find_secrets
 from palimpsest.sources.ingest import IngestRules, ingest
-from palimpsest.sources.records.extracted import ExtractedDocument, Segment
-from palimpsest.sources.secrets.find_secrets import find_secrets
+from palimpsest.sources.storage_policy import redact_document, redact_text
+from palimpsest.sources.text_edits import Edit, apply_edits
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.ingest_log import IngestLog

@@ -11,7 +11,7 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import Scope, SearchRequest
-from palimpsest.query.pending.search_pending import search_pending
+from palimpsest.query.pending import search_pending
 from palimpsest.sources.inbox import ingest_file, ingest_session, ingest_text
 from palimpsest.store.decisions import append_decisions, tombstone
 from palimpsest.store.home import Home

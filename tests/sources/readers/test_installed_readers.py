@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from palimpsest.core.errors import PalimpsestError, Rejected
+from palimpsest.sources.extracted import ExtractedDocument, Extraction, Segment, Source
 from palimpsest.sources.readers import installed_readers
 from palimpsest.sources.readers.installed_readers import find_installed_readers, read_installed
 from palimpsest.sources.readers.registry import formats_by_suffix
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, Segment
-from palimpsest.sources.records.source import Source
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 from tests.small_corpus import write_notes
 
 READER = """

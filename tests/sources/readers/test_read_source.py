@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palimpsest.core.errors import Rejected
+from palimpsest.sources.extracted import ExtractedDocument
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.sources.readers.registry import formats_by_suffix
-from palimpsest.sources.records.extracted import ExtractedDocument
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,17 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.memories.stated_attributes import attribute_columns
+from palimpsest.memories.source_trust import attribute_columns
+from palimpsest.sources.extracted import (
+    ExtractedDocument,
+    Extraction,
+    Source,
+    StatedFields,
+    combine_stated_fields,
+    parse_stated_fields,
+)
 from palimpsest.sources.readers.read_source import read_bytes
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
-from palimpsest.sources.records.source import Source
-from palimpsest.sources.records.stated_fields import StatedFields, combine_stated_fields, parse_stated_fields
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 
 
 def read(name: str, text: str) -> Extraction:

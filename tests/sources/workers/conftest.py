@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.sources.workers.worker_process import WorkerProcess
+from palimpsest.sources.workers.pool import WorkerProcess
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
+from palimpsest.sources.extracted import Extraction
 from palimpsest.sources.readers.read_source import read_source
-from palimpsest.sources.records.extracted import Extraction
 from palimpsest.sources.workers.pool import read_sources
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 from tests.sources.hostile import deflated_pdf
 
 ROOT = Path(__file__).resolve().parent.parent.parent

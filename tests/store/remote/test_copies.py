@@ -9,16 +9,15 @@ import pytest
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.serve.app import StoreSync
 from palimpsest.serve.deletions import Deletions, _hash
-from palimpsest.serve.store_sync import StoreSync
 from palimpsest.sources.crawl import ingest_url
 from palimpsest.sources.crawl.address_guard import VARIABLE
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home, home_option, send_unwritten
-from palimpsest.store.remote.copy_state import STATE
 from palimpsest.store.remote.remote_home import local_home
 from palimpsest.store.remote.table_store import open_store
-from palimpsest.store.remote.working_copy import WorkingCopy
+from palimpsest.store.remote.working_copy import STATE, WorkingCopy
 from palimpsest.store.web_pages import web_pages
 from tests.sources.crawl.local_site import html, serve
 
@@ -189,7 +188,7 @@ def test_the_result_of_a_delete_stays_where_the_service_was_asked(home, elsewher
 
 
 def test_what_a_delete_removed_from_reads_alone_is_removed_from_the_bucket(home, url, bucket, s3):
-    from palimpsest.store.remote.erasure import erase_from_store
+    from palimpsest.store.remote.remote_home import erase_from_store
 
     with home.lock():
         (home.path / "usage").mkdir()
@@ -237,7 +236,7 @@ def test_a_service_looks_again_after_an_error_of_any_kind(home, monkeypatch):
         raise OSError("No space left on device")
 
     monkeypatch.setattr(StoreSync, "look", look)
-    monkeypatch.setattr("palimpsest.serve.store_sync.SYNC_S", 0.01)
+    monkeypatch.setattr("palimpsest.serve.app.SYNC_S", 0.01)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(StoreSync(home.path).run())
     assert len(looks) == 3

@@ -22,8 +22,15 @@ from transformers import AutoModel
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
 from palimpsest.memories.embed import model_folder
-from palimpsest.relations.classify.encoder.change_encoder import CHOOSER_FILE, OUTPUTS, PAIR_CLASSES
-from palimpsest.relations.classify.encoder.change_input import ChangeInput, Statement, build_input, load_tokenizer
+from palimpsest.relations.classify.encoder.change_encoder import (
+    CHOOSER_FILE,
+    OUTPUTS,
+    PAIR_CLASSES,
+    ChangeInput,
+    Statement,
+    build_input,
+    load_tokenizer,
+)
 from palimpsest.store.home import SHIPPED
 from palimpsest_eval.labels.training.training_pairs import class_numbers, training_pairs
 from palimpsest_eval.labels.training.worlds import ChangeList, ListMaker, embed_texts, load_worlds

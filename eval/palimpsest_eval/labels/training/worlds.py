@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from palimpsest.memories.embed import model_folder
-from palimpsest.relations.classify.encoder.change_input import Statement
+from palimpsest.relations.classify.encoder.change_encoder import Statement
 from palimpsest.store.home import data_file
 
 HELD_OUT_AUTHORS = frozenset(("crm",))

@@ -11,8 +11,7 @@ from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
-from palimpsest.query.graph.graph_answer import GraphAnswer
-from palimpsest.query.graph.present_graph import answer_text
+from palimpsest.query.graph.graph_answer import GraphAnswer, answer_text
 from palimpsest.query.present import history_text, results_text
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.strategies import STRATEGIES

@@ -6,46 +6,39 @@ from collections.abc import Callable
 
 from palimpsest.core.errors import PalimpsestError, Rejected
 from palimpsest.entities.names.find_names import find_names
-from palimpsest.entities.names.people import _names_in
+from palimpsest.entities.names.scope_evidence import _names_in
 from palimpsest.entities.names.stated_names import find_stated_names
 from palimpsest.facts.extract_facts import extract_facts
 from palimpsest.facts.fact import Mentioned, Named
-from palimpsest.formation.classify.sentence_features import read_sentence
+from palimpsest.formation.note_table import form_with_summaries, session_summary
+from palimpsest.formation.sentence_model import read_sentence
 from palimpsest.formation.session import Session, Turn
-from palimpsest.formation.session_summary import form_with_summaries, session_summary
-from palimpsest.nodes.name_types import name_type
 from palimpsest.nodes.stressors import stated_stressors
+from palimpsest.nodes.type_evidence import name_type
 from palimpsest.query.context.message import harmless
-from palimpsest.query.request.parse_where import parse_where
+from palimpsest.query.request.where import parse_where
 from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.relations.classify.lm.read_answer import contains_instructions, find_quote
-from palimpsest.relations.classify.rules.number_templates import number_template
-from palimpsest.relations.classify.rules.sentences import read_sentences
+from palimpsest.relations.classify.rules.reading import number_template, read_sentences
 from palimpsest.relations.classify.rules.values import read_value
-from palimpsest.relations.premises.amounts import amounts
-from palimpsest.relations.premises.conclusions import find_conclusion
-from palimpsest.sources.filters.redact_documents import redact_text
+from palimpsest.relations.conclusions import find_conclusion
+from palimpsest.relations.premise_statements import amounts
+from palimpsest.sources.extracted import Source
 from palimpsest.sources.readers.common.clean_text import title_from_uri
 from palimpsest.sources.readers.common.table_rows import format_row
 from palimpsest.sources.readers.conversations.slack import format_text
 from palimpsest.sources.readers.read_source import read_bytes
-from palimpsest.sources.records.source import Source
-from palimpsest.store.limits import Limits
-from palimpsest.text.date_mentions import find_date_mentions
-from palimpsest.text.dates import parse_stated_time
-from palimpsest.text.formed_cue import requested_kinds
-from palimpsest.text.listing_cue import listed_nouns
-from palimpsest.text.name_keys import candidate_name_keys
+from palimpsest.sources.storage_policy import redact_text
+from palimpsest.store.collection_config import Limits
+from palimpsest.text.date_mentions import find_date_mentions, find_relative_dates
+from palimpsest.text.dates import parse_stated_time, written_dates
 from palimpsest.text.parse import parse_texts
 from palimpsest.text.quantities import quantities
+from palimpsest.text.question_cues import listed_nouns, requested_kinds
 from palimpsest.text.question_time import parse_question_time
 from palimpsest.text.referents import opening_referents
-from palimpsest.text.relative_dates import find_relative_dates
-from palimpsest.text.sentence_terms import cut_sentences
 from palimpsest.text.sentences import document_sentence_spans, memory_sentence_spans
-from palimpsest.text.terms import terms
-from palimpsest.text.words import content_words
-from palimpsest.text.written_dates import written_dates
+from palimpsest.text.terms import candidate_name_keys, content_words, cut_sentences, terms
 from palimpsest_eval.golden.answers import _SOURCE
 
 _DAY = dt.date(2026, 5, 31)

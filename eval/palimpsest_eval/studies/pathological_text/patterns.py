@@ -23,7 +23,7 @@ _MENTIONS = re.compile(r"\bre\.|\.str\.|Pattern|pattern")
 _MAX_DEPTH = 6  # of what modules keep patterns in
 _NOT_THE_PRODUCT = ("palimpsest_eval.studies.", "palimpsest_eval.testing.")
 # A pattern of a library that is applied to short texts alone: the code checks their length first.
-_MOST_CHARS = {"palimpsest.sources.readers.mail.mail_quotes._pattern": 400, "palimpsest.text.sentences._LAST_WORD": 24}
+_MOST_CHARS = {"palimpsest.sources.readers.mail_body._pattern": 400, "palimpsest.text.sentences._LAST_WORD": 24}
 
 
 @dataclass(frozen=True, slots=True)

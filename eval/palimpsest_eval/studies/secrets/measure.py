@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from palimpsest.sources.filters.redact_documents import redact_text
+from palimpsest.sources.storage_policy import redact_text
 from palimpsest_eval.studies.secrets.held_out_templates import HELD_OUT, HELD_OUT_CLEAN
 from palimpsest_eval.studies.secrets.secret_values import LOOKALIKES, SECRETS
 from palimpsest_eval.studies.secrets.tuning_templates import SEEN, SEEN_CLEAN, TUNE, TUNE_CLEAN

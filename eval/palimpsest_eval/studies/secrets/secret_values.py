@@ -10,7 +10,7 @@ import string
 import uuid
 from collections.abc import Callable
 
-from palimpsest.sources.secrets.account_numbers import is_luhn_valid
+from palimpsest.sources.find_secrets import is_luhn_valid
 
 LETTERS, DIGITS, HEX = string.ascii_letters, string.digits, "0123456789abcdef"
 ALNUM, UPPER, LOWER = LETTERS + DIGITS, string.ascii_uppercase + DIGITS, string.ascii_lowercase + DIGITS

@@ -10,7 +10,7 @@ from typing import Any
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest_eval.suites.stale import STALE_FILE, STALE_HEADER
+from palimpsest_eval.suites.suite import STALE_FILE, STALE_HEADER
 
 Item = dict[str, Any]
 """One object of a data set; a loader that meets another shape than expected raises KeyError, TypeError or the like."""

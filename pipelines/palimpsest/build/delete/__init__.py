@@ -10,24 +10,22 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from palimpsest.build.delete.check_target import check_found, collection_of
-from palimpsest.build.delete.collect import collect
+from palimpsest.build.delete.collect import collect, sources_in_home
 from palimpsest.build.delete.delete_result import MAX_SHOWN, DeleteResult, count_deleted, dry_run_result, proved_result
 from palimpsest.build.delete.erase_home import check_server, erase, write_tombstones
-from palimpsest.build.delete.home_folders import sources_in_home
-from palimpsest.build.delete.own_words import split_probes
 from palimpsest.build.delete.probes import read_pending
-from palimpsest.build.delete.proof import search_home
+from palimpsest.build.delete.proof import search_home, split_probes
 from palimpsest.build.delete.run_history import search_collection
 from palimpsest.build.delete.run_storage import check_run_storage, search_runs
 from palimpsest.build.delete.target import Target, pending_path
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.progress import say
-from palimpsest.store.backup.snapshot import exclude_snapshots
 from palimpsest.store.builds import kept, staged, sweep
 from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
-from palimpsest.store.remote.erasure import StoreProof, erase_from_store
+from palimpsest.store.remote.remote_home import StoreProof, erase_from_store
+from palimpsest.store.snapshot import exclude_snapshots
 from palimpsest.store.web_pages import sweep_pages
 
 __all__ = ["DeleteResult", "Target", "delete", "delete_target"]

@@ -1,29 +1,148 @@
 """Collects what a delete must remove everywhere, from the log and every kept build, and what is retained."""
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import polars as pl
 
-from palimpsest.build.delete.inbox import matched_texts
 from palimpsest.build.delete.probes import Probes, probes_of
 from palimpsest.build.delete.target import MatchedRows, Target, match_rows
-from palimpsest.build.delete.web_pages import matched_page
 from palimpsest.build.stages import tables
+from palimpsest.core.files import write_bytes
+from palimpsest.core.ids import GENERAL
 from palimpsest.core.needles import Needles
-from palimpsest.core.scopes import GENERAL
-from palimpsest.sources.filters.erased_texts import ErasedTexts
-from palimpsest.sources.records.document_row import TextRow
+from palimpsest.sources.deletions import ErasedTexts
+from palimpsest.sources.discovery import source_files
+from palimpsest.sources.extracted import TextRow
 from palimpsest.store.builds import Build
-from palimpsest.store.decisions import read_decisions
-from palimpsest.store.erased_text import ErasedText
+from palimpsest.store.collection_config import CollectionConfig, settings_or_none
+from palimpsest.store.decisions import ErasedText, read_decisions
 from palimpsest.store.home import Home
-from palimpsest.store.inbox import inbox_files, is_inbox_uri
+from palimpsest.store.inbox import (
+    InboxFile,
+    InboxText,
+    inbox_files,
+    inbox_lock,
+    is_inbox_uri,
+    read_failures,
+    record_failure,
+)
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.tables import SCHEMAS
-from palimpsest.store.web_pages import is_web_uri, web_pages
+from palimpsest.store.web_pages import (
+    WebPage,
+    erase_bytes,
+    is_web_uri,
+    remove_collection,
+    remove_page,
+    web_lock,
+    web_pages,
+)
+
+DocumentKey = tuple[str, str, str, str | None, str | None]
+"""Collection, user, uri, session and project of a document, as `DeletionSet.documents` has it."""
+
+
+def matched_texts(file: InboxFile, target: Target) -> list[tuple[DocumentKey, str]]:
+    """Returns the document and text of each text of a file that a target names, whether or not a build has read it.
+
+    A copied file is one document. Single memories are matched by the builds that have them.
+    """
+    if not target.covers(file.collection) or target.memories or target.expired_at:
+        return []
+    found = file.texts() or [file.described()]
+    rows = [(t, {"user_id": t.user_id, "session_id": t.session_id, "project_id": t.project_id}) for t in found]
+    schema = dict.fromkeys(("uri", "user_id", "session_id", "project_id"), pl.String())
+    frame = pl.DataFrame([{"uri": file.uri, **row} for _, row in rows], schema=schema).with_row_index()
+    named = set(target.documents(frame)["index"])
+    return [
+        ((file.collection, t.user_id, file.uri, t.session_id, t.project_id), t.text)
+        for i, (t, _) in enumerate(rows)
+        if i in named and _is_named(t, target)
+    ]
+
+
+def erase_inbox(home: Home, target: Target, sources: Set[tuple[str, str]]) -> int:
+    """Removes the files of sources of which something is deleted; returns how many.
+
+    Args:
+        home: the home.
+        target: of the delete.
+        sources: (collection, uri).
+    """
+    if not home.inbox.is_dir():
+        return 0
+    with inbox_lock(home.inbox):
+        failures = read_failures(home.inbox)
+        removed = 0
+        for collection, uri in sorted(sources):
+            failures.pop(uri, None)
+            removed += _remove(InboxFile.of_uri(home.inbox, collection, uri))
+        if target.whole_collection:
+            removed += _remove_folder(home.inbox / str(target.collection))
+        record_failure(home.inbox, {uri: str(why) for uri, why in failures.items()})
+    return removed
+
+
+def _is_named(text: InboxText, target: Target) -> bool:
+    is_early = target.before is None or (text.observed_at is not None and text.observed_at < target.before)
+    return is_early and (target.tag is None or target.tag in text.tags)
+
+
+def _remove(file: InboxFile) -> int:
+    is_there = file.path.is_file()
+    for path in (file.path, file.sidecar):
+        path.unlink(missing_ok=True)
+    return int(is_there)
+
+
+def _remove_folder(folder: Path) -> int:
+    paths = sorted(folder.glob("*"))
+    for path in paths:
+        path.unlink()
+    if folder.is_dir():
+        folder.rmdir()
+    return len(paths)
+
+
+def matched_page(collection: str, page: WebPage, target: Target) -> list[DocumentKey]:
+    """Returns the document of a page that a target names as a whole, whether or not a build has read it."""
+    if not target.covers(collection) or target.by_memory:
+        return []
+    record = page.record
+    project_id = record.project_id or GENERAL
+    row = {"uri": record.uri, "user_id": record.user_id, "session_id": None, "project_id": project_id}
+    schema = dict.fromkeys(row, pl.String())
+    if target.documents(pl.DataFrame([row], schema=schema)).is_empty():
+        return []
+    return [(collection, record.user_id, record.uri, None, project_id)]
+
+
+def erase_pages(home: Home, target: Target, whole: Set[tuple[str, str]], in_part: Set[tuple[str, str]]) -> int:
+    """Removes the files of pages of which something is deleted; returns how many.
+
+    Args:
+        home: the home.
+        target: of the delete.
+        whole: (collection, uri) of pages that are deleted.
+        in_part: (collection, uri) of pages of which a part is retained.
+    """
+    if not home.web.is_dir():
+        return 0
+    removed = 0
+    with web_lock(home.web):
+        for collection, uri in sorted(whole):
+            removed += remove_page(home.web, collection, uri)
+        for collection, uri in sorted(in_part - whole):
+            removed += erase_bytes(home.web, collection, uri, "expired" if target.expired_at else "memory")
+        if target.whole_collection:
+            removed += remove_collection(home.web, str(target.collection))
+    return removed
+
 
 _NAME_COLUMNS = ("uri", "title", "session_id", "user_id", "project_id")
 
@@ -214,3 +333,39 @@ def _lines(texts: pl.Series) -> Iterator[str]:
 
 def _values(rows: pl.DataFrame, columns: Iterable[str]) -> Iterator[str]:
     return (value for column in columns for value in rows[column].drop_nulls().unique())
+
+
+def sources_in_home(home: Home) -> set[Path]:
+    """Returns the files that people put into folders of collections in the home: as elsewhere, a delete leaves them."""
+    return {path for folder, config in _folders(home).values() for _, path in source_files(folder, config)}
+
+
+def erase_settings(home: Home, target: Target, probes: Probes) -> None:
+    """Removes stated relations of deleted documents, and the folder of a deleted collection that has no sources.
+
+    Args:
+        home: the home; the list of its collections still has what is deleted.
+        target: what is deleted.
+        probes: what must not be found afterwards.
+    """
+    for name, (folder, config) in _folders(home).items():
+        if not target.covers(name):
+            continue
+        if target.whole_collection and not any(True for _ in source_files(folder, config)):
+            shutil.rmtree(folder)
+            continue
+        path = folder / config.document_relations if config.document_relations else None
+        if path is None or not path.is_file():
+            continue
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if gone := set(probes.rows_in(lines)):
+            write_bytes(path, "".join(f"{line}\n" for i, line in enumerate(lines) if i not in gone).encode())
+
+
+def _folders(home: Home) -> dict[str, tuple[Path, CollectionConfig]]:
+    found = {}
+    for name, folder in home.sources.items():
+        is_inside = folder.resolve().is_relative_to(home.path.resolve())
+        if is_inside and (config := settings_or_none(folder)):
+            found[name] = (folder, config)
+    return found

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from palimpsest.build.delete.collect import DeletionSet
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.proof import Proof
-from palimpsest.core.counted import counted
 from palimpsest.core.json_types import JsonObject
-from palimpsest.store.remote.erasure import StoreProof
+from palimpsest.core.progress import counted
+from palimpsest.store.remote.remote_home import StoreProof
 
 MAX_SHOWN = 5
 _LIMITS = (

@@ -2,8 +2,10 @@
 
 import mmap
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
@@ -12,8 +14,8 @@ from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.sqlite import quote_name, read_rows, row_text
 from palimpsest.core.errors import DamagedFile, first_line_of
 from palimpsest.core.needles import encode_text
-from palimpsest.store.extraction import SUFFIX, read_extraction
 from palimpsest.store.home import Home
+from palimpsest.store.ingest_log import SUFFIX, read_extraction
 
 _BINARY = (".parquet", ".duckdb", ".db", ".sqlite", SUFFIX)
 _SKIPPED_FILES = ("home.json", "tokenizer.json.gz")
@@ -159,3 +161,25 @@ _DECODERS: dict[str, Callable[[Path], Iterator[tuple[str, str]]]] = {
     ".sqlite": _read_sqlite,
     SUFFIX: _read_extraction,
 }
+
+
+_PACKAGES = ("palimpsest", "palimpsest_eval", "dagster")
+_SUFFIXES = (".py", ".yaml", ".json", ".sql")
+
+
+def split_probes(probes: Probes) -> tuple[Probes, Probes]:
+    """Returns the probes that no home has of itself, and those that are in the source of what writes homes."""
+    everywhere, in_columns = probes, Probes()
+    for data in _sources() if probes else ():
+        everywhere, found = everywhere.split(data)
+        in_columns = in_columns.union(found)
+    return everywhere, in_columns
+
+
+def _sources() -> Iterator[bytes]:
+    """Yields the source of each folder of the packages, and the words of the interpreter's own modules."""
+    yield " ".join(sys.stdlib_module_names).encode()
+    for package in _PACKAGES:
+        spec = find_spec(package)
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            yield b"\n".join(p.read_bytes() for p in sorted(Path(place).rglob("*")) if p.suffix in _SUFFIXES)

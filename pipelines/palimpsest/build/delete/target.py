@@ -11,10 +11,9 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.needles import encode_text
 from palimpsest.memories.formed import formed_memories, rests_on, stated_memories
-from palimpsest.sources.filters.erased_texts import TurnIndex, place_key
+from palimpsest.sources.deletions import TurnIndex, place_key
 from palimpsest.store.builds import Build
-from palimpsest.store.decisions import tombstone
-from palimpsest.store.erased_text import ErasedText
+from palimpsest.store.decisions import ErasedText, tombstone
 from palimpsest.store.home import Home
 
 

@@ -6,24 +6,71 @@ older build that cannot be repaired is removed. Builds share files by hard links
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from palimpsest.build.finish import finish_build
 from palimpsest.build.publish import refusal
-from palimpsest.build.repair.repair_settings import repair_format
 from palimpsest.build.stages import collection_stages, indexed_tables
 from palimpsest.build.standing_answers import answer_standing_questions
 from palimpsest.core.errors import DamagedFile, DamagedPointer
-from palimpsest.core.files import link
-from palimpsest.core.home_format import check_format, read_format
-from palimpsest.core.published import write_pointer
+from palimpsest.core.files import FORMAT, FORMAT_FILE, check_format, link, read_format, write_format, write_pointer
+from palimpsest.index.index_format import index_format
 from palimpsest.index.write_index import write_index
 from palimpsest.memories.vector_store import indexed_spaces
-from palimpsest.store.build_tables import BuildTables
-from palimpsest.store.builds import Build, kept, published, remove_build
-from palimpsest.store.checksums import MANIFEST, has_hash
-from palimpsest.store.home import Home
-from palimpsest.store.manifest import BuildManifest
+from palimpsest.store.builds import Build, BuildTables, kept, published, remove_build
+from palimpsest.store.collection_config import find_collections
+from palimpsest.store.home import SOURCES_FILE, Home
+from palimpsest.store.manifest import MANIFEST, BuildManifest, has_hash
+from palimpsest.text.tokenizer import has_damaged_tokenizer, save_tokenizer
+
+
+def repair_sources(home: Home, corpora: list[Path] | None) -> list[str]:
+    """Records the folders of collections again where their list is damaged; returns a line for it.
+
+    Raises:
+        DamagedFile: the list is damaged, and no folders are given.
+    """
+    try:
+        _ = home.sources
+        return []
+    except DamagedFile:
+        if corpora is None:
+            raise
+        (home.path / SOURCES_FILE).unlink()
+    own = home.path / "collections"
+    found = find_collections([*corpora, *([own] if own.is_dir() else [])])
+    home.write_sources({name: folder.resolve() for name, folder in found.items()})
+    return [f"{SOURCES_FILE} was damaged; the folders of collections are those of --corpus"]
+
+
+def repair_tokenizer(home: Home) -> list[str]:
+    """Writes the copy of the tokenizer where there is none or it is damaged; returns a line for a damaged one."""
+    is_damaged = has_damaged_tokenizer(home.path)
+    save_tokenizer(home.path)
+    return ["tokenizer.json.gz was damaged; it is written again"] if is_damaged else []
+
+
+def repair_format(home: Home, build: Build) -> list[str]:
+    """Records the format of a home again, as its index states it; returns a line where that was damaged."""
+    if not is_format_damaged(home) or index_format(build.index) != FORMAT:
+        return []
+    write_format(home.path)
+    return [f"{FORMAT_FILE} was damaged; it is written again"]
+
+
+def damaged_settings(home: Home) -> list[Path]:
+    """Returns those of these files that are damaged."""
+    found = [home.path / FORMAT_FILE] if is_format_damaged(home) else []
+    try:
+        _ = home.sources
+    except DamagedFile as e:
+        found.append(e.path)
+    return found + ([home.path / "tokenizer.json.gz"] if has_damaged_tokenizer(home.path) else [])
+
+
+def is_format_damaged(home: Home) -> bool:
+    """Returns whether a home records a format that cannot be read; homes of earlier versions record none."""
+    return (home.path / FORMAT_FILE).exists() and read_format(home.path) is None
 
 
 @dataclass(frozen=True)

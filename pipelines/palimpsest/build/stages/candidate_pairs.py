@@ -3,9 +3,8 @@
 from palimpsest.build.stage import PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.memories.formed import stated_memories
 from palimpsest.memories.vector_store import memory_vectors
-from palimpsest.relations.candidates.candidate_inputs import CandidateInputs, PreviousCandidates
 from palimpsest.relations.candidates.change_vectors import candidate_space, change_vectors
-from palimpsest.relations.candidates.find_candidates import candidate_pairs
+from palimpsest.relations.candidates.find_candidates import CandidateInputs, PreviousCandidates, candidate_pairs
 
 _READS = ("memories", "embed_inputs", "mentions", "documents")
 

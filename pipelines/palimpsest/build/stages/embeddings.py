@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from palimpsest.build.stage import PreviousTable, Stage, StageContext, StageResult, Table
-from palimpsest.core.batches.choose_runner import configured_runner
+from palimpsest.core.parallel import configured_runner
 from palimpsest.core.progress import progress
 from palimpsest.memories.embed import vector_space
 from palimpsest.memories.embedders.choose import load_batch_embedder, minilm_space

@@ -7,8 +7,7 @@ import polars as pl
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.entities.collection_shape import strategy_for
 from palimpsest.formation.promote import promoted_memories
-from palimpsest.memories.context_inputs import context_inputs
-from palimpsest.memories.form import embed_inputs, form_memories
+from palimpsest.memories.form import context_inputs, embed_inputs, form_memories
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 

@@ -1,9 +1,8 @@
 """Stage `notes`: what each conversation session says that is worth keeping, where a collection forms memories of it."""
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
-from palimpsest.formation.classify.sentence_model import sentence_model_key
-from palimpsest.formation.note_table import NoteInputs, note_table
-from palimpsest.formation.session_summary import form_with_summaries
+from palimpsest.formation.note_table import NoteInputs, form_with_summaries, note_table
+from palimpsest.formation.sentence_model import sentence_model_key
 from palimpsest.store.manifest import Work
 from palimpsest.store.tables import empty
 

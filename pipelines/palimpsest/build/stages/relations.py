@@ -3,12 +3,11 @@
 import polars as pl
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
-from palimpsest.formation.formed_relations import add_formation, without_formation
+from palimpsest.formation.promote import add_formation, without_formation
 from palimpsest.memories.formed import stated_memories
 from palimpsest.relations.classify.choose_labeler import build_labeler, labeler_key
 from palimpsest.relations.classify.label_pairs import label_pairs
-from palimpsest.relations.premises.premise_relations import add_premises, label_counts, without_premises
-from palimpsest.relations.premises.unchanged_scopes import PremiseInputs
+from palimpsest.relations.premise_relations import PremiseInputs, add_premises, label_counts, without_premises
 from palimpsest.store.manifest import Work
 
 
@@ -23,7 +22,7 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     labelled = unfinished.read() if earlier is None else pl.concat([without_premises(earlier), unfinished.read()])
     relations, usage = label_pairs(pairs, memories, labeler, labelled, context.decisions, unfinished.add)
     if usage["lm_failures"]:
-        from palimpsest.relations.classify.lm.check_answers import check_answers
+        from palimpsest.relations.classify.lm.read_answer import check_answers
 
         check_answers(relations, context.home)
     before = None

@@ -2,9 +2,7 @@
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.core.progress import say
-from palimpsest.relations.decided_memories import decided_memories
-from palimpsest.relations.replaced_documents import refusal_lines, refused_replacements
-from palimpsest.relations.versions import versions
+from palimpsest.relations.versions import decided_memories, refusal_lines, refused_replacements, versions
 
 _MAX_SHOWN = 5
 _READS = ("memories", "relations", "documents", "document_relations")

@@ -15,9 +15,8 @@ from palimpsest.consolidation.lm.consolidation_program import (
 from palimpsest.consolidation.lm.read_findings import Findings, read_findings
 from palimpsest.consolidation.model_conflicts import MAX_CHARACTERS, Pair
 from palimpsest.consolidation.scope_memories import Memory
-from palimpsest.core.ids import content_id
+from palimpsest.core.ids import ScopeKey, content_id
 from palimpsest.core.progress import say
-from palimpsest.core.scopes import ScopeKey
 from palimpsest.lm.run_program import LmProgram, ProgramInput, ProgramRunner
 from palimpsest.relations.classify.lm.ledger import Ledger, ledger_to_estimate
 from palimpsest.relations.classify.lm.lm_settings import lm_settings

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from palimpsest.consolidation.contradictions import contradiction
 from palimpsest.consolidation.scope_memories import Memory
-from palimpsest.core.scopes import ScopeKey
+from palimpsest.core.ids import ScopeKey
 from palimpsest.lm.answer_parts import numbers_in, stated_confidence, stemmed_words
 from palimpsest.relations.classify.lm.read_answer import contains_instructions, find_quote
 from palimpsest.store.proposals import Kind, Proposal

@@ -7,16 +7,14 @@ from dataclasses import replace
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.export.markdown.page import Page, fields_of, turns_of
-from palimpsest.sources.filters.redact_documents import Redaction, redactions_from_json, redactions_to_json
-from palimpsest.sources.filters.span_removal import remove_spans
-from palimpsest.sources.filters.text_edits import Edit, apply_edits
+from palimpsest.sources.extracted import ExtractedDocument, Segment
 from palimpsest.sources.readers.common.clean_text import parse_name
 from palimpsest.sources.readers.common.document_head import update_document_head
 from palimpsest.sources.readers.common.document_time import check_dates, find_stated_time
-from palimpsest.sources.readers.common.front_matter import check_fields, parse_relations
-from palimpsest.sources.readers.common.scope_fields import SCOPE_FIELDS
-from palimpsest.sources.readers.text_files.markdown import markdown_segments
-from palimpsest.sources.records.extracted import ExtractedDocument, Segment
+from palimpsest.sources.readers.common.front_matter import SCOPE_FIELDS, check_fields, parse_relations
+from palimpsest.sources.readers.text_files import markdown_segments
+from palimpsest.sources.storage_policy import Redaction, redactions_from_json, redactions_to_json
+from palimpsest.sources.text_edits import Edit, apply_edits, remove_spans
 from palimpsest.text.dates import DateOrder
 
 _MAX_COMPARED = 4_000_000  # lines times lines; longer changes are one

@@ -8,9 +8,9 @@ import yaml
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.sources.extracted import ExtractedDocument, Segment
 from palimpsest.sources.readers.common.clean_text import clean_text, to_json_object
-from palimpsest.sources.readers.common.yaml_fields import load_yaml_fields
-from palimpsest.sources.records.extracted import ExtractedDocument, Segment
+from palimpsest.sources.readers.common.front_matter import load_yaml_fields
 
 BLOCK = "palimpsest"
 """Field of the front matter that says which document a file is; the others are the document's own."""

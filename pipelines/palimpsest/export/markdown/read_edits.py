@@ -11,9 +11,9 @@ from palimpsest.core.ids import content_id
 from palimpsest.export.markdown.edit_document import edit_document
 from palimpsest.export.markdown.page import parse_page, turns_of
 from palimpsest.memories.documents import version_id
-from palimpsest.sources.filters.deletions import Deletions
-from palimpsest.sources.filters.storage_policy import reapply_storage_policy
-from palimpsest.sources.records.document_row import DocumentRow, document_to_row, row_to_document
+from palimpsest.sources.deletions import Deletions
+from palimpsest.sources.extracted import DocumentRow, document_to_row, row_to_document
+from palimpsest.sources.storage_policy import reapply_storage_policy
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.ingest_log import IngestLog

@@ -13,7 +13,7 @@ from palimpsest.export.markdown.page import render_page
 from palimpsest.memories.documents import version_id
 from palimpsest.memories.formed import evidence_pairs, formed_memories, stated_memories
 from palimpsest.memories.memory_times import own_clock
-from palimpsest.sources.records.document_row import DocumentRow, row_to_document
+from palimpsest.sources.extracted import DocumentRow, row_to_document
 from palimpsest.store.ingest_log import IngestLog
 
 FORMED = "formed.md"

@@ -4,13 +4,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from palimpsest.core.ids import content_id
+from palimpsest.core.ids import SCOPE, content_id
 from palimpsest.core.progress import say
-from palimpsest.core.scopes import SCOPE
-from palimpsest.facts.fact_tables import LM, clause_table, fact_rows
+from palimpsest.facts.fact_tables import LM, FactInputs, clause_table, fact_rows, named_entities
 from palimpsest.facts.lm.extraction_program import extraction_hash
 from palimpsest.facts.lm.lm_extractor import LmExtractor, MemoryText
-from palimpsest.facts.named_entities import FactInputs, named_entities
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
 from palimpsest.store.home import Home

@@ -7,8 +7,7 @@ of the model, and a session that is added or edited changes what is read with th
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from palimpsest.formation.item import NoteItem
-from palimpsest.formation.session import Session
+from palimpsest.formation.session import NoteItem, Session
 from palimpsest.relations.classify.lm.read_answer import contains_instructions
 
 MAX_SESSIONS = 3

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palimpsest.core.ids import content_id
-from palimpsest.formation.item import NoteItem
 from palimpsest.formation.lm.earlier_notes import EarlierNotes, earlier_notes
 from palimpsest.formation.lm.read_reflection import ReadNote, read_reflection
 from palimpsest.formation.lm.reflection_program import (
@@ -16,7 +15,7 @@ from palimpsest.formation.lm.reflection_program import (
     reflection_hash,
 )
 from palimpsest.formation.rules import form_items as form_items_by_rules
-from palimpsest.formation.session import Session
+from palimpsest.formation.session import NoteItem, Session
 from palimpsest.lm.run_program import LmProgram, ProgramInput, ProgramRun, ProgramRunner
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import LmSettings, lm_settings

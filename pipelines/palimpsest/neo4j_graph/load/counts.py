@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.cypher import checking
+from palimpsest.neo4j_graph.cypher import ddl
 from palimpsest.neo4j_graph.model import EDGES, KEYS, ROW_KINDS
 
 _BY_ROW = {f"{e.source}-{{}}-{e.target}": name for name, e in EDGES.items() if e.is_typed_by_row}
@@ -11,8 +11,8 @@ _BY_ROW = {f"{e.source}-{{}}-{e.target}": name for name, e in EDGES.items() if e
 
 def count_rows(connection: Connection, home: str, number: int) -> dict[str, int]:
     """Returns how many rows of each kind and relationship are visible under a load number."""
-    found = {r["name"]: int(r["n"]) for r in connection.read(checking.COUNT_NODES, home=home, number=number)}
-    return dict.fromkeys(KEYS, 0) | found | count_edges(connection, checking.COUNT_EDGES, home, number)
+    found = {r["name"]: int(r["n"]) for r in connection.read(ddl.COUNT_NODES, home=home, number=number)}
+    return dict.fromkeys(KEYS, 0) | found | count_edges(connection, ddl.COUNT_EDGES, home, number)
 
 
 def count_edges(connection: Connection, statement: str, home: str, number: int) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.neo4j_graph.connect import Connection, connect
 from palimpsest.neo4j_graph.identity import ID_FILE, home_id
-from palimpsest.neo4j_graph.load.load_stats import LoadStats
+from palimpsest.neo4j_graph.load.load_context import LoadStats
 from palimpsest.neo4j_graph.load.loader import load_graph
 from palimpsest.neo4j_graph.model import KEYS, batch_size, row_label
 from palimpsest.neo4j_graph.schema import legacy

@@ -1,13 +1,45 @@
 """What the parts of one load share: the server's state as the load began, and what the load changed since."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.cypher import loading
-from palimpsest.neo4j_graph.load.batches import Batch
-from palimpsest.neo4j_graph.load.load_stats import LoadStats
-from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.load.writer import Batch, Writer
 from palimpsest.neo4j_graph.model import VectorSpace
+
+ProgressCallback: TypeAlias = Callable[[str], object]
+"""Takes a line after each part of a load, for a log."""
+
+
+def no_progress(_: str) -> None:
+    """Reports nothing."""
+
+
+@dataclass
+class LoadStats:
+    """What a load did.
+
+    Attributes:
+        writes: rows created, closed (with the copies that readers of the previous build follow), reopened, deleted and
+            swept; 0 where nothing changed. Labels that move with the published number are not rows.
+        nodes: rows of the build, by kind.
+        relationships: rows of the build, by name.
+        created: nodes created.
+        nodes_per_s: nodes created a second, while creating them.
+        seconds: of each part, and in all.
+        number: the published load number after the load.
+    """
+
+    writes: int = 0
+    nodes: dict[str, int] = field(default_factory=dict)
+    relationships: dict[str, int] = field(default_factory=dict)
+    created: int = 0
+    nodes_per_s: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+    number: int = 0
+
 
 MAX_ROWS_AT_ONCE = 20_000
 """How many rows may change in the transaction that publishes; a larger difference becomes visible in batches."""

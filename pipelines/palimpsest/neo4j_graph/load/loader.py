@@ -7,34 +7,146 @@ published number. An interrupted load is continued by the next: what it wrote is
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import neo4j
 import polars as pl
+from neo4j.exceptions import DriverError, Neo4jError
 
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
 from palimpsest.memories.embedders.space import VectorLookup
 from palimpsest.neo4j_graph.connect import Connection, plain_errors
 from palimpsest.neo4j_graph.cypher import loading
+from palimpsest.neo4j_graph.cypher.loading import all_visibility_statements, visibility_statements
 from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.identity import home_id
+from palimpsest.neo4j_graph.load import load_context
 from palimpsest.neo4j_graph.load.counts import count_rows, format_counts, parse_counts
-from palimpsest.neo4j_graph.load.home_lock import home_lock
-from palimpsest.neo4j_graph.load.load_context import LoadContext, begin_load
+from palimpsest.neo4j_graph.load.load_context import LoadContext, LoadStats, ProgressCallback, begin_load, no_progress
 from palimpsest.neo4j_graph.load.load_source import Source
-from palimpsest.neo4j_graph.load.load_stats import LoadStats, ProgressCallback, no_progress
-from palimpsest.neo4j_graph.load.publish import publish, sweep
 from palimpsest.neo4j_graph.load.write_rows import write_details, write_edges, write_nodes
 from palimpsest.neo4j_graph.load.writer import Writer
-from palimpsest.neo4j_graph.model import EDGES, FORMAT, KEYS
+from palimpsest.neo4j_graph.model import EDGES, FORMAT, KEYS, batch_size
 from palimpsest.neo4j_graph.rows.graph_rows import GraphRows, graph_rows
 from palimpsest.neo4j_graph.schema import legacy
 from palimpsest.neo4j_graph.schema.migrations import make_vector_index, migrate
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
+
+LOCK_WAIT_S = 5.0
+_LOCKED_CODES = ("LockClientStopped", "Terminated", "Timeout", "TimedOut")
+
+
+@contextmanager
+def home_lock(connection: Connection, home: str, token: str) -> Iterator[None]:
+    """Keeps a write lock on a home until the block ends.
+
+    Raises:
+        PalimpsestError: another load of this home is running.
+    """
+    with connection.session() as session:
+        transaction = _lock(connection, session, home, token)
+        try:
+            yield
+        finally:
+            _release(transaction)
+
+
+def _lock(connection: Connection, session: neo4j.Session, home: str, token: str) -> neo4j.Transaction:
+    transaction = session.begin_transaction(timeout=None)
+    try:
+        # A transaction with a time limit fails where the lock is taken; the one that keeps the lock must have none.
+        with connection.session() as probe, probe.begin_transaction(timeout=LOCK_WAIT_S) as trial:
+            trial.run(loading.TAKE_LOCK, home=home, token=token).consume()
+            trial.commit()
+        transaction.run(loading.TAKE_LOCK, home=home, token=token).consume()
+    except Neo4jError as e:
+        _release(transaction)
+        if any(word in (e.code or "") for word in _LOCKED_CODES):
+            raise PalimpsestError("neo4j: another load of this home is running; wait for it, then load again") from None
+        raise
+    return transaction
+
+
+def _release(transaction: neo4j.Transaction) -> None:
+    try:
+        transaction.close()
+    except (Neo4jError, DriverError, OSError):
+        return  # the server is gone, and the lock with it
+
+
+_SWEPT_PER_BATCH = 5000
+
+
+def publish(load: LoadContext, oldest: int, record: Mapping[str, object]) -> None:
+    """Moves the published number and what people see: in one transaction, or a large difference after it.
+
+    Args:
+        load: whose rows are written.
+        oldest: the oldest number that readers may still use.
+        record: what the server records of the build.
+
+    Raises:
+        ComponentFailed: another load of this home took over.
+    """
+    changes, writer = load.changes, load.writer
+    visibility = (
+        all_visibility_statements() if load.was_interrupted else visibility_statements(changes.kinds, changes.types)
+    )
+    in_one_transaction = changes.fits_one_transaction
+    if not in_one_transaction:
+        for statement, rows in changes.deferred:
+            writer.once(statement, rows=rows)
+        changes.deferred.clear()
+    published = writer.publish(record, oldest, changes.deferred, visibility if in_one_transaction else ())
+    if not published and not _is_published(load, record):
+        raise ComponentFailed("neo4j: another load of this home has started since; run again")
+    if not in_one_transaction:
+
+        def run(statement: str, limit: int) -> int:
+            found = load.connection.write(statement, home=load.home, number=writer.number, limit=limit)
+            return int(found[0]["n"])
+
+        run_in_batches(run, visibility, load_context.MAX_ROWS_AT_ONCE)
+
+
+def run_in_batches(run: Callable[[str, int], int], statements: Iterator[str], size: int) -> None:
+    """Runs each statement until it finds no more rows; `run` takes a statement and its limit and returns its count."""
+    for statement in statements:
+        while run(statement, size) == size:
+            continue
+
+
+def sweep(load: LoadContext, oldest: int) -> None:
+    """Deletes the rows of no kept number. Readers of older numbers get an error before the first row is deleted."""
+    load.connection.write(loading.RAISE_OLDEST, home=load.home, oldest=oldest)
+    if not load.is_empty:
+        _sweep_rows(load, oldest)
+    load.connection.write(loading.DROP_OLDER_BUILDS, home=load.home, oldest=oldest)
+
+
+def _sweep_rows(load: LoadContext, oldest: int) -> None:
+    write, home = load.connection.write, load.home
+    for kind in reversed(KEYS):  # a user owns a hundred thousand memories: its node is deleted after its edges
+        limit = batch_size(kind, _SWEPT_PER_BATCH)
+        statement = loading.SWEEP_NODES[kind]
+        while (swept := write(statement, home=home, oldest=oldest, limit=limit)[0])["nodes"]:
+            load.writer.writes += swept["n"]
+    for statement in (*loading.SWEEP_EDGES.values(), loading.SWEEP_DETAILS):
+        while count := write(statement, home=home, oldest=oldest, limit=_SWEPT_PER_BATCH)[0]["n"]:
+            load.writer.writes += count
+
+
+def _is_published(load: LoadContext, record: Mapping[str, object]) -> bool:
+    found = load.connection.read(loading.BUILD_RECORD, home=load.home, number=load.writer.number)
+    return bool(found) and found[0]["record"].get("digest") == record["digest"]
+
 
 _T = TypeVar("_T")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from palimpsest.core.scopes import SCOPE
+from palimpsest.core.ids import SCOPE
 from palimpsest.index.node_tables import names_of_node
 from palimpsest.neo4j_graph.model import DETAILS, FACT_TYPES, NODE_EDGES, NODE_LABELS
 from palimpsest.store.tables import conform

@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,32 @@ from filelock import FileLock
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import read_json, write_json
+from palimpsest.core.maven import Jar, JarSet
+from palimpsest.core.maven import fetch_jars as fetch_jar_set
 from palimpsest.core.processes import process_started
 from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.server import server_config
-from palimpsest.neo4j_graph.server.jars import fetch_jars
 from palimpsest.neo4j_graph.server.server_config import HOST, first_password_file, password_file
+
+LOCK = Path(__file__).with_name("jars.lock")
+_JARS = JarSet("neo4j", LOCK, "PALIMPSEST_NEO4J_JARS", "neo4j-jars")
+__all__ = ["Jar", "fetch_jars", "jar_folder", "locked_jars"]
+
+
+def locked_jars() -> list[Jar]:
+    """Returns the jars of the lock, in its order, which is the class path's."""
+    return _JARS.jars
+
+
+def jar_folder() -> Path:
+    """Returns the folder of the jars: PALIMPSEST_NEO4J_JARS, else in the user's cache."""
+    return _JARS.folder
+
+
+def fetch_jars(jars: Iterable[Jar] | None = None, folder: Path | None = None, source: str | None = None) -> list[Path]:
+    """Returns the path of each jar, all present and checked; see `core.maven.fetch_jars`."""
+    return fetch_jar_set(_JARS, jars, folder, source)
+
 
 USER = "neo4j"
 _DATABASE = "neo4j"

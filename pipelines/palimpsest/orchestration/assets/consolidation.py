@@ -4,8 +4,7 @@ from collections import Counter
 
 import dagster as dg
 
-from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource
-from palimpsest.orchestration.assets.steps import HOME, LM, POOL, retried
+from palimpsest.orchestration.assets.resources import HOME, LM, LOCK_WAIT_S, OWNERS, POOL, HomeResource, retried
 
 
 @dg.asset(group_name="consolidation", kinds={"python"}, owners=OWNERS, tags={POOL: LM}, pool=LM, deps=["published"])
@@ -54,8 +53,8 @@ def housekeeping(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Ma
 )
 def backup_file(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """A dated backup of the home in the folder that a variable names, and no more of them than policy; none without."""
-    from palimpsest.build.backup_series import FOLDER_VARIABLE, backup_dated, series_from_environment
-    from palimpsest.store.backup.cipher import PASSWORD_VARIABLE, read_password
+    from palimpsest.build.backup import FOLDER_VARIABLE, backup_dated, series_from_environment
+    from palimpsest.store.backup_archive import PASSWORD_VARIABLE, read_password
 
     if (series := series_from_environment()) is None:
         context.log.info(f"{FOLDER_VARIABLE} is not set: no backup")

@@ -8,8 +8,9 @@ import dagster as dg
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.assets.resources import OWNERS, HomeResource
-from palimpsest.orchestration.assets.steps import EMBEDDER, POOL, retried
+from palimpsest.orchestration.assets.resources import EMBEDDER, OWNERS, POOL, HomeResource, retried
+from palimpsest.relations.classify.encoder.calibration import configured_lines, shipped_calibration
+from palimpsest.relations.classify.offline_labeler import labeler_code, shipped_key
 from palimpsest.store.home import data_folder
 
 suites = dg.DynamicPartitionsDefinition(name="suites")
@@ -63,3 +64,10 @@ def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.M
             "by_type": dg.MetadataValue.md(f"| type | queries | R@5 | packed recall |\n|---|---|---|---|\n{types}"),
         }
     )
+
+
+@dg.asset(group_name="labels", kinds={"onnx", "numpy"}, owners=OWNERS, code_version=labeler_code())
+def offline_labeler() -> dg.MaterializeResult:
+    """The labeler that comes with Palimpsest, with the probabilities from which it retires and disputes."""
+    lines = configured_lines(shipped_calibration())._asdict()
+    return dg.MaterializeResult(metadata=lines, data_version=dg.DataVersion(shipped_key()))

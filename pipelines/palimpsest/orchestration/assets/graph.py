@@ -7,9 +7,8 @@ import dagster as dg
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
 from palimpsest.neo4j_graph.identity import is_served
-from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, run_of
+from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, NEO4J, OWNERS, POOL, HomeResource, run_of
 from palimpsest.orchestration.assets.serving import published
-from palimpsest.orchestration.assets.steps import NEO4J, POOL
 from palimpsest.store.event_log import observed, run_scope
 
 _SPECS = [

@@ -9,8 +9,7 @@ import datetime as dt
 import dagster as dg
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.assets.resources import OWNERS, HomeResource, collections
-from palimpsest.orchestration.assets.steps import tag_run
+from palimpsest.orchestration.assets.resources import OWNERS, HomeResource, collections, tag_run
 from palimpsest.orchestration.schedule import first_month
 from palimpsest.store.builds import published
 

@@ -1,10 +1,13 @@
 """What the assets share: the home they write, the partitions by collection, owners, how long they wait for the lock."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.home import DEFAULT_HOME, Home, home_from_environment
 from palimpsest.store.remote.remote_home import refresh
 from palimpsest.store.remote.working_copy import working_copy
@@ -53,3 +56,60 @@ def run_of(run: dg.DagsterRun) -> str:
 
 
 __all__ = ["DEFAULT_HOME", "HomeResource"]
+
+
+BY, COLLECTION, BUILD = "palimpsest/by", "palimpsest/collection", "palimpsest/build"
+"""Tags of runs: what started it, the collection that it builds, and the build that it makes."""
+POOL = "palimpsest/pool"
+"""Tag of assets: the name of their pool."""
+CLI = "cli"
+ALL_STEPS = {"dagster/retry_strategy": "ALL_STEPS"}
+"""Tag of jobs of stages: a run that is retried runs every stage, for the staged build may be another one by then."""
+HOME, EMBEDDER, LM, NEO4J = "home", "embedder", "lm", "neo4j"
+"""The pools: what writes the home and calls nothing, what embeds, what may call a language model, what loads Neo4j."""
+_POOLS_OF_STAGES = {"embeddings": EMBEDDER, "notes": LM, "facts": LM, "relations": LM}
+MAX_RETRIES, DELAY_S = 2, 5.0
+_LAST_TAGS: dict[str, dict[str, str]] = {}
+
+
+def pool_of(stage: str) -> str:
+    """Returns the pool of a stage: that of the component which it calls, else that of the home which it writes."""
+    return _POOLS_OF_STAGES.get(stage, HOME)
+
+
+@contextmanager
+def retried(context: dg.AssetExecutionContext) -> Iterator[None]:
+    """Tries the step again where a component failed: twice, after 5 and 10 seconds. Bad input fails at once.
+
+    A run of the command line is not tried again: it ends with its exit code, and a person waits for it.
+
+    Raises:
+        PalimpsestError: bad input, or a component that failed, in a run of the command line.
+        dagster.Failure: bad input in another run; what is wrong is its description, which the UI shows first.
+        dagster.RetryRequested: a component failed in another run.
+    """
+    try:
+        yield
+    except PalimpsestError as e:
+        if context.run.tags.get(BY) == CLI:
+            raise
+        if not isinstance(e, ComponentFailed):
+            raise dg.Failure(str(e), allow_retries=False) from e
+        wait_s = DELAY_S * 2**context.retry_number
+        context.log.warning(f"{e}; tried again at most {MAX_RETRIES} times, {wait_s:g} s after each failure")
+        raise dg.RetryRequested(MAX_RETRIES, wait_s) from e
+
+
+def error_of_step(error: BaseException | None) -> BaseException | None:
+    """Returns the error that a step failed with, which Dagster may wrap once tries are exhausted."""
+    is_wrapped = isinstance(error, dg.RetryRequested | dg.Failure) and error.__cause__ is not None
+    return error.__cause__ if is_wrapped and error else error
+
+
+def tag_run(context: dg.AssetExecutionContext, build_id: str, collection: str = "") -> None:
+    """Tags the step's run with what it makes, so that the UI can filter runs by it, whatever started them."""
+    tags = {BUILD: build_id} | ({COLLECTION: collection} if collection else {})
+    if _LAST_TAGS.get(context.run_id) != tags:  # once for all steps of a run in this process
+        context.instance.add_run_tags(context.run_id, tags)
+        _LAST_TAGS.clear()
+        _LAST_TAGS[context.run_id] = tags

@@ -12,8 +12,16 @@ from palimpsest.build.publish import publish_build, refusal
 from palimpsest.build.stages import last_stages
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.assets.freshness import freshness_of_builds
-from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, run_of
-from palimpsest.orchestration.assets.steps import HOME, POOL, retried, tag_run
+from palimpsest.orchestration.assets.resources import (
+    HOME,
+    LOCK_WAIT_S,
+    OWNERS,
+    POOL,
+    HomeResource,
+    retried,
+    run_of,
+    tag_run,
+)
 from palimpsest.store.builds import staged
 from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.manifest import BuildManifest

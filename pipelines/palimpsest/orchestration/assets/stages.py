@@ -12,14 +12,22 @@ from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stage import Stage, StageContext
 from palimpsest.build.stages import STAGES, upstream
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, collections, run_of
-from palimpsest.orchestration.assets.steps import POOL, pool_of, retried, tag_run
+from palimpsest.orchestration.assets.resources import (
+    LOCK_WAIT_S,
+    OWNERS,
+    POOL,
+    HomeResource,
+    collections,
+    pool_of,
+    retried,
+    run_of,
+    tag_run,
+)
 from palimpsest.store.builds import published, staged
-from palimpsest.store.column_descriptions import description
 from palimpsest.store.event_log import run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import StageRecord
-from palimpsest.store.tables import SCHEMAS
+from palimpsest.store.tables import SCHEMAS, description
 
 _MAX_ROWS = 200
 _TYPES: dict[object, str] = {pl.String: "string", pl.Int64: "int", pl.Float64: "float", pl.Boolean: "bool"}

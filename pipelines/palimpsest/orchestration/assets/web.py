@@ -7,7 +7,7 @@ import dagster as dg
 
 from palimpsest.orchestration.assets.resources import OWNERS, HomeResource
 from palimpsest.orchestration.schedule import schedule_timezone
-from palimpsest.sources.crawl.scheduled_sites import ingest_due
+from palimpsest.sources.crawl.ingest_web import ingest_due
 
 
 @dg.asset(group_name="sources", kinds={"python"}, owners=OWNERS)

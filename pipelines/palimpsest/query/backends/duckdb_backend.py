@@ -16,11 +16,17 @@ import duckdb
 import numpy as np
 
 from palimpsest.core.errors import PalimpsestError, first_line_of
-from palimpsest.core.home_format import FORMAT
-from palimpsest.query.backends.duckdb_arrays import CachedMemories
+from palimpsest.core.files import FORMAT
 from palimpsest.query.backends.duckdb_graph import DuckDBGraph
-from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, rows_statement
-from palimpsest.query.backends.duckdb_vectors import DIMENSIONS, TABLE, VectorTable
+from palimpsest.query.backends.duckdb_scope import (
+    DIMENSIONS,
+    SMALL_SCOPE,
+    TABLE,
+    CachedMemories,
+    DuckDBScope,
+    VectorTable,
+    rows_statement,
+)
 from palimpsest.query.backends.part_query import Range, read_clocks
 from palimpsest.query.ranking.fusion import best_seeds, score_stats
 from palimpsest.query.request.types import (

@@ -1,31 +1,230 @@
 """A scope of a DuckDB index as dense arrays, cached once read; implements `scope.view.ScopeView`."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 import numpy as np
 
-from palimpsest.query.backends.duckdb_arrays import ScopeIds, TermIndex, Vocabulary
-from palimpsest.query.backends.duckdb_filters import SqlParameters, conditions_of
-from palimpsest.query.backends.duckdb_postings import (
-    NO_POSTINGS,
-    RANGES_AT_ONCE,
-    read_postings,
-    read_term_index,
-    read_vocabulary,
-)
-from palimpsest.query.backends.duckdb_vectors import VectorTable, read_vectors
-from palimpsest.query.backends.part_query import Range, read_clocks
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.times import is_of_own_clock
+from palimpsest.query.backends.part_query import Query, Range, read_clocks
 from palimpsest.query.backends.scope_parts import read_part
-from palimpsest.query.request.types import Filters
+from palimpsest.query.request.types import Filters, Memory
 from palimpsest.query.scope.byte_cache import ByteCache
-from palimpsest.query.scope.memory_sentences import NO_SENTENCES, MemorySentences, join_named
-from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
+from palimpsest.query.scope.passage_graph import NO_SENTENCES, MemorySentences, PassageGraph, Sentences, join_named
 from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, ScopeVectors, word_sums
-from palimpsest.query.scope.view import CachedScopeView, Part
-from palimpsest.text.sentence_terms import SentenceTerms, keys_of_sentences
+from palimpsest.query.scope.view import CachedScopeView, Part, Withheld
+from palimpsest.text.terms import SentenceTerms, keys_of_sentences
+
+
+@dataclass(frozen=True)
+class ScopeIds:
+    """Memory ids by local row, ascending."""
+
+    values: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes: about 73 for each string of 16 characters."""
+        return 73 * len(self.values)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Every term of a scope and its postings."""
+
+    postings: dict[str, Postings]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return sum(p.nbytes for p in self.postings.values())
+
+
+@dataclass(frozen=True)
+class TermIndex:
+    """Where the postings of a scope's terms are: terms, ascending, the first posting of each and how many."""
+
+    names: np.ndarray
+    first: np.ndarray
+    df: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes: about 64 for each term."""
+        return 64 * len(self.names) + self.first.nbytes + self.df.nbytes
+
+    def find(self, terms: Iterable[str]) -> list[tuple[str, int, int]]:
+        """Returns (term, first, df) of those terms that occur, ascending."""
+        found = []
+        for term in sorted(set(terms)):
+            at = int(np.searchsorted(self.names, term))
+            if at < len(self.names) and self.names[at] == term:
+                found.append((term, int(self.first[at]), int(self.df[at])))
+        return found
+
+
+@dataclass(frozen=True)
+class CachedMemories:
+    """Memories in the order of their rows: those of a small scope, or one of a larger scope."""
+
+    values: Sequence[Memory]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes: about 1,500 for a memory without its text."""
+        return sum(1500 + 2 * len(m.text) for m in self.values)
+
+
+SqlParameters: TypeAlias = Mapping[str, object]
+"""Values of a statement's parameters, by name."""
+
+_OWN_CLOCK = "observed_at + to_minutes(coalesce(utc_offset, 0))"
+# Each filter's condition; its value is bound under the same name.
+_CONDITIONS = {
+    "session": "session_id = $session",
+    "types": "list_contains($types, type)",
+    "tags": "list_has_any(tags, $tags)",
+    "since": "{observed_at} >= $since",
+    "until": "{observed_at} <= $until",
+    # A memory retired on an unknown day is not offered as valid then; nor is an undated one before the home knew it.
+    "as_of": "(coalesce(valid_from, known_from) IS NULL OR coalesce(valid_from, known_from) <= $as_of) AND "
+    "(valid_until > $as_of OR (valid_until IS NULL AND is_latest))",
+    "now": "(valid_from IS NULL OR valid_from <= $now) AND (valid_until IS NULL OR valid_until > $now)",
+    "clock": "(retention_until IS NULL OR retention_until > $clock)",
+}
+_EXCLUSIONS = {"hidden": "user_visible IS DISTINCT FROM false", "pii": "pii IS DISTINCT FROM true"}
+
+
+def conditions_of(filters: Filters, withheld: Withheld) -> tuple[list[str], SqlParameters]:
+    """Returns the conditions of filters in a scope, and the values of their parameters.
+
+    Args:
+        filters: as `withheld.narrowed` returns them.
+        withheld: what the scope does not serve by default.
+    """
+    values = {name: _as_stored(v) for name in _CONDITIONS if (v := getattr(filters, name)) not in (None, ())}
+    conditions = [_CONDITIONS[name].format(observed_at=_observed_at(getattr(filters, name))) for name in values]
+    conditions += [_EXCLUSIONS[name] for name in withheld.conditions(filters)]
+    if filters.as_of is None and not filters.history:
+        conditions.append("is_latest")
+    return conditions, values
+
+
+def _observed_at(limit: object) -> str:
+    """Returns what compares with a limit: a time without an offset is one of each speaker's own clock."""
+    return _OWN_CLOCK if is_of_own_clock(limit) else "observed_at"
+
+
+def _as_stored(value: object) -> object:
+    """Returns a time as UTC without a zone, for which DuckDB needs an extension, and names as a list."""
+    if isinstance(value, tuple):
+        return list(value)
+    if not isinstance(value, dt.datetime):
+        return value
+    return value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
+
+
+RANGES_AT_ONCE = 32  # terms read by one statement
+NO_POSTINGS = Postings(np.zeros(0, np.int32), np.zeros(0, np.float32))
+_TERMS = "SELECT term, first, df FROM terms WHERE scope = $scope ORDER BY first"
+_POSTINGS = "SELECT row, score FROM postings"  # + ranges of rowid, which DuckDB finds without a scan
+
+
+def read_term_index(query: Query, at: Range) -> TermIndex:
+    """Returns where the postings of every term of a scope are."""
+    found = query(_TERMS, at.scope).fetchnumpy()
+    return TermIndex(np.asarray(found["term"], dtype=object), np.asarray(found["first"]), np.asarray(found["df"]))
+
+
+def read_vocabulary(query: Query, at: Range) -> Vocabulary:
+    """Returns every term of a scope with its postings."""
+    terms = query(_TERMS, at.scope).fetchall()
+    if not terms:
+        return Vocabulary({})
+    start, end = terms[0][1], terms[-1][1] + terms[-1][2]  # a scope's postings are adjacent, in order of its terms
+    found = query(f"{_POSTINGS} WHERE rowid BETWEEN $a AND $b", {"a": start, "b": end - 1}).fetchnumpy()
+    rows, scores = np.asarray(found["row"]) - np.int32(at.first), np.asarray(found["score"])
+    return Vocabulary(
+        {
+            term: Postings(rows[first - start : first - start + df], scores[first - start : first - start + df])
+            for term, first, df in terms
+        }
+    )
+
+
+def read_postings(query: Query, at: Range, terms: list[tuple[str, int, int]]) -> dict[str, Postings]:
+    """Returns the postings of (term, first, df), ascending by first, read by one statement in that order."""
+    values = {f"{k}{i}": v for i, (_, first, df) in enumerate(terms) for k, v in (("a", first), ("b", first + df - 1))}
+    where = " OR ".join(f"rowid BETWEEN $a{i} AND $b{i}" for i in range(len(terms)))
+    found = query(f"{_POSTINGS} WHERE {where}", values).fetchnumpy()
+    rows, scores = np.asarray(found["row"]) - np.int32(at.first), np.asarray(found["score"])
+    ends = np.cumsum([df for _, _, df in terms])
+    assert len(rows) == ends[-1]
+    return {
+        term: Postings(rows[end - df : end].copy(), scores[end - df : end].copy())
+        for (term, _, df), end in zip(terms, ends.tolist(), strict=True)
+    }
+
+
+_BATCH = 16_384  # vectors read at a time
+_VECTORS = "SELECT row, vector FROM {table} WHERE row BETWEEN $first AND $last"
+_NAME = re.compile(r"vectors(_[0-9]+)?")
+TABLE, DIMENSIONS = "vectors", 384
+
+_RowsAndMatrices = tuple[np.ndarray, tuple[np.ndarray, ...]]
+
+
+class VectorTable(NamedTuple):
+    """A table of vectors of one space."""
+
+    name: str = TABLE
+    dimensions: int = DIMENSIONS
+
+    @property
+    def select(self) -> str:
+        """The statement that reads the vectors of some rows.
+
+        Raises:
+            PalimpsestError: the name is none that this project writes; a table cannot be a parameter.
+        """
+        if not _NAME.fullmatch(self.name):
+            raise PalimpsestError(f"index: {self.name[:40]!r} is no table of vectors; build it again")
+        return _VECTORS.format(table=self.name)
+
+
+def read_vectors(cursor: duckdb.DuckDBPyConnection, at: Range, table: VectorTable) -> ScopeVectors:
+    """Returns the vectors of every memory of a scope."""
+    read = _read_numpy if find_spec("pyarrow") is None else _read_arrow
+    rows, matrices = read(cursor, at.rows, table)
+    starts = np.searchsorted(rows, np.arange(at.first, at.first + at.size))
+    return ScopeVectors(matrices, starts, len(rows))
+
+
+def _read_arrow(cursor: duckdb.DuckDBPyConnection, bounds: dict[str, Any], table: VectorTable) -> _RowsAndMatrices:
+    """Returns rows and vectors without a copy."""
+    batches = list(cursor.sql(table.select, params=bounds).to_arrow_reader(_BATCH))
+    matrices = tuple(_as_numpy(b.column(1).values, np.float32).reshape(-1, table.dimensions) for b in batches)
+    return np.concatenate([_as_numpy(b.column(0), np.int32) for b in batches]), matrices
+
+
+def _read_numpy(cursor: duckdb.DuckDBPyConnection, bounds: dict[str, Any], table: VectorTable) -> _RowsAndMatrices:
+    """Returns the same without pyarrow, which the base install leaves out: half as fast, one copy."""
+    found = cursor.execute(table.select, bounds).fetchnumpy()
+    matrix = np.stack(list(found["vector"])) if len(found["row"]) else np.empty((0, table.dimensions), np.float32)
+    return np.asarray(found["row"], np.int32), (matrix,)
+
+
+def _as_numpy(array: Any, dtype: type[np.generic]) -> np.ndarray:
+    """Returns an Arrow array without nulls as numpy, not copied: `to_numpy` would import pandas, for 1 s."""
+    data = array.buffers()[1]
+    return np.frombuffer(data, dtype, len(array), array.offset * np.dtype(dtype).itemsize)
+
 
 SMALL_SCOPE = 1000
 """Memories of a scope that is read whole: most of a statement is planning, so all its rows cost what ten do."""

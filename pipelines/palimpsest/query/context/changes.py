@@ -12,7 +12,7 @@ from palimpsest.query.request.types import Memory, NewerText, RankedMemory, Show
 from palimpsest.query.scope.scope_arrays import known_rows
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
-from palimpsest.text.clauses import merge_spans
+from palimpsest.text.sentences import merge_spans
 from palimpsest.text.terms import query_terms
 
 PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from palimpsest.index.index_format import DISPUTE
-from palimpsest.query.context.premises import premise_texts
+from palimpsest.query.context.history import premise_texts
 from palimpsest.query.ranking.candidate import Candidate, Ranked
-from palimpsest.query.ranking.priors import uses_priors, weighted_terms
+from palimpsest.query.ranking.scoring import uses_priors, weighted_terms
 from palimpsest.query.request.one_line import shorten_text
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory
 from palimpsest.query.scope.scope_arrays import rows_of

@@ -5,12 +5,15 @@ each document, in at most a tenth of the tokens. `full` cites by id and gives th
 `none` has numbers and no sources.
 """
 
+import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from palimpsest.query.context.quotes import consecutive_runs
 from palimpsest.query.request.one_line import shorten_text
+from palimpsest.query.request.types import Memory
 
 FACT, REPLACED, LATER, CONTEXT = "- ", "  replaced: ", "  later: ", "  context: "
 HEADING = "Sources:"
@@ -159,3 +162,54 @@ def _ranges(numbers: Iterable[int]) -> str:
     """Returns numbers as they are cited, those that follow each other as one: `[1-3, 5]`."""
     runs = consecutive_runs(set(numbers))
     return f"[{', '.join(str(a) if a == b else f'{a}-{b}' for a, b in runs)}]"
+
+
+_PRESENT = re.compile(
+    r"\b(?:now|currently|current|still|today|these days|at the moment|latest|newest|most recent(?:ly)?|any ?more)\b",
+    re.I,
+)
+_NO_TIME = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Block(Generic[T]):
+    """A result with what stands under it."""
+
+    memory: Memory
+    entries: tuple[T, ...]
+
+
+def asks_present(question: str) -> bool:
+    """Returns whether a question asks what holds now."""
+    return _PRESENT.search(question) is not None
+
+
+def in_reading_order(blocks: Iterable[Block[T]], newest_first: bool) -> list[T]:
+    """Returns the entries of blocks, which are given best first.
+
+    Args:
+        blocks: each with the newest version of a result.
+        newest_first: of turns.
+    """
+    topics: dict[tuple[str, ...], list[Block[T]]] = {}
+    for block in blocks:
+        topics.setdefault(_topic(block.memory), []).append(block)
+    ordered: list[T] = []
+    for found in topics.values():
+        reverse = newest_first and found[0].memory.unit == "turn"
+        for block in sorted(found, key=lambda b: _place(b.memory), reverse=reverse):
+            ordered += block.entries
+    return ordered
+
+
+def _topic(memory: Memory) -> tuple[str, ...]:
+    if memory.unit == "turn":
+        return memory.collection, memory.user_id
+    return memory.collection, memory.user_id, memory.document_id or memory.memory_id
+
+
+def _place(memory: Memory) -> tuple[dt.datetime, str, int, str]:
+    when = (memory.observed_at or _NO_TIME) if memory.unit == "turn" else _NO_TIME
+    return when, memory.document_id or "", memory.ordinal or 0, memory.memory_id

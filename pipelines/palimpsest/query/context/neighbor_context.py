@@ -13,7 +13,7 @@ from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.turns.phrases import find_names
-from palimpsest.text.retractions import refers_back
+from palimpsest.text.sentences import refers_back
 
 REACH = 1  # neighbors on each side
 _MAX_TOKENS = 80  # of a neighbor: a longer one says more than what is missing

@@ -7,7 +7,8 @@ Facts come before their context: ranked memories, then the versions they replace
 the memories next to them in their session or document.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -18,18 +19,98 @@ from palimpsest.query.context.lines import (
     HEADING,
     LATER,
     REPLACED,
+    Block,
     ContextLine,
     CountTokens,
     Source,
     counted_citation,
+    in_reading_order,
 )
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
-from palimpsest.query.context.reading_order import Block, in_reading_order
-from palimpsest.query.context.version_groups import Fingerprints, group_versions, is_repetition
 from palimpsest.query.request.one_line import one_line, shorten_text
 from palimpsest.query.request.types import Memory, RankedMemory, ShownMemory
 from palimpsest.store.inbox import is_inbox_uri
 from palimpsest.text.document_status import status_in_heading
+
+SAME = 0.9  # Jaccard overlap of words from which a text repeats another
+
+_NEGATIONS = frozenset(["no", "not", "never", "none", "cannot", "without", "nor", "neither", "t"])
+_WORD = re.compile(r"\w+")
+
+
+def group_versions(
+    ranked: Sequence[RankedMemory], replaced: Mapping[str, Sequence[Memory]], fingerprints: "Fingerprints"
+) -> tuple[list[list[Memory]], dict[str, tuple[str, ...]]]:
+    """Returns chains of versions, newest first, in the order of their best rank, and what was folded into what.
+
+    Args:
+        ranked: memories, best first.
+        replaced: for a memory's id, the versions it replaced, newest first.
+        fingerprints: of the texts to compare.
+    """
+    by_id: dict[str, Memory] = {m.memory_id: m for m in ranked}
+    newer_of = {older.memory_id: newer for newer, chain in replaced.items() for older in chain if newer in by_id}
+    groups: dict[str, list[Memory]] = {}
+    folded: dict[str, list[str]] = {}
+    seen: list[tuple[str, Fingerprint]] = []
+    grouped: set[str] = set()
+    for memory in ranked:
+        head = memory.memory_id
+        passed = {head}
+        while (newer := newer_of.get(head)) is not None and newer not in passed:  # a damaged store may have a cycle
+            head = newer
+            passed.add(head)
+        if head in grouped:
+            continue
+        grouped.add(head)
+        older = [m for m in replaced.get(head, ()) if m.memory_id not in grouped]
+        chain = [by_id[head], *(by_id.get(m.memory_id, m) for m in older)]
+        words = fingerprints.of(chain[0])
+        same = next((i for i, other in seen if is_repetition(words, other)), None)
+        if same is not None and len(chain) == 1:
+            folded.setdefault(same, []).append(head)
+            continue
+        seen.append((head, words))
+        groups[head] = chain
+        grouped.update(m.memory_id for m in chain)
+    return list(groups.values()), {k: tuple(v) for k, v in folded.items()}
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What two texts that repeat each other share: words, numbers and negations among them, and who speaks."""
+
+    words: frozenset[str]
+    exact: frozenset[str]
+    speaker: str | None
+
+
+class Fingerprints:
+    """Fingerprints of memories, each made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Fingerprint] = {}
+
+    def of(self, memory: Memory) -> Fingerprint:
+        """Returns what a memory is compared by."""
+        if memory.memory_id not in self._known:
+            self._known[memory.memory_id] = _fingerprint(memory)
+        return self._known[memory.memory_id]
+
+
+def _fingerprint(memory: Memory) -> Fingerprint:
+    words = frozenset(map(str.lower, _WORD.findall(memory.text)))
+    with_digits = [w for w in words if not w.isalpha() and any(map(str.isdigit, w))]
+    return Fingerprint(words, (words & _NEGATIONS).union(with_digits), memory.speaker)
+
+
+def is_repetition(a: Fingerprint, b: Fingerprint) -> bool:
+    """Returns whether two texts say the same, one for the other."""
+    if a.speaker != b.speaker or a.exact != b.exact:
+        return False
+    union = len(a.words | b.words)
+    return union == 0 or len(a.words & b.words) / union >= SAME
+
 
 _NEARLY_WHOLE = 0.8  # share of a memory's tokens in a quote from which it is packed whole where that fits
 _MIN_ENTRY_TOKENS = 30  # of the shortest line with its citation and its source
@@ -464,3 +545,42 @@ def _place(memory: Memory, with_collection: bool, spans: str = "") -> str:
 
 def _flat(text: str | None) -> str:
     return one_line((text or "").translate(_HEAD_MARKS))
+
+
+_HEADING = "Relations:"
+_MAX_LINES = 20
+
+
+def add_relation_lines(
+    packed: Packed,
+    lines: Iterable[tuple[str, tuple[str, ...]]],
+    budget_tokens: int,
+    count: CountTokens,
+    sources: str = "short",
+) -> Packed:
+    """Returns a context with lines of relations after its memories.
+
+    Nothing in it is displaced: each line is added in order where it still fits, and cites only memories that the
+    context has, whole or in part. Without a line the context is the same.
+
+    Args:
+        packed: the context.
+        lines: text and the memories it rests on, the most useful first.
+        budget_tokens: of the whole context.
+        count: counts the tokens of a text, without special ones.
+        sources: how the context cites; one of `search_schema.SOURCES`.
+    """
+    known = {*packed.packed_ids, *(q.memory_id for q in packed.quotes)}
+    heading = ContextLine(_HEADING, mark="", tokens=count(_HEADING))
+    left = budget_tokens - packed.tokens - heading.tokens
+    added: list[ContextLine] = []
+    for text, memory_ids in lines:
+        if not memory_ids or not known.issuperset(memory_ids) or len(added) == _MAX_LINES:
+            continue
+        tokens = count(" ".join([f"- {text}", *(counted_citation(sources, i) for i in memory_ids)]))
+        if tokens <= left:
+            left -= tokens
+            added.append(ContextLine(text, cites=memory_ids, tokens=tokens))
+    if not added:
+        return packed
+    return replace(packed, lines=(*packed.lines, heading, *added), tokens=budget_tokens - left)

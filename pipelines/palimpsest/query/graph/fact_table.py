@@ -17,8 +17,7 @@ from palimpsest.query.request.graph_types import Fact, Node
 from palimpsest.query.request.types import NewerText, Scope
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
-from palimpsest.text.name_keys import name_words
-from palimpsest.text.terms import terms
+from palimpsest.text.terms import name_words, terms
 
 MAX_FACTS = 10_000
 """Facts of an answer."""

@@ -7,23 +7,27 @@ from dataclasses import dataclass, replace
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query.context.changes import disputes_of
 from palimpsest.query.context.history import histories
-from palimpsest.query.graph.evidence import Evidence, gather_evidence
+from palimpsest.query.graph.evidence import Evidence, QuestionNames, gather_evidence, read_names
 from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, PathStep, unique_nodes
-from palimpsest.query.graph.graph_lines import neighborhood_lines, stage_line, tie_line
-from palimpsest.query.graph.neighborhood import MENTIONED_WITH, Neighborhood, find_neighbors, find_subgraph
-from palimpsest.query.graph.question_names import QuestionNames, read_names
-from palimpsest.query.graph.relations import Tie, find_ties
-from palimpsest.query.graph.timeline import changed_ids, find_stages
+from palimpsest.query.graph.graph_lines import (
+    MENTIONED_WITH,
+    Neighborhood,
+    find_neighbors,
+    find_subgraph,
+    neighborhood_lines,
+    stage_line,
+    tie_line,
+)
+from palimpsest.query.graph.relations import Tie, changed_ids, find_stages, find_ties
 from palimpsest.query.request.arguments import clean_text, clean_texts
 from palimpsest.query.request.graph_types import Node
-from palimpsest.query.request.parse_where import parse_where
 from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.request.where import parse_where
 from palimpsest.query.scope.backend import Backend
-from palimpsest.query.scope.node_filter import NodeFilter
-from palimpsest.query.scope.served_graph import ServedGraph
+from palimpsest.query.scope.served_graph import NodeFilter, ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.usage_log import UsageLog
-from palimpsest.text.name_keys import name_words
+from palimpsest.text.terms import name_words
 
 MAX_LINES = 100
 """Lines of an answer."""

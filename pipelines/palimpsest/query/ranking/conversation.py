@@ -12,17 +12,141 @@ from hashlib import blake2b
 
 import numpy as np
 
-from palimpsest.query.ranking.chat import is_chat, score_chat
 from palimpsest.query.ranking.layout import LineLayout
-from palimpsest.query.ranking.leaders import score_leaders
 from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale
-from palimpsest.query.request.strategies import Weights
+from palimpsest.query.request.strategies import ChatWeights, Weights
 from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.scope.reading_order import REACH, TurnOrder
-from palimpsest.query.scope.scope_arrays import Postings
+from palimpsest.query.scope.scope_arrays import Postings, Threads, threads_for
 from palimpsest.query.scope.scope_query import ScopeQuery
-from palimpsest.query.scope.threads import Threads, threads_for
 from palimpsest.query.scope.view import ScopeView
+from palimpsest.text.question_cues import asks_for_answers
+
+HALF_TRUSTED = 30
+"""Turns of a role that is scored by its own statistics and by those of all turns in equal parts."""
+
+
+def is_chat(view: ScopeView) -> bool:
+    """Returns whether a scope has turns of an assistant with long answers, and others."""
+    assistant = view.assistant_turns().values
+    return bool(assistant.any()) and not bool(assistant.all())
+
+
+def score_chat(view: ScopeView, query: ScopeQuery, chat: ChatWeights) -> Scored:
+    """Scores every candidate of a chat; an answer that is no candidate adds nothing to its question.
+
+    Where the question is about answers, each takes its shares of the turn before it, and the other turns score less.
+    """
+    weights, b = query.weights, base_scores(view, query)
+    rows, assistant = b.rows, view.assistant_turns().values
+    order = view.turn_order()
+    about_answers = asks_for_answers(query.text)
+    lesser, following = (~assistant, order.order.before) if about_answers else (assistant, order.order.after)
+    words_weight = weights.words * chat.words
+    unworded = role_scores(b.unworded, assistant, rows)
+    answers = answer_rows(following, lesser, b.allowed)
+    gain = chat.answer * order.smoothing_weight * np.append(unworded, 0.0)[answers]
+    worded = answer_word_scores(b.postings, answers, chat.answer_words * order.smoothing_weight, b.allowed)
+    own = unworded + np.where(lesser, chat.assistant, 0.0)
+    alone = own + words_weight * role_scores(b.layout.z(b.words), assistant, rows)
+    total = own + gain + words_weight * role_scores(b.layout.z(worded), assistant, rows)
+    base = rescale(alone, b.base, b.layout)
+    total = rescale(total, b.base, b.layout)
+
+    def path(row: int) -> tuple[Link, ...]:
+        lifted = float(total[row] - base[row])
+        answer = int(answers[row])
+        return (Link(str(view.ids[answer]), str(view.ids[row]), "near", lifted),) if answer >= 0 and lifted > 0 else ()
+
+    return Scored(view.ids, b.layout, b.cosines, b.words, base, total, path)
+
+
+def role_scores(scores: np.ndarray, assistant: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Returns scores with the mean and deviation of each role brought to those of all candidates; 0 for the others.
+
+    Args:
+        scores: shape (memories,).
+        assistant: which memories are the assistant's, shape (memories,) bool.
+        rows: local rows of the candidates.
+    """
+    out = np.zeros(len(scores))
+    if len(rows) == 0:
+        return out
+    mean, deviation = float(scores[rows].mean()), float(scores[rows].std())
+    roles = [role for role in (rows[assistant[rows]], rows[~assistant[rows]]) if len(role)]
+    variance = sum(len(role) * float(scores[role].var()) for role in roles) / len(rows)
+    for role in roles:
+        own, trust = scores[role], len(role) / (len(role) + HALF_TRUSTED)
+        center = trust * own.mean() + (1 - trust) * mean
+        spread = float(np.sqrt(trust * own.var() + (1 - trust) * variance))
+        out[role] = (own - center) / spread * deviation if spread > 1e-9 else 0.0
+    return out
+
+
+def answer_rows(after: np.ndarray, assistant: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Returns the local row of each turn's answer: the assistant's turn after one that is not; -1 where there is none.
+
+    With the rows before and the turns of the others in their place it is the turn that each answer answers.
+
+    Args:
+        after: local rows of the following turns, -1 for none.
+        assistant: which memories are the assistant's, shape (memories,) bool.
+        candidates: which memories count, likewise.
+    """
+    return np.where(~assistant & (after >= 0) & (assistant & candidates)[after], after, -1)
+
+
+def answer_word_scores(
+    postings: list[Postings], answers: np.ndarray, shares: np.ndarray, candidates: np.ndarray
+) -> np.ndarray:
+    """Returns the sum over terms of each turn's score for the term, its own or a share of its answer's.
+
+    Args:
+        postings: of the question's terms.
+        answers: local row of each turn's answer, -1 for none, shape (memories,).
+        shares: share of its answer's score that each turn takes, shape (memories,).
+        candidates: which memories count, shape (memories,) bool.
+    """
+    out = np.zeros(len(candidates))
+    for term in postings:
+        own = np.zeros(len(candidates) + 1)  # the last row is no answer
+        own[term.rows] = term.scores
+        own[:-1][~candidates] = 0.0
+        out += np.maximum(own[:-1], shares * own[answers])
+    return out
+
+
+LEADERS = 400
+"""Four times the candidates of a search: by its estimate no candidate falls behind so many."""
+
+
+def score_leaders(view: ScopeView, query: ScopeQuery, layout: LineLayout, b: BaseScores, total: np.ndarray) -> None:
+    """Puts exact cosines in place of the estimates of the best turns and their neighbors, and what follows from them.
+
+    Mean and deviation of the cosines stay those of the estimates: their errors cancel out over so many.
+
+    Args:
+        view: the scope.
+        query: the query of the scope, whose fusion is `z`.
+        layout: of the scores.
+        b: by estimated cosines; changed.
+        total: `unworded` with shares of neighbors, and whatever else counts; changed.
+    """
+    deviation, shares = layout.deviation(b.cosines), query.weights.shares
+    if deviation == 0:
+        return
+    leaders = layout.leading(total, LEADERS)
+    offsets = range(-len(shares), len(shares) + 1)
+    reached = layout.candidates(np.unique(np.concatenate([leaders + offset for offset in offsets])))
+    exact = view.cosines_of(query.vector, layout.local_rows(reached)).astype(layout.dtype)
+    change = np.zeros_like(total)
+    change[reached] = (exact - b.cosines[reached]) * (query.weights.vector / deviation)
+    b.cosines[reached] = exact
+    for scores in (b.unworded, b.base):
+        scores[reached] += change[reached]
+    near = sum(share * (change[leaders - i] + change[leaders + i]) for i, share in enumerate(shares, 1))
+    total[leaders] += change[leaders] + layout.smoothing_weight[leaders] * near
+
 
 _LEAST_DEVIATION = 1e-9  # of the word scores of a query
 _SLICE = 32_768  # places of the line at a time

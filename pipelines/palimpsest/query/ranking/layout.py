@@ -11,8 +11,7 @@ import numpy as np
 
 from palimpsest.query.ranking.fusion import center, leading, score_stats, top, unit_deviation, z_values
 from palimpsest.query.scope.reading_order import TurnOrder
-from palimpsest.query.scope.scope_arrays import Postings
-from palimpsest.query.scope.threads import MANY
+from palimpsest.query.scope.scope_arrays import MANY, Postings
 
 
 class Layout(ABC):

@@ -10,12 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from palimpsest.core.memory_types import REFLECTION
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.ranking.candidate import Candidate, Ranked
 from palimpsest.query.ranking.fusion import standardize
 from palimpsest.query.request.strategies import Weights
-from palimpsest.query.request.types import ScoreStats
+from palimpsest.query.request.types import Link, ScoreStats
+from palimpsest.query.scope.scope_graph import PREMISE
 from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.served_scope import ServedScope
 
 HALF_TRUSTED = 30
 """Memories of a scope that is scored by its own statistics and by the common scale in equal parts."""
@@ -56,3 +59,45 @@ def _on_common_scale(candidate: Candidate, size: int, common: ScoreStats, weight
     on_common = float(standardize(np.array([candidate.vector]), common)[0]) * (weights.vector + weights.words)
     base = trust * candidate.base + (1 - trust) * on_common
     return replace(candidate, base=base, score=base + candidate.score - candidate.base)
+
+
+_READ_PER_RESULT = 4  # candidates: a turn seldom has more formed memories than two
+
+
+def join_formed(ranked: Sequence[Ranked], k: int) -> Sequence[Ranked]:
+    """Returns candidates, each formed memory joined with its evidence among the first ones; best first.
+
+    Candidates of collections that form no memories stay as they are.
+
+    Args:
+        ranked: candidates of all scopes, best first.
+        k: results that the search returns.
+    """
+    queries = {q.scope: q for q, _ in ranked if q.served.has_formed}
+    if not queries:
+        return ranked
+    first = ranked[: _READ_PER_RESULT * k]
+    own = {c.memory_id: c for _, c in first}
+    rests_on: dict[str, str] = {}
+    for query in queries.values():
+        rests_on |= _single_evidence(query.served, [c.memory_id for q, c in first if q is query])
+    joined: dict[str, Ranked] = {}
+    for query, candidate in first:
+        evidence = own.get(rests_on.get(candidate.memory_id, ""))
+        if evidence is None:
+            joined.setdefault(candidate.memory_id, (query, candidate))
+        elif evidence.memory_id not in joined:
+            link = Link(candidate.memory_id, evidence.memory_id, PREMISE, 1.0)
+            joined[evidence.memory_id] = (query, replace(evidence, score=candidate.score, hops=(link,)))
+    places = sorted(joined.values(), key=lambda pair: (-pair[1].score, pair[1].memory_id, pair[0].scope))
+    return [*places, *ranked[len(first) :]]
+
+
+def _single_evidence(served: ServedScope, ids: Sequence[str]) -> dict[str, str]:
+    """Returns the memory that each formed memory among `ids` rests on, of those that rest on one alone."""
+    formed = [i for i, memory in served.memories(ids).items() if memory.unit == REFLECTION]
+    premises: dict[str, list[str]] = {}
+    for link in served.neighbors(sorted(formed), 0):
+        if link.kind == PREMISE:
+            premises.setdefault(link.source, []).append(link.target)
+    return {source: targets[0] for source, targets in premises.items() if len(targets) == 1}

@@ -1,5 +1,6 @@
 """Ranking, the same over every backend: fused seeds, then what links reach from the best, with a decay per hop."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -7,19 +8,104 @@ from typing import Protocol
 
 import numpy as np
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.ranking.candidate import Candidate
-from palimpsest.query.ranking.formed_kinds import lift_requested_kinds
+from palimpsest.query.ranking.conversation import score_turns
+from palimpsest.query.ranking.experimental.hierarchy import score_nodes
 from palimpsest.query.ranking.fusion import fuse, score_stats
-from palimpsest.query.ranking.listing import listed_memories
-from palimpsest.query.ranking.priors import uses_priors
-from palimpsest.query.ranking.scorers import scorer_named
-from palimpsest.query.ranking.scoring import Scored
+from palimpsest.query.ranking.scoring import Scored, score_alone, uses_priors
+from palimpsest.query.ranking.spreading import score_passages
 from palimpsest.query.ranking.successors import applies, lift_disputing, lift_successors
+from palimpsest.query.request.graph_types import Node
 from palimpsest.query.request.types import Link, ScoreStats
+from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_graph import PREMISE
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
+from palimpsest.text.question_cues import listed_nouns, requested_kinds
+
+KIND_WEIGHT = 1.0
+"""Standard deviations of a signal that a memory of the kind gains."""
+
+
+def lift_requested_kinds(scored: Scored, view: ScopeView, query: ScopeQuery) -> Scored:
+    """Returns scores in which formed memories of the kind that the question is about, and their evidence, gain.
+
+    Nothing changes where a scope forms no memories, or the question is about no kind of them.
+    """
+    if not (kinds := requested_kinds(query.text)) or not query.served.has_formed:
+        return scored
+    total = scored.total.copy()
+    rows = view.formed().of_kinds(kinds)
+    total[scored.layout.places(rows[scored.layout.allowed[rows]])] += KIND_WEIGHT
+    return replace(scored, total=total)
+
+
+MAX_MEMBERS = 50  # a category with more is no answer
+
+
+def listed_memories(query: ScopeQuery) -> set[str]:
+    """Returns the ids of the candidates that describe the members of a category that a question asks to list.
+
+    None for any other question.
+    """
+    if query.weights.graph <= 0 or not (nouns := listed_nouns(query.text)):
+        return set()
+    try:
+        graph = query.served.backend.graph(query.scope)
+    except PalimpsestError:  # an index of an earlier version has no nodes
+        return set()
+    return query.served.passing(sorted(_described_members(graph, nouns))) if graph is not None else set()
+
+
+def _described_members(graph: GraphScope, nouns: list[str]) -> set[str]:
+    named = graph.nodes_named(nouns)
+    nodes = graph.nodes(sorted({i for ids in named.values() for i in ids}))
+    categories = sorted(i for i, node in nodes.items() if node.type == "category")
+    edges = graph.edges_of(categories, ["part_of"]) if categories else []
+    members = sorted({edge.source_id for edge in edges if edge.target_id in categories})
+    if not 0 < len(members) <= MAX_MEMBERS:
+        return set()
+    return {_description_memory(node) for node in graph.nodes(members).values()} - {""}
+
+
+def _description_memory(node: Node) -> str:
+    return str(json.loads(node.metadata or "{}").get("description_memory_id") or "")
+
+
+Scorer = Callable[[ScopeView, ScopeQuery], Scored]
+"""Scores every memory of a scope for one query."""
+
+_SCORERS: dict[str, Scorer] = {
+    "alone": score_alone,
+    "order": score_turns,
+    "passages": score_passages,
+    "nodes": score_nodes,
+}
+
+
+def register_scorer(name: str, scorer: Scorer) -> None:
+    """Adds a scorer for the life of the process; `Weights.scorer` selects it by name.
+
+    Raises:
+        ValueError: the name is empty or already in use.
+    """
+    if not name or name in _SCORERS:
+        raise ValueError(f"scorer {name!r}: empty or already in use; choose another name")
+    _SCORERS[name] = scorer
+
+
+def scorer_named(name: str) -> Scorer:
+    """Returns a scorer; "" is the one that scores each memory by itself.
+
+    Raises:
+        ValueError: nobody registered it.
+    """
+    if (name or "alone") not in _SCORERS:
+        raise ValueError(f"scorer {name!r}: not one of {', '.join(sorted(_SCORERS))}; register it first")
+    return _SCORERS[name or "alone"]
+
 
 SEEDS = 100  # candidates; statistics are exact, so more of them change nothing
 DECAY = 0.7

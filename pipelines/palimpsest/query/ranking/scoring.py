@@ -2,19 +2,97 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from palimpsest.query.ranking.experimental.reciprocal_ranks import reciprocal_ranks
 from palimpsest.query.ranking.layout import Layout, RowLayout
-from palimpsest.query.ranking.priors import prior_scores, uses_priors
-from palimpsest.query.ranking.window_bias import without_window_bias
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Link
-from palimpsest.query.scope.scope_arrays import Postings, word_sums
+from palimpsest.query.scope.scope_arrays import Postings, Priors, threads_for, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
-from palimpsest.query.scope.threads import threads_for
 from palimpsest.query.scope.view import ScopeView
+
+UNKNOWN = 0.5  # of an undated memory's recency, and of an importance that is not stated
+
+
+def uses_priors(weights: Weights) -> bool:
+    """Returns whether any prior has a weight."""
+    return max(weights.recency, weights.frequency, weights.importance) > 0
+
+
+def prior_scores(priors: Priors, rows: np.ndarray, weights: Weights, now: float | None = None) -> np.ndarray:
+    """Returns the weighted sum for every memory; 0 for memories that are no candidates.
+
+    Args:
+        priors: of the scope.
+        rows: local rows of the candidates.
+        weights: of the strategy.
+        now: seconds since 1970 from which ages are counted; without it the newest memory of the scope.
+    """
+    out = np.zeros(len(priors.observed))
+    if len(rows) == 0:
+        return out
+    for _, weight, values in weighted_terms(priors, weights, now):
+        out[rows] += weight * (values[rows] - values[rows].mean())
+    return out
+
+
+def weighted_terms(priors: Priors, weights: Weights, now: float | None = None) -> list[tuple[str, float, np.ndarray]]:
+    """Returns (name, weight, 0..1 of every memory) of each prior that has a weight; `now` as above."""
+    terms: dict[str, tuple[float, Callable[[], np.ndarray]]] = {
+        "newness": (weights.recency, lambda: recency(priors.observed, now)),
+        "support": (weights.frequency, lambda: priors.support / (priors.support + 1.0)),
+        "importance": (weights.importance, lambda: np.clip(np.nan_to_num(priors.importance, nan=UNKNOWN), 0.0, 1.0)),
+    }
+    return [(name, weight, values()) for name, (weight, values) in terms.items() if weight > 0]
+
+
+def recency(observed: np.ndarray, now: float | None = None) -> np.ndarray:
+    """Returns 2 ** -(age / median age) of each memory: one of median age has half of a new one's.
+
+    Ages are counted from `now`, else from the newest memory: no clock is read. What is newer than `now` counts as new
+    and is left out of the median: memories known on a day rank as they ranked on that day.
+    """
+    dated = np.flatnonzero(~np.isnan(observed))
+    out = np.full(len(observed), UNKNOWN)
+    if len(dated):
+        ages = (observed[dated].max() if now is None else now) - observed[dated]
+        known, ages = ages[ages >= 0], np.maximum(ages, 0.0)
+        half = float(np.median(known)) if len(known) else 0.0
+        out[dated] = np.exp2(-ages / half) if half > 0 else (ages == 0).astype(float)
+    return out
+
+
+_MIN_WINDOWED = 10  # memories of several windows: of fewer no slope can be read
+
+
+def expected_maximum(windows: np.ndarray) -> np.ndarray:
+    """Returns the expected maximum of n independent standard normal values, 0 for n = 1; after Blom (1958).
+
+    Args:
+        windows: how many windows each memory has, 1 or more, shape (memories,).
+    """
+    counts, at = np.unique(windows, return_inverse=True)
+    normal = NormalDist()
+    known = [normal.inv_cdf((n - 0.375) / (n + 0.25)) if n > 1 else 0.0 for n in counts.tolist()]
+    return np.array(known)[at]
+
+
+def without_window_bias(cosines: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """Returns cosines less their linear trend over the expected maximum, where that rises.
+
+    Args:
+        cosines: of the best window of each candidate, shape (candidates,).
+        windows: how many windows each has.
+    """
+    if np.count_nonzero(windows > 1) < _MIN_WINDOWED:
+        return cosines
+    expected = expected_maximum(windows)
+    centered = expected - expected.mean()
+    slope = float(centered @ cosines) / float(centered @ centered) if centered.any() else 0.0
+    return cosines - max(slope, 0.0) * expected
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,76 @@ from dataclasses import dataclass
 import numpy as np
 
 from palimpsest.query.ranking.fusion import top
-from palimpsest.query.ranking.pairs import NONE, Pairs, best_pairs
 from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale
 from palimpsest.query.request.strategies import Spreading
 from palimpsest.query.request.types import Link
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
+from palimpsest.query.scope.scope_arrays import Postings, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
+
+NONE = -1
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The best pair of each memory.
+
+    Attributes:
+        share: e to the power of how far a memory's best pair, or a leading memory alone, is behind the best of all: 1
+            for that, 0 for a memory that does not lead and is in no pair.
+        partners: local row of the other memory of the pair; NONE for none.
+        names: local entity number of the name that both have; NONE for none.
+    """
+
+    share: np.ndarray
+    partners: np.ndarray
+    names: np.ndarray
+
+
+def best_pairs(
+    graph: PassageGraph,
+    leading: np.ndarray,
+    base: np.ndarray,
+    postings: Sequence[Postings],
+    word: float,
+    title: float,
+    allowed: np.ndarray,
+) -> Pairs:
+    """Pairs each leading memory with all that share a name with it and add something.
+
+    Args:
+        graph: which memory names which entity.
+        leading: local rows of the memories that a pair may start from.
+        base: base scores of all memories, shape (memories,).
+        postings: of the question's terms.
+        word: contribution of 1 of BM25, of a term that the first memory lacks, on the scale of `base`.
+        title: bonus where the name is the second memory's title.
+        allowed: which memories may be reached, shape (memories,) bool.
+    """
+    best = np.full(graph.size, -np.inf)
+    best[leading] = base[leading]
+    partners, names = np.full(graph.size, NONE), np.full(graph.size, NONE)
+    sums_by_missing: dict[tuple[bool, ...], np.ndarray] = {}
+    lacking_of = np.array([p.scores_of(leading) == 0 for p in postings]).reshape(len(postings), len(leading)).T
+    for row, lacks in zip(leading.tolist(), map(tuple, lacking_of.tolist()), strict=True):
+        if lacks not in sums_by_missing:
+            missing = [p for p, lacking in zip(postings, lacks, strict=True) if lacking]
+            sums_by_missing[lacks] = word * word_sums(missing, graph.size)
+        words = sums_by_missing[lacks]
+        for entity in graph.entities[graph.edges_of(row)].tolist():
+            for others, more in ((graph.rows[graph.edges_by_entity[entity]], 0.0), (graph.titled[entity], title)):
+                adds = words[others] + more
+                useful = (adds > 0) & allowed[others] & (others != row)
+                others, scores = others[useful], base[row] + adds[useful]
+                better = scores > best[others]
+                new = others[better]
+                best[new], partners[new], names[new] = scores[better], row, entity
+                if len(scores) and scores.max() > best[row]:
+                    at = int(scores.argmax())
+                    best[row], partners[row], names[row] = scores[at], others[at], entity
+    return Pairs(np.exp(best - best.max()) if len(leading) else np.zeros(graph.size), partners, names)
+
 
 MIN_SHARE = 1e-5  # of the walk: a name that brought less explains nothing
 MIN_LIFT = 0.1  # a pair that lifts by less explains nothing

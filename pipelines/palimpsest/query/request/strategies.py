@@ -65,7 +65,7 @@ class ChatWeights:
 class Weights:
     """The composite: `vector` * z(cosine) + `words` * z(BM25) + ..., lifted over links.
 
-    A collection's settings may give `NAMED` of them. See `palimpsest.query.ranking.priors` for recency, frequency and
+    A collection's settings may give `NAMED` of them. See `palimpsest.query.ranking.scoring` for recency, frequency and
     importance.
 
     Attributes:
@@ -79,7 +79,7 @@ class Weights:
         importance: weight of how important it is.
         diversity: penalty of repeating a better result; see `palimpsest.query.ranking.experimental.diversity`.
         entities: how many links over shared entities are followed from each memory.
-        scorer: name of the scorer that scores every memory of the scope: see `palimpsest.query.ranking.scorers`. With
+        scorer: name of the scorer that scores every memory of the scope: see `palimpsest.query.ranking.rank`. With
             "" or `alone` each scores by itself, and the store finds the best where only vectors and words count.
         shares: in conversations, share of the vector scores one, two, ... turns away.
         nearby: the same for the score of each word, which counts once.

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palimpsest.core.errors import PalimpsestError, first_line_of
-from palimpsest.core.extras import missing_extra
+from palimpsest.core.errors import PalimpsestError, first_line_of, missing_extra
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder

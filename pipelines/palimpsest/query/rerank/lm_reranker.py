@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
-from palimpsest.query.rerank.reranker import RerankerFailed
+from palimpsest.query.rerank.rerank_candidates import RerankerFailed
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 
 BUDGET_VARIABLE = "PALIMPSEST_RERANKER_MAX_COST"

@@ -1,7 +1,11 @@
 """A scope as dense arrays by local row: what scorers need that look at every memory, the same over every backend."""
 
+import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -11,15 +15,158 @@ from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.request.where import Kind, Where
 from palimpsest.query.scope.byte_cache import Sized
 from palimpsest.query.scope.field_values import FieldValues
-from palimpsest.query.scope.formed_rows import FormedRows
-from palimpsest.query.scope.named_entities import NamedEntities
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.reading_order import ReadingOrder, TurnOrder
 from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, Priors, RetirementReasons, known_rows
-from palimpsest.query.scope.scope_graph import ScopeLinks
-from palimpsest.query.scope.withheld import Withheld
-from palimpsest.text.memory_periods import MemoryPeriods
-from palimpsest.text.sentence_terms import SentenceTerms
+from palimpsest.query.scope.scope_graph import Adjacency, ScopeLinks
+from palimpsest.text.date_mentions import MemoryPeriods
+from palimpsest.text.terms import SentenceTerms, find_named_entities, name_key
+
+
+@dataclass(frozen=True)
+class FormedRows:
+    """Pairs of a formed memory and one that it rests on, sorted.
+
+    Attributes:
+        rows: the formed memory of each pair.
+        evidence: the other one of each pair.
+        kind: number in `kinds` of each pair's formed memory, -1 for none.
+        kinds: names of kinds of items.
+    """
+
+    rows: np.ndarray
+    evidence: np.ndarray
+    kind: np.ndarray
+    kinds: tuple[str, ...]
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "FormedRows":
+        """Makes it of the part `formed` of a scope."""
+        nothing = np.zeros(0, np.int64)
+        rows, evidence, kind = (np.asarray(arrays.get(n, nothing), np.int64) for n in ("row", "evidence", "kind"))
+        return cls(rows, evidence, kind, tuple(str(k) for k in arrays.get("kinds", ())))
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.rows.nbytes + self.evidence.nbytes + self.kind.nbytes
+
+    def of_kinds(self, kinds: Collection[str]) -> np.ndarray:
+        """Returns the rows of formed memories of some kinds, and of the memory that one rests on where it is one."""
+        wanted = np.isin(self.kind, [i for i, name in enumerate(self.kinds) if name in kinds])
+        return np.unique(np.concatenate([self.rows[wanted], self.evidence[wanted & self._is_single]]))
+
+    @cached_property
+    def _is_single(self) -> np.ndarray:
+        """Which pairs are the only one of their formed memory, shape (pairs,) bool."""
+        is_single: np.ndarray = np.bincount(self.rows)[self.rows] == 1
+        return is_single
+
+
+@dataclass(frozen=True)
+class NamedEntities:
+    """Entities of a scope.
+
+    Attributes:
+        names: of each.
+        weight: of each, by `scope_graph.idf_weight`.
+        rows: local rows of the memories that name each.
+        of_row: entities that each memory names.
+    """
+
+    names: np.ndarray
+    weight: np.ndarray
+    rows: Adjacency
+    of_row: Adjacency
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, size: int) -> "NamedEntities":
+        """Makes it of the part `named` of a scope of `size` memories."""
+        nothing = np.zeros(0, np.int64)
+        names = np.asarray(arrays.get("names", []), dtype=object)
+        entity, row = (arrays.get(n, nothing).astype(np.int64) for n in ("entity", "row"))
+        rows, of_row = Adjacency.of(entity, row, len(names)), Adjacency.of(row, entity, size)
+        return cls(names, arrays.get("weight", np.zeros(0)), rows, of_row)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes; names and keys count 200 each."""
+        return self.weight.nbytes + self.rows.nbytes + self.of_row.nbytes + 200 * len(self.names)
+
+    @cached_property
+    def of_key(self) -> dict[int, tuple[int]]:
+        """The entity of each `name_key`."""
+        of_key: dict[int, tuple[int]] = {}
+        for entity, name in enumerate(self.names.tolist()):
+            of_key.setdefault(name_key(str(name)), (entity,))
+        return of_key
+
+    def in_text(self, text: str) -> list[int]:
+        """Returns the entities that a text names, ascending."""
+        return find_named_entities(text, lambda key: self.of_key.get(key, ()))
+
+    def sharing(self, row: int, allowed: np.ndarray, n: int) -> list[tuple[int, float, str]]:
+        """Returns (row, weight, entity name) of the `n` allowed rows that share the heaviest entities with `row`."""
+        found: dict[int, tuple[int, float, str]] = {}
+        mine = self.of_row[row]
+        for entity in mine[np.argsort(-self.weight[mine], kind="stable")].tolist():
+            others = self.rows[entity]
+            for other in others[allowed[others]].tolist():
+                if other != row and other not in found:
+                    found[other] = (other, float(self.weight[entity]), str(self.names[entity]))
+            if len(found) >= n:
+                break
+        return list(found.values())[:n]
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """Which of the three a scope has at all: a scope with none skips their conditions.
+
+    Attributes:
+        ends: distinct retention_until of its memories, ascending.
+        hidden: whether any memory is not user_visible.
+        pii: whether any memory has personal data.
+    """
+
+    ends: tuple[dt.datetime, ...] = ()
+    hidden: bool = False
+    pii: bool = False
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Withheld":
+        """Makes it of the part `withheld` of a scope: `ends` in microseconds since 1970, `flags` hidden and pii."""
+        if not arrays:
+            return cls()
+        hidden, pii = arrays["flags"].tolist()
+        ends = tuple(_EPOCH + dt.timedelta(microseconds=m) for m in arrays["ends"].tolist())
+        return cls(ends, bool(hidden), bool(pii))
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return 64 + 56 * len(self.ends)
+
+    def narrowed(self, filters: Filters) -> Filters:
+        """Returns filters that pass the same memories of this scope and compare equal as long as those are the same.
+
+        `clock` becomes the last retention that ended by then, so that the result can be cached from query to query.
+        """
+        ended = bisect_right(self.ends, filters.clock) if filters.clock is not None else 0
+        clock = self.ends[ended - 1] if ended else None
+        hidden, pii = self.hidden and filters.include_hidden, self.pii and filters.include_pii
+        if (clock, hidden, pii) == (filters.clock, filters.include_hidden, filters.include_pii):
+            return filters
+        return replace(filters, clock=clock, include_hidden=hidden, include_pii=pii)
+
+    def conditions(self, filters: Filters) -> tuple[str, ...]:
+        """Returns which of `hidden` and `pii` must be excluded; `clock` is a filter with a value of its own."""
+        included = {"hidden": filters.include_hidden, "pii": filters.include_pii}
+        return tuple(name for name, is_included in included.items() if getattr(self, name) and not is_included)
+
 
 Part = TypeVar("Part", bound=Sized)
 

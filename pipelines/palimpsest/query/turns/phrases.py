@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from palimpsest.query.turns.words import (
+from palimpsest.query.turns.dependence import (
     AUXILIARIES,
     DETERMINERS,
     HE_OR_SHE,

@@ -8,9 +8,8 @@ from typing import TypeAlias
 
 import polars as pl
 
-from palimpsest.core.ids import content_id
+from palimpsest.core.ids import SCOPE, content_id
 from palimpsest.core.progress import progress
-from palimpsest.core.scopes import SCOPE
 from palimpsest.core.times import on_own_clock
 from palimpsest.relations.classify.label_types import (
     LABELS,

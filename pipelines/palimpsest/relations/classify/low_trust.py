@@ -9,7 +9,7 @@ import polars as pl
 
 from palimpsest.relations.classify.label_types import DISPUTED, SUPERSEDED, Evidence
 from palimpsest.relations.review_reasons import LOW_TRUST
-from palimpsest.store.trust_config import DEFAULT_TRUST
+from palimpsest.store.collection_config import DEFAULT_TRUST
 
 
 def refuse_low_trust(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:

@@ -29,15 +29,16 @@ from palimpsest.relations.classify.encoder.change_encoder import (
     ChangeEncoder,
     ChangeQuestion,
     ChangeReading,
+    Statement,
+    Words,
+    outdated_part,
     shipped_encoder,
 )
-from palimpsest.relations.classify.encoder.change_input import Statement
-from palimpsest.relations.classify.encoder.outdated_part import Words, outdated_part
 from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair, LabelResult
 from palimpsest.relations.classify.rules.apply_rules import update_by_rules
 from palimpsest.relations.classify.rules.reading import RuleUpdate
 from palimpsest.store.home import SHIPPED
-from palimpsest.text.normalize import fold
+from palimpsest.text.terms import fold
 
 JUDGED_FROM, JUDGED = 0.05, 3
 """Probability of the chooser from which the judge reads a candidate, and how many of a memory at most."""

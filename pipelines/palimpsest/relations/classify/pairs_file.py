@@ -9,6 +9,7 @@ from typing import NotRequired, TypedDict, cast
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.relations.classify.label_types import LABELS, LabelPair
+from palimpsest.store.home import data_file
 
 _REQUIRED = ("id", "older", "newer")
 
@@ -113,3 +114,14 @@ def _parse_date(pair_id: str, field: str, text: object) -> dt.datetime | None:
     except ValueError:
         raise PalimpsestError(f"{pair_id[:60]}: {field} {str(text)[:40]!r} is not an ISO 8601 date") from None
     return parsed.replace(tzinfo=dt.UTC) if parsed.tzinfo is None else parsed
+
+
+def golden_pairs(split: str) -> list[PairRow]:
+    """Returns the pairs of data/golden/pairs.jsonl of a split: train or test."""
+    return [r for r in read_pairs_file(data_file("golden/pairs.jsonl"), "golden pairs") if r["split"] == split]
+
+
+def written_pairs(split: str) -> list[PairRow]:
+    """Returns the pairs of the domains of a split, sorted by domain; no domain is in both splits."""
+    files = sorted(data_file("golden/pairs").glob("*.jsonl"))
+    return [r for path in files for r in read_pairs_file(path, "golden pairs") if r["split"] == split]

@@ -13,7 +13,7 @@ from palimpsest.build.collection_info import list_collections
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.reader import Reader
-from palimpsest.query.request.search_schema import Sources
+from palimpsest.query.request.search_request import Sources
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.identity import Identity, Permission
 from palimpsest.serve.open_reader import CallerView

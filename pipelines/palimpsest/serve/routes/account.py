@@ -8,7 +8,7 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from palimpsest.consolidation import decide
-from palimpsest.consolidation.list_proposals import by_worth
+from palimpsest.consolidation.consolidate import by_worth
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.result import memory_json

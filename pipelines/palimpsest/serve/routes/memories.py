@@ -30,9 +30,8 @@ from palimpsest.serve.state import (
     SharedService,
 )
 from palimpsest.serve.views import check_own, own_scope, retiring_relation, show_history, show_memory, show_source
-from palimpsest.sources.inbox import ingest_file, ingest_session
-from palimpsest.sources.inbox.destination import InboxOptions
-from palimpsest.sources.records.source import Source
+from palimpsest.sources.extracted import Source
+from palimpsest.sources.inbox import InboxOptions, ingest_file, ingest_session
 
 router = JsonRouter(tags=["memories"])
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, description="a second call writes nothing")]

@@ -6,7 +6,7 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from palimpsest.core.json_types import JsonObject
-from palimpsest.query.request.search_schema import Sources
+from palimpsest.query.request.search_request import Sources
 from palimpsest.query.request.strategies import STRATEGIES
 from palimpsest.query.result import SearchResult, empty_result
 from palimpsest.serve.open_reader import CallerView

@@ -1,7 +1,6 @@
 """The web as a source: pages and sites are fetched into the home, and the next build reads them like other files."""
 
-from palimpsest.sources.crawl.crawl_options import CrawlOptions
-from palimpsest.sources.crawl.crawl_result import CrawlResult
+from palimpsest.sources.crawl.crawl_site import CrawlOptions, CrawlResult
 from palimpsest.sources.crawl.ingest_web import ingest_site, ingest_url
 
 __all__ = ["CrawlOptions", "CrawlResult", "ingest_site", "ingest_url"]

@@ -1,24 +1,131 @@
 """How a site is structured: its pages by the pattern of their paths, within a fixed time, and what to crawl of it."""
 
+import json
+import os
+import re
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode, urljoin, urlsplit
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, PalimpsestError, Rejected
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.crawl.address_guard import AddressPolicy
-from palimpsest.sources.crawl.common_crawl import find_in_common_crawl
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, FetchLimits
 from palimpsest.sources.crawl.ingest_web import own_delay_s, parse_start
-from palimpsest.sources.crawl.media_types import HTML, suffix_of
-from palimpsest.sources.crawl.page_reader import PageReader
-from palimpsest.sources.crawl.path_patterns import PathGroup, group_paths
+from palimpsest.sources.crawl.read_page import PageReader
 from palimpsest.sources.crawl.robots import Robots, load_robots
 from palimpsest.sources.crawl.sitemaps import SitemapPages, find_sitemaps
-from palimpsest.sources.crawl.urls import SiteScope, folder_of, origin_of
-from palimpsest.store.limits import Limits
-from palimpsest.store.site_entries import DEFAULT_PAGES
+from palimpsest.sources.crawl.urls import HTML, SiteScope, folder_of, origin_of, suffix_of, try_normalize
+from palimpsest.store.collection_config import Limits
+from palimpsest.store.web_pages import DEFAULT_PAGES
+
+VARIABLE, _SERVER = "PALIMPSEST_COMMON_CRAWL_URL", "https://index.commoncrawl.org/"
+_MAX_BYTES = 5_000_000
+_ASKED_FOR = 4  # URLs for each that is wanted: many differ in what is no part of a page's one URL
+
+
+def find_in_common_crawl(fetcher: Fetcher, scope: SiteScope, max_urls: int) -> list[str]:
+    """Returns normal URLs of a site that the newest crawl has, in its order, each once.
+
+    Raises:
+        FetchFailed: the index does not answer, or not as it should.
+    """
+    server = os.environ.get(VARIABLE, "").strip() or _SERVER
+    listed = _read(fetcher, urljoin(server, "collinfo.json"))
+    try:
+        index = str(json.loads(listed)[0]["cdx-api"])
+    except (ValueError, LookupError, TypeError):
+        raise FetchFailed("the list of crawls of Common Crawl cannot be read") from None
+    parts = urlsplit(folder_of(scope.start))
+    query = {"url": f"{parts.netloc}{parts.path}*", "output": "json", "fl": "url", "limit": _ASKED_FOR * max_urls}
+    found: dict[str, None] = {}
+    for line in _read(fetcher, f"{urljoin(server, index)}?{urlencode(query)}").splitlines():
+        try:
+            url = try_normalize(str(json.loads(line)["url"]), scope.start)
+        except (ValueError, LookupError, TypeError):
+            continue
+        if url is not None and scope.contains(url):
+            found[url] = None
+    return list(found)
+
+
+def _read(fetcher: Fetcher, url: str) -> str:
+    """Returns the text at a URL; empty where the index has no page of a site (404).
+
+    Raises:
+        FetchFailed: it cannot be read.
+    """
+    response = fetcher.get_following(url, _MAX_BYTES)
+    if response.status == 404:
+        return ""
+    if not 200 <= response.status < 300:
+        raise FetchFailed(f"Common Crawl answered with status {response.status}")
+    return response.body.decode("utf-8", "replace")
+
+
+MAX_GROUPS = 20
+_EXAMPLES = 3
+_NUMBER = re.compile(r"\d+")
+_ID = re.compile(r"(?=.*\d)[0-9a-fA-F-]{8,}")
+
+
+@dataclass(frozen=True)
+class PathGroup:
+    """URLs with one pattern: how many there are, and the first of them."""
+
+    pattern: str
+    count: int
+    examples: tuple[str, ...]
+
+
+def group_paths(urls: Iterable[str]) -> list[PathGroup]:
+    """Returns the groups of URLs, the largest first, then by pattern; at most 20.
+
+    The last segment of a path is `*`, a number `{n}` and an id `{id}`. Where that gives too many patterns, deeper
+    segments are `*` too, until there are few enough.
+    """
+    paths = sorted(set(urls))
+    deepest = max((len(_segments(url)) for url in paths), default=0)
+    found: dict[str, list[str]] = {}
+    for depth in range(deepest, -1, -1):
+        found = _grouped(paths, depth)
+        if len(found) <= MAX_GROUPS:
+            break
+    groups = [PathGroup(pattern, len(group), tuple(group[:_EXAMPLES])) for pattern, group in found.items()]
+    groups.sort(key=lambda g: (-g.count, g.pattern))
+    if len(groups) > MAX_GROUPS:
+        rest = groups[MAX_GROUPS - 1 :]
+        others = PathGroup("other", sum(g.count for g in rest), tuple(g.examples[0] for g in rest[:_EXAMPLES]))
+        groups = [*groups[: MAX_GROUPS - 1], others]
+    return groups
+
+
+def _grouped(urls: Iterable[str], depth: int) -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for url in urls:
+        found[_pattern(url, depth)].append(url)
+    return found
+
+
+def _pattern(url: str, depth: int) -> str:
+    segments = _segments(url)
+    if not segments:
+        return "/"
+    named = [_name(segment) for segment in segments[:-1][:depth]]
+    return "/" + "/".join([*named, "*"])
+
+
+def _segments(url: str) -> list[str]:
+    return [segment for segment in urlsplit(url).path.split("/") if segment]
+
+
+def _name(segment: str) -> str:
+    if _NUMBER.fullmatch(segment):
+        return "{n}"
+    return "{id}" if _ID.fullmatch(segment) else segment
+
 
 MAX_SECONDS, MAX_URLS = 50.0, 150
 _REQUEST_S = 15.0

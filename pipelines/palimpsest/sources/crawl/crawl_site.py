@@ -1,22 +1,257 @@
 """The crawl of a site: from its start, its sitemaps or its links to the pages that are stored, in a fixed order."""
 
-from collections.abc import Callable, Mapping
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from palimpsest.core.errors import Rejected
+from palimpsest.core.errors import ArgumentError, Rejected
 from palimpsest.core.files import file_hash_of
-from palimpsest.core.progress import progress
-from palimpsest.sources.crawl.crawl_options import CrawlOptions
-from palimpsest.sources.crawl.crawl_result import CrawlResult
+from palimpsest.core.json_types import JsonObject
+from palimpsest.core.progress import counted, progress
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, Response
-from palimpsest.sources.crawl.frontier import Frontier, Visit
-from palimpsest.sources.crawl.media_types import HTML, charset_of, media_type_of, suffix_of
-from palimpsest.sources.crawl.page_reader import PageReader
-from palimpsest.sources.crawl.read_page import PageFacts, to_utf8
+from palimpsest.sources.crawl.read_page import PageFacts, PageReader, to_utf8
 from palimpsest.sources.crawl.robots import RobotsOfServers, page_rules
 from palimpsest.sources.crawl.sitemaps import SitemapPages
 from palimpsest.sources.crawl.stored_pages import StoredPages
-from palimpsest.sources.crawl.urls import SiteScope
-from palimpsest.store.web_pages import WebPage
+from palimpsest.sources.crawl.urls import HTML, SiteScope, charset_of, media_type_of, suffix_of
+from palimpsest.store.web_pages import DEFAULT_DEPTH, DEFAULT_PAGES, MAX_DEPTH, MAX_PAGES, Mode, SiteEntry, WebPage
+
+MAX_SECONDS, MAX_DELAY_S = 3_600.0, 60.0
+
+
+@dataclass(frozen=True)
+class CrawlOptions:
+    """How a site is crawled.
+
+    Attributes:
+        depth: links from the start to a page, at most; pages of a sitemap have depth 1.
+        max_pages: pages that are fetched, at most.
+        include: patterns of URLs of which one must match; none means that all do.
+        exclude: patterns of URLs of which none may match.
+        mode: `ingest` is an error where the site was crawled before; `reingest` updates its pages.
+        delay_s: pause between two requests; None means 0.2 s, and none for hosts that the operator names.
+        follow_links: follow links although the site has a sitemap.
+        render: let a browser draw the pages.
+        max_seconds: of the whole crawl.
+    """
+
+    depth: int = DEFAULT_DEPTH
+    max_pages: int = DEFAULT_PAGES
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    mode: Mode = "reingest"
+    delay_s: float | None = None
+    follow_links: bool = False
+    render: bool = False
+    max_seconds: float = MAX_SECONDS
+
+    @classmethod
+    def of_entry(cls, entry: SiteEntry) -> "CrawlOptions":
+        """Returns the options of an entry of sources.yaml."""
+        names = ("depth", "max_pages", "include", "exclude", "mode", "delay_s", "render")
+        return cls(**{name: getattr(entry, name) for name in names})
+
+    def check(self) -> None:
+        """Checks the numbers.
+
+        Raises:
+            ArgumentError: one is out of its range.
+        """
+        if not 0 <= self.depth <= MAX_DEPTH:
+            raise ArgumentError("depth", f"must be 0 to {MAX_DEPTH}", self.depth)
+        if not 1 <= self.max_pages <= MAX_PAGES:
+            raise ArgumentError("max_pages", f"must be 1 to {MAX_PAGES:,}", self.max_pages)
+        if not self.max_seconds > 0:  # nan included
+            raise ArgumentError("seconds", "must be more than 0", self.max_seconds)
+        if self.delay_s is not None and not 0 <= self.delay_s <= MAX_DELAY_S:
+            raise ArgumentError("delay", f"must be 0 to {MAX_DELAY_S:.0f} seconds", self.delay_s)
+
+
+OUTCOMES = (
+    "new",
+    "changed",
+    "unchanged",
+    "duplicates",
+    "redirects",
+    "robots",
+    "excluded",
+    "other_types",
+    "deleted",
+    "failed",
+    "not_fetched",
+)
+"""What becomes of a URL. `robots`: robots.txt or the page itself forbids it; `deleted`: from the home, before."""
+_MAX_SHOWN = 10
+
+
+@dataclass
+class CrawlResult:
+    """What a crawl did.
+
+    Attributes:
+        collection: where its pages are.
+        session: id of the crawl, which is in the metadata of the pages that it stored.
+        url: where it began.
+        counts: URLs by outcome, and `fetched` (responses with a page, or without change), `gone` (pages that retire).
+        stored: uris of new and changed pages.
+        failures: URL and reason of each that failed, was of another type, or was forbidden.
+        sitemaps: that were read.
+        is_complete: whether every page of the site was looked at, so that pages which were not reached retire.
+        is_final: whether no failure would end otherwise by another attempt.
+        seconds: of the whole crawl.
+    """
+
+    collection: str
+    session: str
+    url: str
+    counts: Counter[str] = field(default_factory=Counter)
+    stored: list[str] = field(default_factory=list)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    sitemaps: tuple[str, ...] = ()
+    is_complete: bool = True
+    is_final: bool = True
+    seconds: float = 0.0
+
+    def fail(self, url: str, why: str, outcome: str = "failed") -> None:
+        """Counts a URL that gave no page, with the reason."""
+        self.counts[outcome] += 1
+        self.failures.append((url, why))
+
+    def to_json(self) -> JsonObject:
+        """Returns the JSON that `palimpsest ingest` prints."""
+        counts = {name: self.counts[name] for name in ("fetched", *OUTCOMES, "gone")}
+        return {
+            "collection": self.collection,
+            "session": self.session,
+            "url": self.url,
+            "stored": len(self.stored),
+            "pages": sorted(self.stored),
+            **counts,
+            "failures": [{"url": url, "reason": why} for url, why in self.failures],
+            "sitemaps": list(self.sitemaps),
+            "complete": self.is_complete,
+            "seconds": round(self.seconds, 2),
+        }
+
+    def summary(self) -> str:
+        """Returns the lines that people read: every count that is not 0, then the first failures."""
+        n = self.counts
+        parts = [
+            f"{counted(n['fetched'], 'page')} fetched",
+            f"{len(self.stored)} stored ({n['new']} new, {n['changed']} changed)",
+            f"{n['unchanged']} unchanged",
+        ]
+        words = {
+            "duplicates": "duplicates",
+            "redirects": "redirects",
+            "robots": "refused by robots rules",
+            "excluded": "excluded",
+            "other_types": "of other types",
+            "deleted": "deleted before, not stored",
+            "gone": "gone, which retire",
+            "failed": "failed",
+            "not_fetched": "not fetched: a limit was reached",
+        }
+        parts += [f"{n[name]} {text}" for name, text in words.items() if n[name]]
+        lines = [f"{self.url}: {', '.join(parts)}; {self.seconds:.1f} s, session {self.session}"]
+        lines += [f"  {url}: {why}" for url, why in self.failures[:_MAX_SHOWN]]
+        if (more := len(self.failures) - _MAX_SHOWN) > 0:
+            lines.append(f"  and {more} more, in --json")
+        if not self.is_complete:
+            lines.append("  not every page was looked at: pages that were not reached are kept")
+        return "\n".join(lines)
+
+
+MAX_SEEN = 200_000
+"""URLs of a crawl that are remembered; of a site that names more, the rest is counted as not fetched."""
+
+
+@dataclass(frozen=True, order=True)
+class Visit:
+    """A URL to visit; the least comes first.
+
+    Attributes:
+        depth: links from the start.
+        url: normal URL.
+        hops: redirects and canonical names that led to it.
+        as_itself: whether it is stored under its own URL, whatever it names as canonical.
+    """
+
+    depth: int
+    url: str
+    hops: int = 0
+    as_itself: bool = False
+
+
+class Frontier:
+    """The URLs of a site that are to be visited.
+
+    Attributes:
+        seen: URLs that were or will be visited.
+        reached: uris of pages that the site still has.
+    """
+
+    def __init__(self, scope: SiteScope, result: CrawlResult) -> None:
+        """Makes it; `result` counts what is excluded, and pages that are left to their canonical URL."""
+        self._scope, self._result = scope, result
+        self._waiting: list[Visit] = []
+        self._waiting_urls: set[str] = set()
+        self._left: dict[str, list[Visit]] = {}
+        self._left_urls: set[str] = set()
+        self.seen: set[str] = set()
+        self.reached: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def pop(self) -> Visit:
+        """Returns the next URL to visit."""
+        visit = heapq.heappop(self._waiting)
+        self._waiting_urls.discard(visit.url)
+        return visit
+
+    def push(self, visits: Iterable[Visit]) -> None:
+        """Adds URLs, each once, where they are of the site."""
+        for visit in visits:
+            is_new = visit.url not in self.seen
+            if not (is_new or visit.as_itself) or not self._scope.contains(visit.url):
+                continue
+            if is_new and len(self.seen) >= MAX_SEEN:
+                self._result.counts["not_fetched"] += 1
+                self._result.is_complete = False
+                continue
+            self.seen.add(visit.url)
+            if visit.url == self._scope.start or self._scope.wants(visit.url):
+                heapq.heappush(self._waiting, visit)
+                self._waiting_urls.add(visit.url)
+            else:
+                self._result.counts["excluded"] += int(is_new)
+
+    def leave_to_canonical(self, visit: Visit, canonical: str | None) -> bool:
+        """Returns whether a page is left to the URL that it names as canonical, which is then visited.
+
+        It is not where that is no page of the site, was visited and is no page, or names this one in its turn.
+        """
+        if canonical is None or visit.as_itself or visit.hops >= MAX_REDIRECTS or canonical in self._left_urls:
+            return False
+        if not (self._scope.contains(canonical) and self._scope.wants(canonical)):
+            return False
+        if canonical in self.seen and canonical not in self.reached and canonical not in self._waiting_urls:
+            return False
+        self._left.setdefault(canonical, []).append(visit)
+        self._left_urls.add(visit.url)
+        self._result.counts["duplicates"] += 1
+        self.push([Visit(visit.depth, canonical, visit.hops + 1)])
+        return True
+
+    def give_back(self, visit: Visit) -> None:
+        """Visits the pages again that were left to a canonical URL which turned out to be no page."""
+        for left in self._left.pop(visit.url, ()):
+            self._left_urls.discard(left.url)
+            self._result.counts["duplicates"] -= 1
+            self.push([replace(left, as_itself=True)])
+
 
 Renderer = Callable[[str], bytes]
 """Returns the page of a URL as a browser shows it; raises FetchFailed where it cannot."""

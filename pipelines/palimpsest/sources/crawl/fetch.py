@@ -2,18 +2,168 @@
 
 import ssl
 import time
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
+from typing import Any
 
 import httpcore2
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
 from palimpsest.sources.crawl.address_guard import AddressPolicy, AddressRefused, Resolver, resolve_host
-from palimpsest.sources.crawl.connection import GuardedBackend
-from palimpsest.sources.crawl.content_coding import BadCoding, TooLarge, Unpacker
 from palimpsest.sources.crawl.urls import try_normalize
+
+
+class GuardedBackend(httpcore2.NetworkBackend):
+    """Connects to the address that was checked, never to a name; every read and write ends by `deadline`."""
+
+    def __init__(self, policy: AddressPolicy, resolver: Resolver) -> None:
+        self._policy, self._resolver = policy, resolver
+        self._backend = httpcore2.SyncBackend()
+        self.deadline = float("inf")
+        """On the clock of `time.monotonic`."""
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.NetworkStream:
+        """Returns a connection to a host.
+
+        Raises:
+            AddressRefused: one of the host's addresses may not be contacted.
+            httpcore2.ConnectError: the host has no address, or none answers.
+        """
+        wait_s = self.left_s(timeout)
+        try:
+            addresses = self._resolver(host, port, wait_s)
+        except OSError as e:
+            raise httpcore2.ConnectError(f"no address of {host}: {e.strerror or e}") from None
+        error: Exception = httpcore2.ConnectError(f"no address of {host}")
+        for address in self._policy.check(host, port, addresses):
+            try:
+                stream = self._backend.connect_tcp(address, port, self.left_s(timeout), local_address, socket_options)
+                return _TimedStream(stream, self)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as e:
+                error = e
+        raise error
+
+    def left_s(self, timeout: float | None) -> float:
+        """Returns the seconds that one step may take.
+
+        Raises:
+            httpcore2.ReadTimeout: none are left.
+        """
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise httpcore2.ReadTimeout("the time of the request is over")
+        return left if timeout is None else min(timeout, left)
+
+
+class _TimedStream(httpcore2.NetworkStream):
+    """A connection whose steps end by the deadline of the request that uses it."""
+
+    def __init__(self, stream: httpcore2.NetworkStream, backend: GuardedBackend) -> None:
+        self._stream, self._backend = stream, backend
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, self._backend.left_s(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._backend.left_s(timeout))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        left_s = self._backend.left_s(timeout)
+        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, left_s), self._backend)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+_GZIP, _DEFLATE = ("gzip", "x-gzip"), ("deflate",)
+_ANY_HEADER = 32 + zlib.MAX_WBITS
+GZIP_MARK = b"\x1f\x8b"
+
+
+class TooLarge(Exception):
+    """What was received or unpacked is larger than the limit."""
+
+
+class BadCoding(Exception):
+    """What was received is not packed as the server says, or by a method that is not known."""
+
+
+class Unpacker:
+    """Collects the parts of a body, unpacked, up to a number of bytes."""
+
+    def __init__(self, coding: str, max_bytes: int) -> None:
+        """Makes it.
+
+        Args:
+            coding: the header `Content-Encoding`.
+            max_bytes: of the unpacked body.
+
+        Raises:
+            BadCoding: the method is not known.
+        """
+        name = coding.strip().lower()
+        if name not in ("", "identity", *_GZIP, *_DEFLATE):
+            raise BadCoding(f"packed by {name[:40]!r}, which was not requested")
+        self._unpack = zlib.decompressobj(_ANY_HEADER) if name in (*_GZIP, *_DEFLATE) else None
+        self._body = bytearray()
+        self._max_bytes = max_bytes
+
+    def add(self, part: bytes) -> None:
+        """Adds a part as it was received.
+
+        Raises:
+            TooLarge: the body is larger than the limit.
+            BadCoding: it is not packed as the server says.
+        """
+        if self._unpack is None:
+            self._body += part
+        else:
+            try:
+                self._body += self._unpack.decompress(part, self._max_bytes + 1 - len(self._body))
+            except zlib.error:
+                raise BadCoding("not packed as the server says") from None
+            if self._unpack.unused_data:
+                raise BadCoding("followed by other data than the server says")
+        if len(self._body) > self._max_bytes or (self._unpack is not None and self._unpack.unconsumed_tail):
+            raise TooLarge(f"larger than {self._max_bytes:,} bytes")
+
+    def body(self) -> bytes:
+        """Returns the whole body.
+
+        Raises:
+            BadCoding: its end is missing.
+        """
+        if self._unpack is not None and self._body and not self._unpack.eof:
+            raise BadCoding("its end is missing")
+        return bytes(self._body)
+
+
+def unpack_gzip(data: bytes, max_bytes: int) -> bytes:
+    """Returns the content of a gzip file.
+
+    Raises:
+        TooLarge: it is larger than the limit.
+        BadCoding: it is none.
+    """
+    unpacker = Unpacker("gzip", max_bytes)
+    unpacker.add(data)
+    return unpacker.body()
+
 
 ROBOT_NAME = "palimpsest"
 MAX_REDIRECTS = 5

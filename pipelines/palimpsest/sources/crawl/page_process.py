@@ -7,7 +7,7 @@ from dataclasses import asdict
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.crawl.read_page import read_page
 from palimpsest.sources.workers.serve_requests import serve_requests
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 
 
 def main() -> None:

@@ -1,17 +1,19 @@
 """What a crawl needs to know of a page: its links, its canonical URL, its rules for robots and its main text."""
 
+import base64
 import re
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, cast
 
 from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import text_hash
 from palimpsest.sources.crawl.robots import page_rules
 from palimpsest.sources.crawl.urls import host_of, try_normalize
 from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
-from palimpsest.sources.readers.web.html_page import parse_html
-from palimpsest.sources.readers.web.markup import add_markup
-from palimpsest.store.limits import Limits
+from palimpsest.sources.readers.html_page import add_markup, parse_html
+from palimpsest.sources.workers.pool import WorkerProcess
+from palimpsest.store.collection_config import Limits
 
 MAX_LINKS, MAX_HTML_BYTES = 10_000, 5_000_000
 _REFRESH = re.compile(r"\s*+[\d.]*+\s*+[;,]?\s*+url\s*+=\s*+[\"']?([^\"'\s]+)", re.IGNORECASE)
@@ -103,3 +105,41 @@ def _main_text_hash(root: Any, limits: Limits) -> str:
     except Rejected:
         return ""  # the reader of the build says why
     return text_hash(builder.text) if builder.segments else ""
+
+
+MAX_SECONDS = 20.0
+"""Of processor time for one page, and four times that by the clock, where limits.max_seconds is not lower."""
+
+
+class PageReader:
+    """Reads pages one after the other; a context manager. Its process is started for the first page."""
+
+    def __init__(self, limits: Limits) -> None:
+        """Prepares it; `limits` are those of the collection."""
+        seconds = min(limits.max_seconds, MAX_SECONDS)
+        self._worker = WorkerProcess(
+            "palimpsest.sources.crawl.page_process", limits.model_copy(update={"max_seconds": seconds})
+        )
+
+    def __enter__(self) -> "PageReader":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._worker.end()
+
+    def read(self, data: bytes, url: str, robots_tag: str) -> PageFacts:
+        """Returns what is read of a page of HTML; see `read_page`.
+
+        Raises:
+            Rejected: it is no page that can be read, is too large, or takes too much time or memory.
+            ComponentFailed: the process cannot be started.
+        """
+        if len(data) > MAX_HTML_BYTES:
+            raise Rejected(f"larger than {MAX_HTML_BYTES:,} bytes of HTML; it would take minutes to read")
+        request = [base64.b64encode(data).decode("ascii"), url, robots_tag]
+        response = cast(dict[str, Any], self._worker.request(request))
+        if "reason" in response:
+            raise Rejected(response["reason"])
+        return PageFacts(tuple(response["links"]), response["canonical"], response["may_store"], response["text_hash"])

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from urllib.parse import urljoin
 
-from palimpsest.sources.crawl.content_coding import GZIP_MARK, BadCoding, TooLarge, unpack_gzip
-from palimpsest.sources.crawl.fetch import Fetcher, FetchFailed
+from palimpsest.sources.crawl.fetch import GZIP_MARK, BadCoding, Fetcher, FetchFailed, TooLarge, unpack_gzip
 from palimpsest.sources.crawl.robots import Robots
 from palimpsest.sources.crawl.urls import folder_of, origin_of, try_normalize
 

@@ -9,7 +9,7 @@ from typing import Literal
 from palimpsest.core.files import file_hash_of
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.crawl.fetch import Response
-from palimpsest.sources.inbox.destination import Destination
+from palimpsest.sources.inbox import Destination
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.web_pages import (

@@ -1,11 +1,11 @@
 """Finds the format of a source: its bytes decide, then its suffix."""
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.zip_archive import check_archive
-from palimpsest.sources.readers.mail.outlook import OUTLOOK_MARK
+from palimpsest.sources.extracted import Source
+from palimpsest.sources.readers.common.encodings import check_archive
+from palimpsest.sources.readers.mail import OUTLOOK_MARK
 from palimpsest.sources.readers.registry import DOCX, EPUB, OUTLOOK, PDF, PPTX, TEXT, XLSX, Format, formats_by_suffix
-from palimpsest.sources.records.source import Source
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 
 # The part that only this type of archive contains.
 _ARCHIVE_PARTS = (

@@ -18,10 +18,9 @@ from pathlib import Path
 from palimpsest.core.errors import PalimpsestError, Rejected
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
+from palimpsest.sources.extracted import ExtractedDocument, Extraction, Source
 from palimpsest.sources.readers.common.clean_text import clean_text
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
-from palimpsest.sources.records.source import Source
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 
 GROUP = "palimpsest.readers"
 

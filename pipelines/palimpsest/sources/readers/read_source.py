@@ -3,16 +3,19 @@
 from pathlib import Path
 
 from palimpsest.core.errors import Rejected
+from palimpsest.sources.extracted import Extraction, Scope, Source
 from palimpsest.sources.readers.common.document_head import add_document_head
 from palimpsest.sources.readers.common.document_time import add_document_time, find_stated_time
-from palimpsest.sources.readers.common.scope_fields import parse_scope
-from palimpsest.sources.readers.common.sidecar import SIDECAR_SUFFIX, apply_sidecar, find_sidecar, read_sidecar
+from palimpsest.sources.readers.common.front_matter import (
+    SIDECAR_SUFFIX,
+    apply_sidecar,
+    find_sidecar,
+    parse_scope,
+    read_sidecar,
+)
 from palimpsest.sources.readers.conversations.slack import find_users_file, read_user_names
 from palimpsest.sources.readers.detect_format import detect_format
-from palimpsest.sources.records.extracted import Extraction
-from palimpsest.sources.records.scope import Scope
-from palimpsest.sources.records.source import Source
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import DateOrder
 
 _NO_SCOPE = Scope()

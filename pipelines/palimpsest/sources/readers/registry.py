@@ -5,24 +5,20 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.sources.extracted import Extraction, Source
 from palimpsest.sources.readers.conversations.captions import read_captions
 from palimpsest.sources.readers.conversations.chat_json import read_json
 from palimpsest.sources.readers.conversations.json_lines import read_json_lines
+from palimpsest.sources.readers.docx import read_docx
+from palimpsest.sources.readers.epub import read_epub
+from palimpsest.sources.readers.html_page import read_html
 from palimpsest.sources.readers.installed_readers import find_installed_readers, package_name, read_installed
-from palimpsest.sources.readers.mail.mail import read_mail
-from palimpsest.sources.readers.mail.outlook import convert_outlook_mail
-from palimpsest.sources.readers.office.docx import read_docx
-from palimpsest.sources.readers.office.pptx import read_pptx
-from palimpsest.sources.readers.office.xlsx import read_xlsx
-from palimpsest.sources.readers.pdf.pdf import read_pdf
-from palimpsest.sources.readers.text_files.delimited import read_csv
-from palimpsest.sources.readers.text_files.markdown import read_markdown
-from palimpsest.sources.readers.text_files.plain_text import read_text
-from palimpsest.sources.readers.web.epub import read_epub
-from palimpsest.sources.readers.web.html_page import read_html
-from palimpsest.sources.records.extracted import Extraction
-from palimpsest.sources.records.source import Source
-from palimpsest.store.limits import Limits
+from palimpsest.sources.readers.mail import convert_outlook_mail, read_mail
+from palimpsest.sources.readers.pdf import read_pdf
+from palimpsest.sources.readers.pptx import read_pptx
+from palimpsest.sources.readers.text_files import read_csv, read_markdown, read_text
+from palimpsest.sources.readers.xlsx import read_xlsx
+from palimpsest.store.collection_config import Limits
 
 Reader = Callable[[Source, Limits], Extraction]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import cast
 
 from palimpsest.core.json_types import JsonObject
+from palimpsest.sources.extracted import Scope
 from palimpsest.sources.readers.read_source import read_source
-from palimpsest.sources.records.scope import Scope
 from palimpsest.sources.workers.serve_requests import serve_requests
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import DateOrder
 
 

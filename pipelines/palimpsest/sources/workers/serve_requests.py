@@ -11,7 +11,7 @@ from typing import Any
 
 from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 
 _OUT_OF_MEMORY = "too large: reading it needs more memory than a reader may use; split it"
 _WALL_TIME_FACTOR = 4  # of the processor time that a request may use: a busy machine must not reject it

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.store.remote.table_store import Stored, TableStore, Version
-from palimpsest.store.remote.tree import OTHER_CONTENT
+from palimpsest.store.remote.table_store import OTHER_CONTENT, Stored, TableStore, Version
 
 LEASE, HEAD = "lease.json", "published.json"
 LEASE_S = 60.0

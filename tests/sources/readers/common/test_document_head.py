@@ -7,8 +7,8 @@ from dataclasses import replace
 import docx
 import pytest
 
+from palimpsest.sources.extracted import ExtractedDocument
 from palimpsest.sources.readers.common.document_head import update_document_head
-from palimpsest.sources.records.extracted import ExtractedDocument
 
 NYGARD = """# 3. Use the Skua queue
 

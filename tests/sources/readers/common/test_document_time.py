@@ -9,8 +9,7 @@ import pytest
 
 from palimpsest.sources.readers.common.document_time import find_name_date, find_stated_time
 from palimpsest.sources.readers.read_source import read_source
-from palimpsest.text.dates import parse_stated_time
-from palimpsest.text.written_dates import written_dates
+from palimpsest.text.dates import parse_stated_time, written_dates
 
 MARCH_2 = dt.date(2026, 3, 2)
 

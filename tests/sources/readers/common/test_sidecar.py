@@ -7,8 +7,8 @@ import pytest
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.discovery import scan_sources
+from palimpsest.sources.extracted import ExtractedDocument
 from palimpsest.sources.readers.read_source import read_source
-from palimpsest.sources.records.extracted import ExtractedDocument
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import Decisions
 from tests.small_corpus import write_notes

@@ -8,7 +8,7 @@ import openpyxl
 import polars as pl
 import pytest
 
-from palimpsest.sources.readers.common.validity import parse_validity
+from palimpsest.sources.readers.common.table_rows import parse_validity
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.store.collection_config import CollectionConfig
 from tests.chunks.one_document import chunk_document

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.records.extracted import Extraction
+from palimpsest.sources.extracted import Extraction
 from tests.sources.segment_texts import segment_texts
 
 

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.records.document_row import document_to_row, row_to_document
-from palimpsest.sources.records.extracted import SUITE_ROW
+from palimpsest.sources.extracted import SUITE_ROW, document_to_row, row_to_document
 
 
 def lines(*rows: object) -> str:

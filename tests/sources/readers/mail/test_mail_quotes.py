@@ -4,9 +4,8 @@ from email.message import EmailMessage
 
 import pytest
 
-from palimpsest.sources.readers.mail.mail_phrases import is_closing, is_greeting, is_phone_note
-from palimpsest.sources.readers.mail.mail_quotes import parse_line, split_quotes
-from palimpsest.sources.records.extracted import ExtractedDocument
+from palimpsest.sources.extracted import ExtractedDocument
+from palimpsest.sources.readers.mail_body import is_closing, is_greeting, is_phone_note, parse_line, split_quotes
 from tests.chunks.one_document import chunk_document
 
 Statements = list[tuple[str | None, str | None, str]]

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
-from palimpsest.sources.readers.text_files.markdown import markdown_segments
-from palimpsest.sources.records.extracted import StatedRelation
+from palimpsest.sources.extracted import StatedRelation
+from palimpsest.sources.readers.text_files import markdown_segments
 
 PAGE = """# Leave policy
 

@@ -1,7 +1,7 @@
 import pytest
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.text_files.plain_text import text_segments
+from palimpsest.sources.readers.text_files import text_segments
 
 GERMAN = "Die Größe des Gebäudes übertrifft die Erwartungen der Bürger völlig. " * 5
 JAPANESE = "これは日本語の文章です。会議は明日の午後三時に始まります。" * 5

@@ -16,10 +16,9 @@ from palimpsest.query.ranking.layout import RowLayout
 from palimpsest.query.ranking.scoring import Scored, rescale, score_alone
 from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.scope.graph_scope import GraphScope
-from palimpsest.query.scope.node_filter import NodeFilter
 from palimpsest.query.scope.scope_arrays import Flags, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
-from palimpsest.query.scope.served_graph import ServedGraph
+from palimpsest.query.scope.served_graph import NodeFilter, ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.scope.view import ScopeView
 

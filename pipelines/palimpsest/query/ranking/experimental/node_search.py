@@ -8,8 +8,7 @@ import numpy as np
 from palimpsest.query.request.graph_types import Edge, Node
 from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.scope_arrays import rows_of
-from palimpsest.text.name_keys import name_words
-from palimpsest.text.stopwords import SEARCH_STOPWORDS
+from palimpsest.text.terms import SEARCH_STOPWORDS, name_words
 
 EDGE_TYPES = ("subtopic_of", "related_to", "part_of")
 """Types of the edges that are followed: to related nodes, and from a node to what is below it or part of it."""

@@ -1,10 +1,53 @@
 """Settings of the language model, from the environment alone; the key is never shown or written."""
 
 import os
+import threading
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify.lm.answer_format import ANSWER_FORMATS, AnswerFormat
+from palimpsest.core.json_types import JsonObject
+from palimpsest.relations.classify.label_types import LABELS
+
+if TYPE_CHECKING:
+    import dspy
+
+
+AnswerFormat = Literal["text", "json_object", "json_schema"]
+"""`text`: fields marked by headers, which any server gives. The other two are values of `response_format.type`:
+`json_object` (llama-cpp-python, with the schema next to it) and `json_schema` (as OpenAI's own API names it)."""
+
+ANSWER_FORMATS: tuple[AnswerFormat, ...] = get_args(AnswerFormat)
+
+
+def answer_adapter(answer_format: AnswerFormat) -> "dspy.Adapter":
+    """Returns DSPy's adapter that describes this form in the prompt and reads it from the answer."""
+    import dspy
+
+    if answer_format == "text":
+        return dspy.ChatAdapter(use_json_adapter_fallback=False)
+    return dspy.JSONAdapter(use_native_function_calling=False)
+
+
+def response_format(answer_format: AnswerFormat) -> JsonObject | None:
+    """Returns `response_format` of a request for a label, None for text."""
+    if answer_format == "text":
+        return None
+    if answer_format == "json_object":
+        return {"type": "json_object", "schema": _answer_schema()}
+    return {"type": "json_schema", "json_schema": {"name": "relation", "strict": True, "schema": _answer_schema()}}
+
+
+def _answer_schema() -> JsonObject:
+    """Returns the JSON schema of an answer: the output fields of the relation program, in their order."""
+    properties: JsonObject = {
+        "older_quote": {"type": "string"},
+        "newer_quote": {"type": "string"},
+        "label": {"type": "string", "enum": list(LABELS)},
+        "confidence": {"type": "number"},
+        "conflict": {"type": "string", "enum": ["dynamic", "static", "conditional", "none"]},
+    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 @dataclass(frozen=True)
@@ -96,3 +139,41 @@ def _numbers(name: str, default: str) -> list[float]:
     if any(not 0 <= x < 1e9 for x in found):
         raise PalimpsestError(f"PALIMPSEST_LM_{name}: {text[:40]!r} must be a number of 0 or more; fix it")
     return found
+
+
+_MIN_CHARACTERS_A_TOKEN = 3  # so that a call's highest cost is known before it is made
+
+
+def highest_cost(settings: LmSettings, characters: int, fixed_tokens: int = 0) -> float:
+    """Returns the most that a call can cost whose prompt has so many characters, besides a fixed number of tokens."""
+    return settings.cost(fixed_tokens + characters // _MIN_CHARACTERS_A_TOKEN + 1, settings.max_tokens)
+
+
+class Budget:
+    """What was spent, and what calls in progress may still cost. Their sum never passes the limit.
+
+    Args:
+        limit: None for none.
+
+    Attributes:
+        spent: by the calls that ended.
+    """
+
+    def __init__(self, limit: float | None):
+        self.limit, self.spent = limit, 0.0
+        self._reserved = 0.0
+        self._lock = threading.Lock()
+
+    def reserve(self, cost: float) -> bool:
+        """Reserves the highest cost of a call; returns whether the budget covers it."""
+        with self._lock:
+            if self.limit is not None and self.spent + self._reserved + cost > self.limit:
+                return False
+            self._reserved += cost
+            return True
+
+    def settle(self, reserved: float, spent: float) -> None:
+        """Replaces what a call reserved by what it cost."""
+        with self._lock:
+            self._reserved -= reserved
+            self.spent += spent

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Literal
 
 from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.lm.answer_format import response_format
 from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient
+from palimpsest.relations.classify.lm.lm_settings import response_format
 
 if TYPE_CHECKING:
     from dspy import lm15

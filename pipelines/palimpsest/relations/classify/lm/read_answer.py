@@ -1,14 +1,21 @@
 """From a model's answer to a label: quotes are located, doubt lowers confidence, UPDATE needs evidence."""
 
+import json
 import re
 from typing import TYPE_CHECKING
 
+import polars as pl
+
+from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.json_types import JsonObject
-from palimpsest.relations.classify.label_types import LABELS, Evidence, LabelPair, LabelResult
-from palimpsest.text.words import content_words, stem_words
+from palimpsest.relations.classify.label_types import LABELS, UNPAID, Evidence, LabelPair, LabelResult
+from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.store.home import Home
+from palimpsest.text.terms import content_words, stem_words
 
 if TYPE_CHECKING:
     import dspy
+
 
 MIN_CONFIDENCE = 0.5
 """An answer below this confidence is an abstention."""
@@ -111,3 +118,34 @@ def _fold_character(character: str) -> str:
 def unreadable(why: str) -> LabelResult:
     """Returns the abstention for an answer of which `why` cannot be read."""
     return LabelResult("NONE", 0.0, {"rule": "abstain", "failed": why}, labeler="dspy", decided=False)
+
+
+MAX_UNREADABLE_SHARE = 0.5
+"""Of all pairs of a collection that the model answered, those of earlier builds included."""
+
+
+def check_answers(relations: pl.DataFrame, home: Home) -> None:
+    """Stops the build where most answers of the model are unreadable, and removes those from the ledger.
+
+    Readable answers stay in the ledger, so that a run after the server is repaired does not pay for them again.
+
+    Args:
+        relations: a collection's relations; those without an answer of the model do not count.
+        home: whose ledger has the answers.
+
+    Raises:
+        ComponentFailed: more than half of the answers are unreadable.
+    """
+    by_lm = relations.filter(pl.col("labeler") == "dspy").select("newer_id", "older_id", "evidence")
+    rows = [(newer, older, json.loads(evidence)) for newer, older, evidence in by_lm.iter_rows()]
+    answered = [r for r in rows if r[2].get("rule") != UNPAID and r[2].get("why") != CONTAINS_INSTRUCTIONS]
+    unreadable = [(newer, older) for newer, older, evidence in answered if "failed" in evidence]
+    if len(unreadable) <= MAX_UNREADABLE_SHARE * len(answered):
+        return
+    ledger = Ledger(home.lm_ledger)
+    ledger.drop(unreadable)
+    ledger.close()
+    raise ComponentFailed(
+        f"labels: {len(unreadable)} of {len(answered)} answers of the model in PALIMPSEST_LM cannot be read; nothing"
+        " was published, readable answers are kept; check the server and run again, or set PALIMPSEST_LABELER=offline"
+    )

@@ -3,9 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from palimpsest.text.calendar_spans import MONTH_NAMES
-from palimpsest.text.normalize import fold
-from palimpsest.text.stopwords import STOPWORDS
+from palimpsest.text.date_mentions import MONTH_NAMES
+from palimpsest.text.terms import STOPWORDS, fold
 
 _NUMBER_WORDS = {
     w: str(n)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 
+from palimpsest.sources.extracted import ExtractedDocument, Segment, StatedRelation
 from palimpsest.sources.readers.common.clean_text import one_line, title_from_uri
 from palimpsest.sources.readers.common.document_references import (
     RELATION_FIELDS,
@@ -24,10 +25,8 @@ from palimpsest.sources.readers.common.document_time import (
     find_stated_time,
     normalize_field,
 )
-from palimpsest.sources.records.extracted import ExtractedDocument, Segment, StatedRelation
-from palimpsest.text.dates import DateOrder, is_ambiguous, parse_stated_time
+from palimpsest.text.dates import DateOrder, is_ambiguous, parse_stated_time, written_dates
 from palimpsest.text.document_status import STATUS, is_status, may_replace, stated_status
-from palimpsest.text.written_dates import written_dates
 
 _READ = re.compile(rf"text/(?:plain|markdown|x-rst|html)|{FROM_PROPERTIES.pattern}")
 _MAX_LINES, _MAX_SECTION_LINES, _MAX_PART_CHARS, _MAX_VALUE_CHARS, _MAX_STATUS_CHARS = 60, 12, 5_000, 500, 80

@@ -4,8 +4,8 @@ import posixpath
 import re
 from collections.abc import Iterator
 
+from palimpsest.sources.extracted import RelationLabel
 from palimpsest.sources.readers.common.clean_text import one_line
-from palimpsest.sources.records.extracted import RelationLabel
 from palimpsest.text.dates import NO_DATE_WORDS
 
 RELATION_FIELDS: dict[str, RelationLabel] = {

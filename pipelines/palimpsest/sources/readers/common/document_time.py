@@ -10,8 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from palimpsest.sources.records.extracted import CONVERSATION, QUOTED_IN, SUITE_ROW, ExtractedDocument
-from palimpsest.sources.records.stated_fields import format_value
+from palimpsest.sources.extracted import CONVERSATION, QUOTED_IN, SUITE_ROW, ExtractedDocument, format_value
 from palimpsest.text.dates import (
     DATE_ORDER_HINT,
     NO_DATE_WORDS,
@@ -19,8 +18,8 @@ from palimpsest.text.dates import (
     is_ambiguous,
     parse_stated_end,
     parse_stated_time,
+    written_dates,
 )
-from palimpsest.text.written_dates import written_dates
 
 DATE_FIELDS = (
     "updated",

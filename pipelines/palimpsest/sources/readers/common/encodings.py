@@ -1,11 +1,14 @@
 """Bytes of a text file to text, by BOM, UTF-8, or detection; what is not text is refused."""
 
 import codecs
+import io
 import re
+import zipfile
+from typing import Any
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.readers.common.clean_text import clean_text
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -111,3 +114,38 @@ def _utf16_without_bom(sample: bytes) -> str | None:
     if odd > 0.4 and even < 0.05:
         return "utf-16-le"
     return "utf-16-be" if even > 0.4 and odd < 0.05 else None
+
+
+def check_archive(data: bytes, limits: Limits) -> list[str]:
+    """Returns the names in a zip archive, having checked that unpacking it stays within the limits.
+
+    The sizes are those of its directory; `zipfile` never unpacks more of a member than its directory says, so they
+    bound what is expanded even where the directory is false.
+
+    Raises:
+        Rejected: corrupt, encrypted or too large.
+    """
+    try:
+        members = zipfile.ZipFile(io.BytesIO(data)).infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        raise Rejected("corrupt archive: the file is cut off or damaged; export it again") from None
+    if any(m.flag_bits & 1 for m in members):
+        raise Rejected("encrypted archive: it needs a password; save a copy without one")
+    size = sum(m.file_size for m in members)
+    if size > limits.max_expanded_bytes or len(members) > limits.max_archive_members:
+        raise Rejected(
+            f"too large: unpacks to {size:,} bytes in {len(members):,} parts, the limits are "
+            f"{limits.max_expanded_bytes:,} and {limits.max_archive_members:,}"
+        )
+    return [m.filename for m in members]
+
+
+def parse_xml(data: bytes, *, recover: bool = False) -> Any:
+    """Returns the root element, an lxml tree; with `recover` what is readable of a damaged one, or None.
+
+    Raises:
+        lxml.etree.XMLSyntaxError: no XML, without `recover`.
+    """
+    from lxml import etree
+
+    return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, recover=recover))

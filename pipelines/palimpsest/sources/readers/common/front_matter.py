@@ -1,31 +1,165 @@
 """YAML and TOML front matter: metadata, and the relations to other documents that it states."""
 
 import itertools
+import math
 import posixpath
 import re
+import stat
 import tomllib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.json_types import JsonObject
-from palimpsest.sources.readers.common.clean_text import clean_text, explain_value_error, to_json_object
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.sources.extracted import (
+    FIELD_NAMES,
+    Extraction,
+    RelationLabel,
+    Scope,
+    StatedRelation,
+    format_value,
+    parse_stated_fields,
+)
+from palimpsest.sources.readers.common.clean_text import (
+    clean_text,
+    explain_value_error,
+    parse_name,
+    to_json_object,
+    to_json_value,
+)
 from palimpsest.sources.readers.common.document_references import (
     RELATION_FIELDS,
     STATUS_FIELDS,
     resolve_path,
     stated_replacements,
 )
-from palimpsest.sources.readers.common.document_time import DATE_FIELDS, normalize_field
-from palimpsest.sources.readers.common.scope_fields import SCOPE_FIELDS, require_scope
-from palimpsest.sources.readers.common.yaml_fields import load_yaml_fields
-from palimpsest.sources.records.extracted import RelationLabel, StatedRelation
-from palimpsest.sources.records.stated_fields import FIELD_NAMES, parse_stated_fields
-from palimpsest.store.limits import Limits
-from palimpsest.text.dates import NO_DATE_WORDS
+from palimpsest.sources.readers.common.document_time import DATE_FIELDS, check_dates, find_stated_time, normalize_field
+from palimpsest.store.collection_config import Limits
+from palimpsest.text.dates import NO_DATE_WORDS, DateOrder
+
+SCOPE_FIELDS = ("user_id", "project_id", "session_id")
+
+# What cleaning would remove or replace: two names that differ in it alone would become one.
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f\ud800-\udfff\ufeff]")
+
+
+def parse_scope_name(field: str, value: JsonValue) -> tuple[str | None, str | None]:
+    """Returns (name, problem); both are None where no name is stated: null, or a text of no characters."""
+    if value is None or value == "":
+        return None, None
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    if isinstance(value, bool):
+        return None, f"{field} {str(value).lower()} is no name; write a name in quotes"
+    if not is_number and not isinstance(value, str):
+        return None, f"{field} {format_value(value)} is no name; write one name, as text"
+    if isinstance(value, str) and _CONTROL.search(value):
+        return None, f"{field} {format_value(value)} contains a control character; remove it"
+    if name := parse_name(value):
+        return name, None
+    return None, f"{field} {format_value(value)} is blank; write a name, or leave the field out"
+
+
+def parse_scope(values: Mapping[str, JsonValue]) -> tuple[Scope, list[str]]:
+    """Returns the names in a mapping, and a problem for each that is stated and cannot be used."""
+    found = {field: parse_scope_name(field, values.get(field)) for field in SCOPE_FIELDS}
+    names = Scope(**{field: name for field, (name, _) in found.items()})
+    return names, [problem for _, problem in found.values() if problem]
+
+
+def require_scope(values: Mapping[str, JsonValue], where: str) -> Scope:
+    """Returns the names in a mapping.
+
+    Raises:
+        Rejected: one cannot be used; the message begins with `where`.
+    """
+    names, problems = parse_scope(values)
+    if problems:
+        raise Rejected(f"{where}: {'; '.join(problems)}")
+    return names
+
+
+_INT, _FLOAT, _BOOL, _TIME, _TEXT = (f"tag:yaml.org,2002:{t}" for t in ("int", "float", "bool", "timestamp", "str"))
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|nan)", re.IGNORECASE)
+
+
+class YamlFields(NamedTuple):
+    """A YAML document: its value, a problem for each field that cannot be kept, and the fields stated twice."""
+
+    value: object
+    problems: list[str]
+    repeated: set[str]
+
+
+def load_yaml_fields(text: str) -> YamlFields:
+    """Returns the value of one YAML document.
+
+    Unlike YAML 1.1, `012`, `0x1F`, `1_000` and `12:30` are text, not the numbers 10, 31, 1000 and 750. A user, project,
+    session or title is text as written, also where it looks like a number or a date.
+
+    Raises:
+        yaml.YAMLError, ValueError, RecursionError and what else PyYAML lets through: not valid YAML.
+    """
+    loader = _Loader(text)
+    try:
+        root = loader.get_single_node()
+        if isinstance(root, yaml.MappingNode):
+            _keep_names_as_written(root)
+        value = None if root is None else loader.construct_document(root)
+        return YamlFields(value, loader.problems, loader.repeated)
+    finally:
+        loader.dispose()
+
+
+def _keep_names_as_written(root: yaml.MappingNode) -> None:
+    for key, value in root.value:
+        as_text = {_INT, _FLOAT, _TIME} if key.value in SCOPE_FIELDS else {_INT, _FLOAT, _TIME, _BOOL}
+        if key.value in (*SCOPE_FIELDS, "title") and isinstance(value, yaml.ScalarNode) and value.tag in as_text:
+            value.tag = _TEXT
+
+
+class _Loader(yaml.SafeLoader):
+    """Not the C loader: deep nesting crashes the whole process there."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.problems: list[str] = []
+        self.repeated: set[str] = set()
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        if isinstance(node, yaml.MappingNode):
+            self._check(node)
+        return super().construct_mapping(node, deep)
+
+    def _check(self, node: yaml.MappingNode) -> None:
+        seen: set[str] = set()
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+                continue
+            name = key.value[:40]
+            if key.value in seen:
+                self.repeated.add(key.value)
+                self.problems.append(f"{name} is stated twice; remove one")
+            seen.add(key.value)
+            if isinstance(value, yaml.ScalarNode) and value.tag == _FLOAT and _NOT_FINITE.fullmatch(value.value):
+                self.problems.append(f"{name} {value.value} is no finite number; write one, or leave the field out")
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_INT, _FLOAT)]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_INT, re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$"), list("-+0123456789"))
+_Loader.add_implicit_resolver(
+    _FLOAT,
+    re.compile(r"^(?:[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"),
+    list("-+0123456789."),
+)
+
 
 _HANDLER = YAMLHandler()
 _LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)")
@@ -169,3 +303,100 @@ def _resolve(item: str | int, uri: str) -> str | None:
         path = posixpath.join(posixpath.dirname(uri), path)
     path = posixpath.normpath(path.lstrip("/") or ".")
     return None if path == "." or path.startswith("..") else path
+
+
+SIDECAR_SUFFIX = ".meta.yaml"
+_KEP, _KEP_TEXT = "kep.yaml", "README.md"
+"""A Kubernetes enhancement proposal is a folder of these two: fields, and the text that they are about."""
+
+_OF_THE_FILE = {"title", *RELATION_FIELDS, *DATE_FIELDS}
+
+
+def is_sidecar(name: str, siblings: Collection[str]) -> bool:
+    """Returns whether a file is the sidecar of one of the files next to it."""
+    if name == _KEP:
+        return _KEP_TEXT in siblings and _KEP_TEXT + SIDECAR_SUFFIX not in siblings
+    return name.endswith(SIDECAR_SUFFIX) and name.removesuffix(SIDECAR_SUFFIX) in siblings
+
+
+def find_sidecar(path: Path) -> Path | None:
+    """Returns the sidecar of a source where there is one."""
+    own = _regular_or_link(path.with_name(path.name + SIDECAR_SUFFIX))
+    return own or (_regular_or_link(path.with_name(_KEP)) if path.name == _KEP_TEXT else None)
+
+
+def _regular_or_link(sidecar: Path) -> Path | None:
+    try:
+        mode = sidecar.lstat().st_mode
+    except OSError:  # not there, or a name so long that there can be none
+        return None
+    return sidecar if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else None
+
+
+def read_sidecar(path: Path, limits: Limits) -> JsonObject:
+    """Returns the fields of a sidecar.
+
+    Raises:
+        Rejected: it is a link, too long, cannot be opened, is no YAML mapping or has a field that cannot be read. Its
+            source must not be read without it: it may say who may see the source.
+    """
+    name = f"sidecar {path.name}"
+    if path.is_symlink():
+        raise Rejected(f"{name}: a link; copy the file in")
+    try:
+        with path.open("rb") as file:
+            data = file.read(limits.max_front_matter_chars + 1)
+    except OSError as e:
+        raise Rejected(f"{name}: cannot be opened: {e.strerror or type(e).__name__}; check its permissions") from None
+    if len(data) > limits.max_front_matter_chars:
+        raise Rejected(f"{name}: longer than {limits.max_front_matter_chars:,} bytes; shorten it")
+    try:
+        found = load_yaml_fields(data.decode("utf-8-sig"))
+        if isinstance(found.value, dict):
+            require_scope(found.value, name)  # before cleaning, which makes two names one
+        loaded = to_json_value(found.value or {})
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError, LookupError, AttributeError) as e:
+        mark = getattr(e, "problem_mark", None)
+        place = f"line {mark.line + 1}: " if mark else ""
+        raise Rejected(f"{name}: not valid YAML: {place}{getattr(e, 'problem', None) or type(e).__name__}") from None
+    if not isinstance(loaded, dict):
+        raise Rejected(f"{name}: must be a mapping of fields such as date: 2026-03-02")
+    if found.problems:
+        raise Rejected(f"{name}: {'; '.join(found.problems)}")
+    return loaded
+
+
+def apply_sidecar(
+    extraction: Extraction, fields: Mapping[str, Any], uri: str, order: DateOrder | None = None
+) -> Extraction:
+    """Returns what was read of a source with the fields of its sidecar, which win over what the source states.
+
+    Title, dates and relations are those of the source's own document; user, project, session and the other fields
+    are also those of its attachments and conversations that do not state them.
+    """
+    relations, problems = parse_relations(fields, uri)
+    shared = {k: v for k, v in fields.items() if k.replace("_", "").replace("-", "").lower() not in _OF_THE_FILE}
+    scope, _ = parse_scope(fields)
+    when = find_stated_time(fields, order)
+    documents = []
+    for document in extraction.documents:
+        document = replace(
+            document,
+            metadata=document.metadata | shared,
+            user_id=document.user_id or scope.user_id,
+            project_id=document.project_id or scope.project_id,
+            session_id=document.session_id or scope.session_id,
+        )
+        if document.uri == uri:
+            document = replace(
+                document,
+                title=parse_name(fields.get("title")) or document.title,
+                source_time=when or document.source_time,
+                metadata=document.metadata | dict(fields),
+                relations=tuple(sorted({*document.relations, *relations}, key=lambda r: (r.other_uri, r.label))),
+            )
+        documents.append(document)
+    problems += check_fields(fields)
+    problems_of_all = [*extraction.problems, *(p.replace("front matter", "sidecar", 1) for p in problems)]
+    problems_of_all += check_dates(fields, "sidecar", order)
+    return replace(extraction, documents=tuple(documents), problems=tuple(problems_of_all))

@@ -5,10 +5,8 @@ from datetime import datetime
 
 from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject
+from palimpsest.sources.extracted import ExtractedDocument, Kind, Segment, Source, StatedFields
 from palimpsest.sources.readers.common.clean_text import one_line, title_from_uri
-from palimpsest.sources.records.extracted import ExtractedDocument, Kind, Segment
-from palimpsest.sources.records.source import Source
-from palimpsest.sources.records.stated_fields import StatedFields
 
 _MAX_HEADING_CHARS = 200
 

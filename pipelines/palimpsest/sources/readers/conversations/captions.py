@@ -5,12 +5,11 @@ import re
 
 from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject
+from palimpsest.sources.extracted import Extraction, Source, limit_problems
 from palimpsest.sources.readers.common.clean_text import clean_text, one_line
 from palimpsest.sources.readers.common.encodings import decode
 from palimpsest.sources.readers.common.text_builder import TextBuilder
-from palimpsest.sources.records.extracted import Extraction
-from palimpsest.sources.records.source import Source, limit_problems
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 
 _TIME = r"(?:(\d{1,4}):)?([0-5]?\d):([0-5]?\d)[.,](\d{1,3})"
 _TIMING = re.compile(rf"[^\S\n]*{_TIME}[^\S\n]+-->[^\S\n]+{_TIME}(?:[^\S\n].*)?")

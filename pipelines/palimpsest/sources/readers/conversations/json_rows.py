@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.sources.find_secrets import shorten_value
 from palimpsest.sources.readers.common.clean_text import explain_value_error
-from palimpsest.sources.secrets.find_secrets import shorten_value
 
 _WINDOW_BYTES = 1_000_000
 _CUT_NUMBER = 2  # characters that a window may have of a number behind the part that it reads: `0` of `0.` and of `0e-`

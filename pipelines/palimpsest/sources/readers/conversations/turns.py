@@ -5,18 +5,25 @@ from dataclasses import replace
 
 from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.sources.extracted import (
+    CONVERSATION,
+    FIELD_NAMES,
+    ExtractedDocument,
+    Extraction,
+    Scope,
+    Source,
+    StatedFields,
+    limit_problems,
+    parse_stated_fields,
+)
+from palimpsest.sources.find_secrets import shorten_value
 from palimpsest.sources.readers.common.clean_text import clean_text, parse_name
 from palimpsest.sources.readers.common.document_time import explain_date
-from palimpsest.sources.readers.common.scope_fields import parse_scope
+from palimpsest.sources.readers.common.front_matter import parse_scope
+from palimpsest.sources.readers.common.table_rows import parse_validity
 from palimpsest.sources.readers.common.text_builder import TextBuilder
-from palimpsest.sources.readers.common.validity import parse_validity
 from palimpsest.sources.readers.conversations.json_rows import JsonRow
-from palimpsest.sources.records.extracted import CONVERSATION, ExtractedDocument, Extraction
-from palimpsest.sources.records.scope import Scope
-from palimpsest.sources.records.source import Source, limit_problems
-from palimpsest.sources.records.stated_fields import FIELD_NAMES, StatedFields, parse_stated_fields
-from palimpsest.sources.secrets.find_secrets import shorten_value
-from palimpsest.store.limits import Limits
+from palimpsest.store.collection_config import Limits
 from palimpsest.text.chat_roles import TOOL_ROLES
 from palimpsest.text.dates import DateOrder, parse_stated_time
 

@@ -1,1 +1,0 @@
-"""Batches that other processes compute: what a batch is, and Ray as the engine that runs them."""

@@ -1,1 +1,0 @@
-"""What a sentence of a conversation is worth to a note, by a small linear model: no language model."""

@@ -1,0 +1,256 @@
+"""A linear model over the features of sentences: logistic regression, with words weighted by their rarity.
+
+`palimpsest_eval.studies.train_sentences` trains it; data/models/README.md is its card.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.files import file_hash
+from palimpsest.formation import cues
+from palimpsest.formation.session import SENTENCE_KINDS, Kind, Session
+from palimpsest.store.home import SHIPPED
+
+NGRAMS = 3
+"""Words of the longest sequence that counts."""
+
+_TURNS, _BEFORE_CHARS, _AFTER_CHARS = 2, 250, 200
+_LONG, _SHORT = 30, 5  # words
+_WORD = re.compile(r"[\w']+|[?!.,]")
+_DIGITS = re.compile(r"\d+")
+_IN_SENTENCE = (
+    *(cues.SAVE, cues.PREFERENCE, cues.NO_PREFERENCE, cues.DECISION, cues.NO_DECISION, cues.PROBLEM, cues.SOLUTION),
+    *(cues.REFERS_BACK, cues.UNSOLVED, cues.NO_ANSWER, cues.REQUEST, cues.UNREAL, cues.FIRST_PERSON),
+    cues.OPENING_PRONOUN,
+    *(
+        re.compile(pattern, re.IGNORECASE)
+        for pattern in (
+            r"\b(?:was|were|had|did|went|got|came|said|told|took|made|saw|\w+ed)\b",
+            r"\b(?:will|'ll|going to|tonight|tomorrow|later|now)\b",
+            r"\b(?:every|always|never|usually|each|daily|weekly|per)\b"
+            r"|\bon (?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\ba (?:week|month|year|day)\b",
+            r"\d",
+            r"\b(?:please|don't|never)\b",
+            r"\b(?:yesterday|today|this morning|last night|last week|just)\b",
+            r"\b(?:my|our|his|her|their)\b",
+            r"\b(?:is|are|has|have|lives?|works?)\b|'s\b|'re\b",
+            r"\b(?:so|since then|ever since|turned out|it was|and now|no more|gone|works?|fine)\b",
+            r"!",
+        )
+    ),
+)
+
+
+@dataclass(frozen=True)
+class SentenceFeatures:
+    """The features of one sentence.
+
+    Attributes:
+        ngrams: sequences of its words, in order, with repetitions; numbers are `0`.
+        flags: the other features, each 0 to 1.
+    """
+
+    ngrams: tuple[str, ...]
+    flags: tuple[float, ...]
+
+
+def read_sentence(session: Session, n: int, i: int, by_rules: str | None) -> SentenceFeatures:
+    """Returns the features of sentence `i` of turn `n`.
+
+    Args:
+        session: the session.
+        n: number of the turn.
+        i: number of the sentence in the turn.
+        by_rules: the kind of item that rules form of it; None where they form none.
+    """
+    sentences = session.turns[n].sentences
+    text, before, after = sentences[i].text, _before(session, n, i), _after(session, n, i)
+    words = len(text.split())
+    is_after_question = before.endswith("?")
+    flags = (
+        *(cue.search(text) is not None for cue in _IN_SENTENCE),
+        *(by_rules == kind for kind in SENTENCE_KINDS),
+        sentences[i].is_question,
+        min(words, _LONG) / _LONG,
+        words < _SHORT,
+        is_after_question,
+        is_after_question and "Assistant:" in before[-160:],
+        i == 0,
+        cues.PROBLEM.search(before) is not None,
+        cues.NO_ANSWER.search(after) is not None,
+        after.startswith("Assistant:"),
+        "?" in after[:80],
+        text[:1].islower(),
+    )
+    return SentenceFeatures(tuple(ngrams(text)), tuple(float(flag) for flag in flags))
+
+
+def ngrams(text: str) -> list[str]:
+    """Returns the sequences of one to three words and marks of a text, lower case, numbers as `0`."""
+    words = _WORD.findall(_DIGITS.sub("0", text.lower()))
+    return [" ".join(words[at : at + n]) for n in range(1, NGRAMS + 1) for at in range(len(words) - n + 1)]
+
+
+def _before(session: Session, n: int, i: int) -> str:
+    """Returns the end of what is said before a sentence, in its turn and in the turns before."""
+    sentences = session.turns[n].sentences
+    in_turn = (sentences[at].text for at in range(i - 1, -1, -1))
+    earlier = (turn.line for turn in reversed(session.turns[max(0, n - _TURNS) : n]))
+    nearest = _first(chain(in_turn, earlier), _BEFORE_CHARS)
+    return " ".join(reversed(nearest))[-_BEFORE_CHARS:].strip()
+
+
+def _after(session: Session, n: int, i: int) -> str:
+    """Returns the beginning of what is said after a sentence, in its turn and in the turns after."""
+    sentences = session.turns[n].sentences
+    in_turn = (sentences[at].text for at in range(i + 1, len(sentences)))
+    later = (turn.line for turn in session.turns[n + 1 : n + 1 + _TURNS])
+    return " ".join(_first(chain(in_turn, later), _AFTER_CHARS))[:_AFTER_CHARS]
+
+
+def _first(texts: Iterable[str], characters: int) -> list[str]:
+    """Returns as many texts as have so many characters: a long turn is not read again for each of its sentences."""
+    found: list[str] = []
+    for text in texts:
+        found.append(text)
+        characters -= len(text)
+        if characters <= 0:
+            break
+    return found
+
+
+NONE = "none"
+"""The class of a sentence that forms nothing."""
+SENTENCE_CLASSES = (*SENTENCE_KINDS, NONE)
+"""In the order of the probabilities."""
+SENTENCE_MODEL = "models/sentence_model.npz"
+WORDS_WEIGHT = 2.0
+"""Length of the vector of words, next to the flags."""
+
+
+@dataclass(frozen=True)
+class SentenceModel:
+    """The weights.
+
+    Attributes:
+        ngrams: sequences of words that count, sorted.
+        rarity: of each of them.
+        weights: of flags and sequences, shape (classes, flags + ngrams).
+        intercept: shape (classes,).
+    """
+
+    ngrams: tuple[str, ...]
+    rarity: np.ndarray
+    weights: np.ndarray
+    intercept: np.ndarray
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {ngram: i for i, ngram in enumerate(self.ngrams)}
+
+    def rows(self, sentences: Sequence[SentenceFeatures]) -> np.ndarray:
+        """Returns the vectors of sentences, shape (len(sentences), flags + ngrams) float32."""
+        out = np.zeros((len(sentences), len(sentences[0].flags) + len(self.ngrams) if sentences else 0), np.float32)
+        for row, sentence in zip(out, sentences, strict=True):
+            flags = len(sentence.flags)
+            row[:flags] = sentence.flags
+            counts = Counter(place for g in sentence.ngrams if (place := self._place.get(g)) is not None)
+            if counts:
+                at = np.array(sorted(counts))
+                values = (1 + np.log([counts[a] for a in at.tolist()])) * self.rarity[at]
+                row[flags + at] = WORDS_WEIGHT * values / np.linalg.norm(values)
+        return out
+
+    def predict(self, sentences: Sequence[SentenceFeatures]) -> np.ndarray:
+        """Returns probabilities of SENTENCE_CLASSES, shape (len(sentences), 6), rounded to three decimals.
+
+        A sentence's probabilities do not depend on the others.
+        """
+        out = np.zeros((len(sentences), len(SENTENCE_CLASSES)))
+        for i, sentence in enumerate(sentences):
+            scores = self.weights @ self.rows([sentence])[0] + self.intercept
+            odds = np.exp(scores - scores.max())
+            out[i] = odds / odds.sum()
+        return np.round(out, 3)
+
+
+def write_sentence_model(model: SentenceModel, path: Path) -> None:
+    """Writes a model as arrays."""
+    np.savez_compressed(
+        path,
+        ngrams=np.array(model.ngrams),
+        rarity=model.rarity.astype(np.float32),
+        weights=model.weights.astype(np.float32),
+        intercept=model.intercept.astype(np.float32),
+    )
+
+
+@lru_cache(maxsize=1)
+def sentence_model() -> SentenceModel:
+    """Returns the model that comes with Palimpsest, read when it is first used.
+
+    Raises:
+        ComponentFailed: its file is missing or damaged.
+    """
+    try:
+        with np.load(SHIPPED / SENTENCE_MODEL, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in ("rarity", "weights", "intercept")}
+            return SentenceModel(tuple(file["ngrams"].tolist()), **arrays)
+    except (OSError, ValueError, KeyError):
+        raise ComponentFailed(f"{SENTENCE_MODEL}: cannot be read; install palimpsest-memory again") from None
+
+
+def sentence_model_key() -> str:
+    """Returns the hash of the model's file."""
+    return file_hash(SHIPPED / SENTENCE_MODEL)
+
+
+STATED_BY_RULES = 0.6
+"""The least probability that a sentence states a fact or a preference where rules find a fact."""
+STATED_ALONE = 0.75
+"""The same where rules find nothing."""
+OTHER_ALONE = 0.6
+"""The least probability of a decision, a solution or an open question that rules do not find."""
+
+_OTHERS: tuple[Kind, ...] = ("decision", "solution", "gap")
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """What the model makes of one sentence.
+
+    Attributes:
+        probability: of each class of SENTENCE_CLASSES.
+    """
+
+    probability: dict[str, float]
+
+    @classmethod
+    def of(cls, row: np.ndarray) -> "Judgment":
+        """Makes it of a row of probabilities."""
+        return cls(dict(zip(SENTENCE_CLASSES, row.tolist(), strict=True)))
+
+    def decide(self, by_rules: Kind | None) -> Kind | None:
+        """Returns the kind of item that the sentence forms; None where it forms nothing.
+
+        What rules find of preferences, decisions, solutions and open questions is surer than the model; of the facts
+        that they find it leaves half out. It finds others by itself.
+
+        Args:
+            by_rules: the kind that rules find.
+        """
+        if by_rules not in (None, "fact"):
+            return by_rules
+        fact, preference = self.probability["fact"], self.probability["preference"]
+        if fact + preference >= (STATED_BY_RULES if by_rules == "fact" else STATED_ALONE):
+            return "fact" if fact >= preference else "preference"
+        best = max(_OTHERS, key=lambda kind: (self.probability[kind], -_OTHERS.index(kind)))
+        return best if self.probability[best] >= OTHER_ALONE else None

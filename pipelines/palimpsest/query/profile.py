@@ -1,0 +1,359 @@
+"""The values of a profile."""
+
+import datetime as dt
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from palimpsest.core.json_types import JsonObject
+from palimpsest.core.memory_types import REFLECTION
+from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
+from palimpsest.query.graph.fact_table import SINGLE_VALUED
+from palimpsest.query.request.graph_types import Fact, Node
+from palimpsest.query.request.one_line import changed_line, cited_line, one_line
+from palimpsest.query.request.types import Memory, NewerText, Scope, ShownMemory
+from palimpsest.query.request.where import parse_where
+from palimpsest.query.scope.served_graph import ServedGraph
+from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.scope.view import ScopeView
+from palimpsest.text.chat_roles import NO_PERSON_ROLES
+from palimpsest.text.sentences import memory_sentence_spans
+from palimpsest.text.terms import fold, name_words
+
+Section: TypeAlias = Literal["static", "dynamic"]
+
+
+@dataclass(frozen=True)
+class ProfileLine:
+    """What is known of a user, in one sentence.
+
+    Attributes:
+        section: `static` for what lasts, `dynamic` for what is recent.
+        kind: `fact`, or the type of a formed memory, such as `preference`.
+        key: the predicates of a fact, joined by commas; empty for formed memories.
+        text: the sentence, after who said it.
+        memory_ids: the memories that state it in these words, newest first.
+        time: when it was stated last.
+        confidence: 0 to 1.
+        scope: of those memories.
+        disputed_by: the newest memory that disputes the first of them, or None.
+        later: what else was said later and may have ended it, newest first.
+        first_time: when it was stated first, where it was stated more than once.
+    """
+
+    section: Section
+    kind: str
+    key: str
+    text: str
+    memory_ids: tuple[str, ...]
+    time: dt.datetime | None
+    confidence: float
+    scope: Scope
+    disputed_by: NewerText | None = None
+    later: tuple[NewerText, ...] = ()
+    first_time: dt.datetime | None = None
+
+    @property
+    def cited(self) -> str:
+        """The line with its day and the newest memory that states it, and with what was said later about the same."""
+        line = cited_line(one_line(self.text), self.memory_ids[:1], self.time)
+        if len(self.memory_ids) > 1:
+            since = f" since {self.first_time.date().isoformat()}" if self.first_time else ""
+            line = f"{line} (said {len(self.memory_ids)} times{since})"
+        return changed_line(line, self.disputed_by, self.later)
+
+    def to_json(self) -> JsonObject:
+        """Returns the line as JSON values."""
+        return {
+            "section": self.section,
+            "kind": self.kind,
+            "key": self.key,
+            "text": self.text,
+            "memory_ids": list(self.memory_ids),
+            "time": self.time.isoformat() if self.time else None,
+            "first_time": self.first_time.isoformat() if self.first_time else None,
+            "confidence": round(self.confidence, 6),
+            "scope": list(self.scope),
+            "disputed_by": self.disputed_by.to_json() if self.disputed_by else None,
+            "later": [newer.to_json() for newer in self.later],
+        }
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What is known of a user, newest first.
+
+    Attributes:
+        user: the user's id.
+        lines: of both sections.
+    """
+
+    user: str
+    lines: tuple[ProfileLine, ...]
+
+    @property
+    def static(self) -> tuple[ProfileLine, ...]:
+        """What lasts."""
+        return tuple(line for line in self.lines if line.section == "static")
+
+    @property
+    def dynamic(self) -> tuple[ProfileLine, ...]:
+        """What is recent."""
+        return tuple(line for line in self.lines if line.section == "dynamic")
+
+    def to_json(self) -> JsonObject:
+        """Returns the profile as JSON values."""
+        return {
+            "user": self.user,
+            "static": [line.to_json() for line in self.static],
+            "dynamic": [line.to_json() for line in self.dynamic],
+        }
+
+
+MIN_SHOWN = 0.1
+"""Least likelihood that a newer memory ended what a line states for it to be named there: as `consolidate` proposes."""
+RECENT = dt.timedelta(days=30)
+"""What was stated this long before the newest memory of a scope is dynamic, unless it lasts."""
+
+_LASTING = """
+lives_in works_for leads owns part_of married_to child_of sibling_of born_in studied_at teaches_at plays_for reports_to
+named husband wife son daughter sister brother mother father partner child dog cat manager boss name birthday address
+prefer like love hate dislike avoid speak play drink eat
+"""
+LASTING = frozenset(_LASTING.split())
+"""Predicates that hold for long: their facts are static however new they are."""
+
+_LEAVING = frozenset({"leave", "quit", "leave_from", "resign_from", "move_from", "sell"})
+"""Predicates that end what was stated before of the same other node."""
+
+_ONE_AT_A_TIME = SINGLE_VALUED - {"works_for", "reports_to"}  # somebody may have two jobs
+_FORMED = f'unit = "{REFLECTION}" and not (kind in ("gap", "summary"))'
+_STATIC_TYPES = frozenset({"preference"})
+_MAX_READ = 200  # formed memories, and memories that state facts, that are read of a scope, newest first
+_SPEAKERS_READ = 40  # newest memories whose speakers are the user
+
+
+def read_profile(scopes: Sequence[ServedScope], user: str) -> Profile:
+    """Returns the profile of a user in some scopes, the newest lines first.
+
+    Args:
+        scopes: scopes of the user; their filters say what is shown.
+        user: the user's id.
+    """
+    lines = [line for served in scopes for line in _scope_lines(served, user)]
+    order = sorted(lines, key=lambda x: (-x.time.timestamp() if x.time else 0.0, x.memory_ids, x.text))
+    return Profile(user, tuple(_said_once(order)))
+
+
+def _said_once(newest_first: Sequence[ProfileLine]) -> list[ProfileLine]:
+    """Returns lines of which each text of a scope stands once: the newest, with the memories of the others."""
+    found: dict[tuple[Scope, str], ProfileLine] = {}
+    for line in newest_first:
+        last = found.setdefault((line.scope, fold(line.text)), line)
+        ids = tuple(dict.fromkeys((*last.memory_ids, *line.memory_ids)))
+        if ids != last.memory_ids:
+            found[line.scope, fold(line.text)] = replace(last, memory_ids=ids, first_time=line.time)
+    return list(found.values())
+
+
+def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
+    if (view := served.view()) is None:
+        return []
+    newest = _newest(view, view.allowed(served.filters))
+    formed_filters = replace(served.filters, where=parse_where(_FORMED))
+    formed_ids = _newest(view, view.allowed(formed_filters))[:_MAX_READ]
+    # Of every version, because nothing then conceals what only retired memories state, which costs reads; facts say
+    # themselves whether they are latest.
+    graph = ServedGraph.of(ServedScope(served.backend, served.scope, replace(served.filters, history=True)))
+    latest = served.memories(newest[:_SPEAKERS_READ])
+    newest_time = _time(latest[newest[0]]) if newest and newest[0] in latest else None
+    day = served.filters.now or newest_time
+    names = _speaker_names(latest.values())
+    facts = _facts_of_user(graph, names, user, day) if graph else []
+    stating = _first(newest, {i for f in facts for i in f.memory_ids})
+    found = served.memories([*formed_ids, *stating])
+    shown = name_changes(served, found, reasons_of_latest(served, found.values()), is_cut=not served.filters.history)
+    memories = {i: m for i, m in shown.items() if _is_valid(m.valid_until, day)}
+    recent_since = newest_time - RECENT if newest_time else None
+    own = _own_names(names, user)
+    formed = [memories[i] for i in formed_ids if i in memories and _is_said_by(memories[i], own)]
+    lines = [_formed_line(served, memory, recent_since) for memory in formed]
+    texts = {i: m.text for i, m in found.items()}
+    lasting = _fact_lines(served, graph, facts, [memories[i] for i in stating if i in memories], texts, recent_since)
+    return [*lines, *(line for line, memory in lasting if not _is_covered(memory, formed))]
+
+
+def _newest(view: ScopeView, allowed: np.ndarray) -> list[str]:
+    """Returns the ids of some memories, the last observed first, ties to the lower id."""
+    rows = np.flatnonzero(allowed)
+    observed = np.nan_to_num(view.priors().observed[rows], nan=-np.inf)
+    newest: list[str] = view.ids[rows[np.argsort(-observed, kind="stable")]].tolist()
+    return newest
+
+
+def _first(ordered: Iterable[str], wanted: Collection[str]) -> list[str]:
+    return [i for i in ordered if i in wanted][:_MAX_READ] if wanted else []
+
+
+def _speaker_names(newest: Iterable[Memory]) -> list[str]:
+    """Returns the names of the persons who speak, who speaks most first."""
+    speakers = Counter(
+        name_words(m.speaker) for m in newest if m.speaker and m.speaker.casefold() not in NO_PERSON_ROLES
+    )
+    return sorted(speakers, key=lambda name: (-speakers[name], name))
+
+
+def _own_names(names: Sequence[str], user: str) -> list[str]:
+    """Returns the speakers that are the user: those with their id as name, else who speaks most."""
+    return [n for n in names if n in (name_words(user), name_words(user).split(" ")[0])] or list(names[:1])
+
+
+def _is_said_by(memory: Memory, own: Sequence[str]) -> bool:
+    speaker = memory.speaker
+    return not speaker or speaker.casefold() in NO_PERSON_ROLES or not own or name_words(speaker) in own
+
+
+def _facts_of_user(graph: ServedGraph, names: Sequence[str], user: str, day: dt.datetime | None) -> list[Fact]:
+    """Returns the latest facts of the nodes that are the user: those with their id as name, else who speaks most."""
+    found = graph.named([name_words(user), *names])
+    ids = found.get(name_words(user)) or [i for n in _own_names(names, user) for i in found.get(n, ())]
+    facts = [f for f in graph.facts_of(ids) if f.subject_id in set(ids) and f.is_latest]
+    return _still_so([f for f in facts if _is_valid(f.valid_until, day)])
+
+
+def _still_so(facts: Sequence[Fact]) -> list[Fact]:
+    """Returns facts without those that a newer one ends: somebody left, or lives elsewhere now."""
+    left: dict[str, float] = {}
+    newest: dict[str, float] = {}
+    for f in facts:
+        if f.predicate in _LEAVING and f.object_id and not f.is_negated:
+            left[f.object_id] = max(left.get(f.object_id, -math.inf), _since(f))
+        if f.predicate in _ONE_AT_A_TIME:
+            newest[f.predicate] = max(newest.get(f.predicate, -math.inf), _since(f))
+    return [
+        f
+        for f in facts
+        if not (f.object_id in left and f.predicate not in _LEAVING and _since(f) < left[f.object_id])
+        and _since(f) >= newest.get(f.predicate, -math.inf)
+    ]
+
+
+def _since(fact: Fact) -> float:
+    return fact.valid_from.timestamp() if fact.valid_from else -math.inf
+
+
+def _formed_line(served: ServedScope, memory: ShownMemory, recent_since: dt.datetime | None) -> ProfileLine:
+    is_static = memory.type in _STATIC_TYPES
+    disputed_by, later = _changes(memory, memory.text, memory.text)
+    return ProfileLine(
+        section=_section(memory, is_static, recent_since),
+        kind=memory.type,
+        key="",
+        text=memory.text,
+        memory_ids=(memory.memory_id,),
+        time=_time(memory),
+        confidence=memory.confidence or 0.0,
+        scope=served.scope,
+        disputed_by=disputed_by,
+        later=later,
+    )
+
+
+def _changes(memory: ShownMemory, sentence: str, text: str) -> tuple[NewerText | None, tuple[NewerText, ...]]:
+    """Returns what disputes a sentence of a memory, and what else may have ended it; ended parts are cut already.
+
+    Args:
+        memory: as it is shown.
+        sentence: of its text, on one line.
+        text: of the memory as it is stored, which parts count in.
+    """
+    newer = [n for n in (memory.disputed_by, *memory.later) if n and _is_about(n, sentence, text)]
+    disputes = [n for n in newer if n.why != LATER]
+    return disputes[0] if disputes else None, (
+        *disputes[1:],
+        *(n for n in newer if n.why == LATER and (n.likelihood or 0.0) >= MIN_SHOWN),
+    )
+
+
+def _is_about(newer: NewerText, sentence: str, text: str) -> bool:
+    parts = [" ".join(text[start:end].split()) for start, end in newer.part]
+    return newer.why != PART and (not parts or any(part in sentence or sentence in part for part in parts))
+
+
+def _fact_lines(
+    served: ServedScope,
+    graph: ServedGraph | None,
+    facts: Sequence[Fact],
+    memories: Sequence[ShownMemory],
+    texts: Mapping[str, str],
+    recent_since: dt.datetime | None,
+) -> list[tuple[ProfileLine, ShownMemory]]:
+    """Returns a line for each sentence that states facts of the user, with its memory: the newest that states it.
+
+    `texts` are those of the memories as they are stored, by id.
+    """
+    nodes = graph.nodes(sorted({i for f in facts for i in f.ends})) if graph else {}
+    by_sentence: dict[tuple[str, str], list[Fact]] = {}
+    memory_of = {m.memory_id: m for m in memories}
+    for fact in facts:
+        stated = [i for i in memory_of if i in fact.memory_ids]
+        if stated:
+            sentence = _sentence(memory_of[stated[0]], fact, nodes)
+            by_sentence.setdefault((stated[0], sentence), []).append(fact)
+    lines = []
+    for (memory_id, sentence), stated_facts in sorted(by_sentence.items()):
+        memory = memory_of[memory_id]
+        keys = sorted({"_".join(f.predicate.split()) for f in stated_facts})
+        is_lasting = not LASTING.isdisjoint(keys)
+        disputed_by, later = _changes(memory, sentence, texts[memory_id])
+        line = ProfileLine(
+            section=_section(memory, is_lasting, recent_since),
+            kind="fact",
+            key=", ".join(keys),
+            text=f"{memory.speaker}: {sentence}" if memory.speaker else sentence,
+            memory_ids=(memory_id,),
+            time=_time(memory),
+            confidence=max(f.confidence or 0.0 for f in stated_facts),
+            scope=served.scope,
+            disputed_by=disputed_by,
+            later=later,
+        )
+        if is_lasting or line.section == "dynamic":
+            lines.append((line, memory))
+    return lines
+
+
+def _sentence(memory: Memory, fact: Fact, nodes: Mapping[str, Node]) -> str:
+    """Returns the first sentence of a memory that has what a fact states, the first one where none has all of it."""
+    value = nodes[fact.object_id].name if fact.object_id in nodes and fact.object_id else fact.value or ""
+    sentences = [memory.text[a:b] for a, b in memory_sentence_spans(memory.text)] or [memory.text]
+    found = next((s for s in sentences if fold(value) in fold(s)), sentences[0])
+    return " ".join(found.split())
+
+
+def _section(memory: Memory, is_lasting: bool, recent_since: dt.datetime | None) -> Section:
+    time = _time(memory)
+    is_recent = recent_since is None or time is None or time >= recent_since or memory.valid_until is not None
+    is_static = (is_lasting and memory.valid_until is None) or not is_recent
+    return "static" if is_static else "dynamic"
+
+
+def _is_covered(memory: Memory, formed: Sequence[Memory]) -> bool:
+    """Returns whether a formed memory has what a memory states: it rests on a span of it."""
+    span = memory.span
+    return any(
+        f.document_id == memory.document_id and span and f.span and f.span[0] < span[1] and span[0] < f.span[1]
+        for f in formed
+    )
+
+
+def _is_valid(until: dt.datetime | None, day: dt.datetime | None) -> bool:
+    return until is None or (day is not None and until > day)
+
+
+def _time(memory: Memory) -> dt.datetime | None:
+    return memory.observed_at or memory.valid_from

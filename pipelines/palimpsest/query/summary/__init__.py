@@ -1,1 +1,0 @@
-"""Summaries of what memories say, made when they are read."""

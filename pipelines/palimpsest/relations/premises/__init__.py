@@ -1,1 +1,0 @@
-"""Premises of derived memories: which memory states a conclusion, and which older memories together support it."""

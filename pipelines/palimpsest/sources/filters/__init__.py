@@ -1,1 +1,0 @@
-"""Removes what must not enter the log from extracted documents."""

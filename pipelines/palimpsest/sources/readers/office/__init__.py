@@ -1,1 +1,0 @@
-"""Word, PowerPoint and Excel."""

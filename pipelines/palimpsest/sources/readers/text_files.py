@@ -1,0 +1,266 @@
+"""Plain text and reStructuredText: paragraphs at blank lines, headings where a title is underlined."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING
+
+from palimpsest.core.errors import Rejected
+from palimpsest.sources.extracted import ExtractedDocument, Extraction, Kind, Segment, Source, limit_problems
+from palimpsest.sources.readers.common.clean_text import parse_name, title_from_uri
+from palimpsest.sources.readers.common.document_time import check_dates, find_stated_time
+from palimpsest.sources.readers.common.encodings import decode
+from palimpsest.sources.readers.common.front_matter import (
+    check_fields,
+    parse_relations,
+    parse_scope,
+    split_front_matter,
+)
+from palimpsest.sources.readers.common.table_rows import TableLimits, add_table
+from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder, first_heading
+from palimpsest.store.collection_config import Limits
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+
+def read_text_document(
+    source: Source,
+    limits: Limits,
+    media_type: str,
+    find_segments: Callable[[str], list[Segment]],
+    *,
+    titled_by_heading: bool = False,
+) -> Extraction:
+    """Reads a text file in any common encoding; the text is what follows the front matter.
+
+    Args:
+        source: the file.
+        limits: of the source.
+        media_type: of the document.
+        find_segments: returns the segments of the text.
+        titled_by_heading: the first heading is the title where the front matter states none.
+
+    Raises:
+        Rejected: binary, unknown encoding, empty or too long, or its front matter names a user or project
+            that cannot be used.
+    """
+    metadata, text, problems = split_front_matter(decode(source.data, limits), limits)
+    relations, relation_problems = parse_relations(metadata, source.uri)
+    problems += [*relation_problems, *check_fields(metadata), *check_dates(metadata, "front matter", source.dates)]
+    scope = parse_scope(metadata)[0]
+    segments = find_segments(text)
+    heading = first_heading(segments) if titled_by_heading else None
+    document = ExtractedDocument(
+        uri=source.uri,
+        media_type=media_type,
+        text=text,
+        title=parse_name(metadata.get("title")) or heading or title_from_uri(source.uri),
+        user_id=scope.user_id,
+        project_id=scope.project_id,
+        session_id=scope.session_id,
+        source_time=find_stated_time(metadata, source.dates),
+        metadata=metadata,
+        relations=relations,
+        segments=tuple(segments),
+    )
+    return Extraction((document,), limit_problems(problems, limits))
+
+
+_UNDERLINE = re.compile(r"([=\-~^\"'#*+`:.])\1{2,}")
+_MAX_TITLE_CHARS = 150
+_ASCIIDOC_TITLE = re.compile(r"(={1,6})[^\S\n]+(\S.*)")
+
+
+def read_text(source: Source, limits: Limits) -> Extraction:
+    """Reads plain text, reStructuredText or AsciiDoc.
+
+    Raises:
+        Rejected: binary, unknown encoding, empty or too long.
+    """
+    media_type = "text/x-rst" if source.suffix == ".rst" else "text/plain"
+    is_asciidoc = source.suffix in (".adoc", ".asciidoc")
+    return read_text_document(source, limits, media_type, lambda text: text_segments(text, asciidoc=is_asciidoc))
+
+
+def text_segments(
+    text: str, page: int | None = None, *, headings: bool = True, asciidoc: bool = False
+) -> list[Segment]:
+    """Returns the paragraphs and headings of a text.
+
+    A heading is underlined, or in AsciiDoc begins with `=`. The level of an underline is the order in which its
+    character first appears.
+
+    Args:
+        text: the text.
+        page: of every segment.
+        headings: whether to look for headings.
+        asciidoc: whether lines that begin with `=` are headings.
+    """
+    path, levels = HeadingPath(), dict[str, int]()
+    segments = []
+
+    def add(start: int, end: int, kind: Kind) -> None:
+        block = text[start:end]
+        if block.strip():
+            left = len(block) - len(block.lstrip())
+            segments.append(Segment(start + left, start + len(block.rstrip()), kind, path.path, page))
+
+    for start, end in _paragraphs(text):
+        if headings:
+            lines = text[start : min(end, start + 3 * _MAX_TITLE_CHARS)].split("\n")
+            while asciidoc and lines and (marked := _ASCIIDOC_TITLE.fullmatch(lines[0])):
+                path.push(len(marked[1]), marked[2])
+                add(start, start + len(lines[0]), "heading")
+                start += len(lines.pop(0)) + 1
+            over = len(lines) > 2 and bool(_UNDERLINE.fullmatch(lines[0])) and lines[2].rstrip() == lines[0]
+            used = lines[: 3 if over else 2]
+            title, under = (used[-2], used[-1].rstrip()) if len(used) > 1 else ("", "")
+            if _is_title(title, under, over):
+                level = levels.setdefault(under[0] + ("over" if over else ""), len(levels) + 1)
+                path.push(level, title)
+                head, start = start, start + len("\n".join(used))
+                add(head, start, "heading")
+        add(start, end, "prose")
+    return segments
+
+
+def _paragraphs(text: str) -> list[tuple[int, int]]:
+    """Returns the spans of runs of lines that are not blank."""
+    spans: list[tuple[int, int]] = []
+    at, is_open = 0, False
+    for line in text.split("\n"):
+        end = at + len(line)
+        if not line or line.isspace():
+            is_open = False
+        elif is_open:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((at, end))
+            is_open = True
+        at = end + 1
+    return spans
+
+
+def _is_title(title: str, under: str, over: bool) -> bool:
+    words = title.strip()
+    if not words or len(title) > _MAX_TITLE_CHARS or not _UNDERLINE.fullmatch(under) or _UNDERLINE.fullmatch(words):
+        return False
+    return len(under) >= len(words) and (over or not title[0].isspace())
+
+
+_KINDS: dict[str, Kind] = {"heading_open": "heading", "fence": "code", "code_block": "code", "table_open": "table"}
+_LINK = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*(?:\s[^()]*)?\)")
+_EMPHASIS = re.compile(r"(?<![\w\\])[*_]{1,3}(?=\S)|(?<=[^\s\\])[*_]{1,3}(?!\w)|`")
+
+
+def read_markdown(source: Source, limits: Limits) -> Extraction:
+    """Reads Markdown; the title is stated in the front matter or is the first heading.
+
+    Raises:
+        Rejected: binary, unknown encoding, empty or too long.
+    """
+    return read_text_document(source, limits, "text/markdown", markdown_segments, titled_by_heading=True)
+
+
+def markdown_segments(text: str) -> list[Segment]:
+    """Returns the top-level blocks of a Markdown text, in order: all its text but thematic breaks."""
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    path = HeadingPath()
+    segments: list[Segment] = []
+
+    def add(first_line: int, end_line: int, kind: Kind) -> None:
+        start, end = starts[first_line], min(starts[end_line], len(text))
+        block = text[start:end]
+        # The indent of a code block is part of it; of any other block it is not.
+        left = len(block) - len(block.lstrip("\n" if kind == "code" else None))
+        if block.strip():
+            segments.append(Segment(start + left, start + len(block.rstrip()), kind, path.path))
+
+    tokens = _parser().parse(text)
+    done = 0  # lines
+    for i, token in enumerate(tokens):
+        if token.level or token.map is None:
+            continue
+        first_line, end_line = token.map
+        add(done, first_line, "prose")  # link definitions leave no token
+        done = max(done, end_line)
+        if token.type == "hr":
+            continue
+        kind = _KINDS.get(token.type, "prose")
+        if kind == "heading":
+            path.push(int(token.tag[1]), _heading_text(tokens[i + 1].content[:1000]))
+        add(first_line, end_line, kind)
+    add(done, len(starts) - 1, "prose")
+    return segments
+
+
+def _heading_text(inline: str) -> str:
+    """Returns a heading's words without the marks of links, emphasis and code."""
+    return _EMPHASIS.sub("", _LINK.sub(r"\1", inline))
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    # Inline marks are not needed: spans are whole blocks, and citations quote the source as written.
+    parser = MarkdownIt("commonmark").enable("table")
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    return parser
+
+
+_DELIMITERS = ",;\t|"
+_SAMPLE_ROWS, _SAMPLE_CHARS = 50, 200_000
+
+
+def read_csv(source: Source, limits: Limits) -> Extraction:
+    """Reads a table of text in any common encoding and with any common delimiter.
+
+    Rows of another length than most are kept as they are; `metadata.columns` is the usual one.
+
+    Raises:
+        Rejected: binary, unknown encoding, empty, too long or of too many rows.
+    """
+    text = decode(source.data, limits)
+    delimiter = "\t" if source.suffix == ".tsv" else _delimiter(text)
+    csv.field_size_limit(limits.max_chars)
+    count, rows = TableLimits(limits), list[list[str]]()
+    try:
+        for row in csv.reader(_lines(text), delimiter=delimiter, skipinitialspace=True):
+            if any(c and not c.isspace() for c in row):
+                count.count(len(row))
+                rows.append(row)
+    except csv.Error as e:
+        raise Rejected(f"corrupt CSV after row {len(rows)}: {e}; export it again") from None
+    if not rows:
+        raise Rejected("empty: the table holds no row")
+    widths = Counter(map(len, rows))
+    usual = max(widths, key=lambda w: (widths[w], w))
+    builder = TextBuilder(limits.max_chars)
+    problems = add_table(builder, rows, source.dates)
+    media_type = "text/tab-separated-values" if delimiter == "\t" else "text/csv"
+    document = builder.to_document(source, media_type, metadata={"rows": len(rows), "columns": usual})
+    return Extraction((document,), limit_problems(problems, limits))
+
+
+def _lines(text: str) -> list[str]:
+    return [f"{line}\n" for line in text.split("\n")]
+
+
+def _delimiter(text: str) -> str:
+    sample = _lines(text[:_SAMPLE_CHARS])[: _SAMPLE_ROWS * 4]
+
+    def agreement(delimiter: str) -> tuple[int, int]:
+        try:
+            reader = csv.reader(sample, delimiter=delimiter, skipinitialspace=True)
+            widths = Counter(len(r) for r in islice(reader, _SAMPLE_ROWS) if r)
+        except csv.Error:
+            return (0, 0)
+        return max(((n, w) for w, n in widths.items() if w > 1), default=(0, 0))
+
+    csv.field_size_limit(_SAMPLE_CHARS * 2)
+    return max(_DELIMITERS, key=lambda d: (agreement(d), -_DELIMITERS.index(d)))

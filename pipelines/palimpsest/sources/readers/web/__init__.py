@@ -1,1 +1,0 @@
-"""Pages in HTML, and books made of them."""

@@ -1,1 +1,0 @@
-"""The records that readers make of a source."""

@@ -1,1 +1,0 @@
-"""Finds secrets in a text; knows nothing of documents."""
