@@ -11,7 +11,7 @@ from palimpsest.core.progress import say
 from palimpsest.store.home import DEFAULT_CORPUS, SHIPPED, Home, is_installed
 
 
-@click.command(short_help="Read the sources, build the graph, judge it, publish it.")
+@click.command()
 @common
 @click.option(
     "--corpus",
@@ -77,7 +77,7 @@ def build(
         raise PalimpsestError(f"{done.rejects} rejects ({listed}): fix those sources or lines, or pass --allow-rejects")
 
 
-@click.command(short_help="Open the Dagster UI on this home.")
+@click.command()
 @common
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 @click.option(

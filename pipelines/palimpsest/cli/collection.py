@@ -14,7 +14,7 @@ from palimpsest.store.home import Home
 _UNITS = ["chunk", "turn", "statement"]  # as in collection.yaml, whose module the base install does not have
 
 
-@click.group(short_help="List, show, make, change and delete collections.")
+@click.group()
 def collection() -> None:
     """List the collections of a home, show how much is in one, make, change or delete one."""
 

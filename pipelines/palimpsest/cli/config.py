@@ -14,7 +14,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON obj
 _project = click.option("--project", "in_project", is_flag=True, help="In palimpsest.toml of this folder or project.")
 
 
-@click.group(short_help="Show and change settings, and where they come from.")
+@click.group()
 def config() -> None:
     """Settings: an environment variable wins over palimpsest.toml, and that over the user's own file."""
 

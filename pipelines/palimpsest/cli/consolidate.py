@@ -20,7 +20,7 @@ _QUOTING = ("contradiction", "duplicate")
 """Kinds whose description has the texts."""
 
 
-@click.group(invoke_without_command=True, short_help="Look over what came in, and propose changes.")
+@click.group(invoke_without_command=True)
 @common
 @click.option("--collection", "collections", multiple=True, help="Only this collection. May be given again.")
 @click.option("--all", "everything", is_flag=True, help="Look at every memory, not only at the last day and a sample.")

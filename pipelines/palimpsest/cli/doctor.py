@@ -17,7 +17,7 @@ from palimpsest.core.setting_layers import Resolved
 from palimpsest.store.home import Home
 
 
-@click.command(short_help="Check versions, model, threads, disk and home.")
+@click.command()
 @common
 def doctor(home_path: Path, as_json: bool, backend: str) -> None:
     """Check versions, model, threads, disk and home; each failure names its fix."""  # noqa: DOC501 (the docstring is the help text)

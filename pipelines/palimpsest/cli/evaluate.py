@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from palimpsest_eval.bench.synthetic import Kind
 
 
-@click.command(short_help="Judge a build against the committed baseline.")
+@click.command()
 @common
 @click.option("--baseline", "baseline_file", type=FOLDER, help="Judge the collection of this baseline by it.")
 @click.option("--markdown", "markdown_file", type=FOLDER, help="Write the verdict for a pull request here.")
@@ -85,7 +85,7 @@ def _gate_labels(out: Output, home: Home, program: str | None) -> None:
         raise Refused(f"gate: labels: {'; '.join(verdict.reasons)}")
 
 
-@click.group(short_help="The accepted run that later builds are judged by.")
+@click.group()
 def baseline() -> None:
     """The committed run that later builds must not fall behind."""
 
@@ -107,7 +107,7 @@ def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool)
     out.result({"baselines": [str(a.path) for a in written], "dropped": dropped, "next": steps})
 
 
-@click.command(short_help="Show what changed between two builds.")
+@click.command()
 @common
 @click.argument("build_a")
 @click.argument("build_b")
@@ -121,7 +121,7 @@ def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b:
     out.result(found)
 
 
-@click.command(short_help="Check every invariant on this home.")
+@click.command()
 @common
 def verify(home_path: Path, as_json: bool, backend: str) -> None:
     """Check every invariant on this home, and with --backend neo4j what Neo4j shows of it."""  # noqa: DOC501 (the docstring is the help text)
@@ -140,7 +140,7 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
         raise Refused(f"verify: {len(violations)} violations, the first: {violations[0]}")
 
 
-@click.command(short_help="Measure retrieval on a public or own test set.")
+@click.command()
 @common
 @click.argument("folder", type=FOLDER)
 @click.option("--extra", type=FOLDER, help="JSONL of more corpus rows.")
@@ -196,7 +196,7 @@ def suite(
     out.result(done.to_json() | {"ablation": rows})
 
 
-@click.command(short_help="Measure query speed on a generated home.")
+@click.command()
 @common
 @click.option("--memories", type=click.IntRange(100), help="[default: 100000; 300 of --kind pages]")
 @click.option("--strategy", type=STRATEGY, default="auto", show_default=True)
@@ -238,7 +238,7 @@ def bench(
     out.result(done.to_json())
 
 
-@click.command(short_help="Measure retrieval on a published benchmark, as it defines it.")
+@click.command()
 @common
 @click.argument("name", type=click.Choice(list(BENCHMARKS)))
 @click.argument("path", type=FOLDER)
@@ -275,7 +275,7 @@ def benchmark(
     out.result(done.to_json())
 
 
-@click.command(short_help="Growth, ages, disputes, use, cost and size of the home.")
+@click.command()
 @common
 @click.option("--report", "report_file", type=FOLDER, help="Write the report, one HTML page, here.")
 def health(home_path: Path, as_json: bool, backend: str, report_file: Path | None) -> None:
@@ -297,7 +297,7 @@ def health(home_path: Path, as_json: bool, backend: str, report_file: Path | Non
     out.result(found.to_json())
 
 
-@click.command(short_help="Print the home's figures in Prometheus' text format.")
+@click.command()
 @common
 @click.option("--out", "out_file", type=FOLDER, help="Write them here, for node_exporter's textfile collector.")
 def metrics(home_path: Path, as_json: bool, backend: str, out_file: Path | None) -> None:
@@ -315,7 +315,7 @@ def metrics(home_path: Path, as_json: bool, backend: str, out_file: Path | None)
     out.result({"metrics": text})
 
 
-@click.group(invoke_without_command=True, subcommand_metavar="[tune [OPTIONS]]", short_help="Label pairs of texts.")
+@click.group(invoke_without_command=True, subcommand_metavar="[tune [OPTIONS]]")
 @common
 @click.option(
     "--pairs", "pairs_file", type=FOLDER, help="JSONL: id, older, newer[, older_date, newer_date].  [required]"

@@ -35,7 +35,7 @@ class _NodeGroup(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(short_help="Ask how things relate, how they changed, and what is near them.")
+@click.group()
 def graph() -> None:
     """Questions over the nodes, edges and facts of a scope. Every line cites the memories that it rests on."""
 

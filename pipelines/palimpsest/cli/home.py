@@ -16,7 +16,7 @@ from palimpsest.store.event_log import LEVELS, Event, Level, read_events
 from palimpsest.store.home import Home
 
 
-@click.group(short_help="Upgrade a home that an earlier version wrote.")
+@click.group()
 def home() -> None:
     """About a home as a whole."""
 
@@ -46,7 +46,7 @@ def upgrade(home_path: Path, as_json: bool, backend: str, corpora: tuple[Path, .
     out.result(done.to_json())
 
 
-@click.command(short_help="Write a home into one file, while builds go on.")
+@click.command()
 @common
 @click.argument("file", type=FOLDER)
 @click.option(
@@ -86,7 +86,7 @@ def backup(
     out.result((series or done).to_json())
 
 
-@click.command(short_help="Restore a home from a backup.")
+@click.command()
 @common
 @click.argument("file", type=FOLDER)
 @click.option("--password-file", type=FOLDER, help="File with the password. [default: $PALIMPSEST_BACKUP_PASSWORD]")
@@ -110,7 +110,7 @@ def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_f
     out.result(done.to_json())
 
 
-@click.command(short_help="Remove what the home no longer needs: logs, vectors, runs, leftovers.")
+@click.command()
 @common
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 def housekeeping(home_path: Path, as_json: bool, backend: str, dry_run: bool) -> None:
@@ -150,7 +150,7 @@ class SinceParam(click.ParamType[dt.datetime]):
         return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
 
 
-@click.command(short_help="Show what builds, deletes, the gate and the inbox did.")
+@click.command()
 @common
 @click.option("--since", type=SinceParam(), help="Since 30m, 12h or 7d ago, or since a date (UTC). [default: all]")
 @click.option("--level", type=click.Choice(LEVELS), default="info", help="This level or a more serious one.")
@@ -178,7 +178,7 @@ def _line(event: Event) -> str:
     return f"{event.time:%Y-%m-%d %H:%M:%S} {event.level:<7} {event.event} {fields}"
 
 
-@click.command(short_help="Delete memories from every build and log, and prove it.")
+@click.command()
 @common
 @click.option("--memory", "memories", multiple=True, help="This memory, by its id. [repeatable]")
 @click.option("--document", help="A source, by its path inside the collection, or path#session.")
@@ -240,7 +240,7 @@ def delete(
 _MAX_SHOWN = 20
 
 
-@click.command(short_help="Write all that is stored about a user to a folder.")
+@click.command()
 @common
 @click.option("--user", required=True, help="Whose.")
 @click.option("--out", type=FOLDER, required=True, help="A new folder.")
@@ -261,7 +261,7 @@ def export(home_path: Path, as_json: bool, backend: str, user: str, out: Path, c
     output.result(done.to_json())
 
 
-@click.command("import", short_help="Import an export, or what was edited in its Markdown pages.")
+@click.command("import")
 @common
 @click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option(

@@ -23,7 +23,7 @@ _backend = click.option(
 _BackendName = Literal["duckdb", "neo4j"]
 
 
-@click.group(short_help="Several homes with names: make, start, stop, delete.")
+@click.group()
 def instance() -> None:
     """Homes with names, each with a service of its own.
 

@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 the gate or verify failed, 2 bad input or usage, 3 a compo
 progress to stderr; with --json the last line of stdout is one JSON object.
 """
 
+import importlib
 import os
 import signal
 import sys
@@ -11,22 +12,6 @@ import threading
 
 import click
 
-from palimpsest.cli import (
-    build,
-    collection,
-    config,
-    consolidate,
-    doctor,
-    evaluate,
-    graph,
-    home,
-    instance,
-    neo4j,
-    query,
-    review,
-    serve,
-    sources,
-)
 from palimpsest.core.errors import STOPPED, ArgumentError, PalimpsestError, fault_of, missing_extra
 
 _OPTION_OF_ARGUMENT = {
@@ -42,64 +27,81 @@ _MAX_ERROR_CHARS = 390
 _OTHER_NAMES = {"collections": "collection", "documents": "document"}
 
 
-class _Commands(click.Group):
-    """The commands, some of which have another name."""
+_COMMANDS = {
+    "analyze": ("sources", "Show how a site is structured, before it is read."),
+    "backup": ("home", "Write a home into one file, while builds go on."),
+    "baseline": ("evaluate", "The accepted run that later builds are judged by."),
+    "bench": ("evaluate", "Measure query speed on a generated home."),
+    "benchmark": ("evaluate", "Measure retrieval on a published benchmark, as it defines it."),
+    "build": ("build", "Read the sources, build the graph, judge it, publish it."),
+    "collection": ("collection", "List, show, make, change and delete collections."),
+    "compare": ("evaluate", "Show what changed between two builds."),
+    "config": ("config", "Show and change settings, and where they come from."),
+    "confirm": ("review", "Mark relations as right, from the next build on."),
+    "consolidate": ("consolidate", "Look over what came in, and propose changes."),
+    "delete": ("home", "Delete memories from every build and log, and prove it."),
+    "dev": ("build", "Open the Dagster UI on this home."),
+    "doctor": ("doctor", "Check versions, model, threads, disk and home."),
+    "document": ("sources", "List, view, replace and delete documents."),
+    "entity": ("query", "Show what a name refers to, or decide it."),
+    "export": ("home", "Write all that is stored about a user to a folder."),
+    "fact": ("query", "Look up facts by key, such as ana.works_for."),
+    "gate": ("evaluate", "Judge a build against the committed baseline."),
+    "graph": ("graph", "Ask how things relate, how they changed, and what is near them."),
+    "health": ("evaluate", "Growth, ages, disputes, use, cost and size of the home."),
+    "home": ("home", "Upgrade a home that an earlier version wrote."),
+    "housekeeping": ("home", "Remove what the home no longer needs: logs, vectors, runs, leftovers."),
+    "import": ("home", "Import an export, or what was edited in its Markdown pages."),
+    "ingest": ("sources", "Read pages, sites, texts and files into the home."),
+    "instance": ("instance", "Several homes with names: make, start, stop, delete."),
+    "label": ("evaluate", "Label pairs of texts."),
+    "logs": ("home", "Show what builds, deletes, the gate and the inbox did."),
+    "memory": ("query", "Show one memory, its place in its source, or edit its words."),
+    "metrics": ("evaluate", "Print the home's figures in Prometheus' text format."),
+    "neo4j": ("neo4j", "Start, stop and inspect a local Neo4j server."),
+    "notes": ("query", "What sessions say that is worth keeping."),
+    "operation": ("sources", "Show what became of something sent to the inbox."),
+    "profile": ("query", "What is known of a user, with citations."),
+    "query": ("query", "Search memories: ranked results, then the cited context."),
+    "remember": ("sources", "Send a text or a file to the inbox; the next build forms it."),
+    "restore": ("home", "Restore a home from a backup."),
+    "review": ("review", "List relations that a person should look at."),
+    "scopes": ("query", "List collections, users and projects."),
+    "serve": ("serve", "Serve memories to applications over HTTP."),
+    "service": ("serve", "Run the service of a home in the background."),
+    "suite": ("evaluate", "Measure retrieval on a public or own test set."),
+    "summarize": ("query", "Sum up a session, or the sessions of a scope."),
+    "undo": ("review", "Mark relations as wrong, from the next build on."),
+    "verify": ("evaluate", "Check every invariant on this home."),
+}
+"""The module of each command and its line in the help, so that a command imports no other's module."""
 
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+
+class _Commands(click.Group):
+    """The commands, each imported when it is used; some have another name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names that the help lists."""
+        return [*_COMMANDS]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Returns the command of a name, which need not be the one that the help lists."""
-        return super().get_command(context, _OTHER_NAMES.get(name, name))
+        name = _OTHER_NAMES.get(name, name)
+        if name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"palimpsest.cli.{_COMMANDS[name][0]}")
+        command: click.Command = getattr(module, "import_" if name == "import" else name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
 
 
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    commands=[
-        build.build,
-        query.query,
-        query.entity,
-        graph.graph,
-        query.fact,
-        query.notes,
-        query.profile,
-        query.summarize,
-        sources.remember,
-        sources.operation,
-        query.memory,
-        sources.ingest,
-        sources.analyze,
-        query.scopes,
-        collection.collection,
-        sources.document,
-        config.config,
-        evaluate.gate,
-        evaluate.baseline,
-        evaluate.compare,
-        evaluate.verify,
-        evaluate.health,
-        evaluate.metrics,
-        evaluate.suite,
-        evaluate.benchmark,
-        evaluate.bench,
-        evaluate.label,
-        home.delete,
-        home.export,
-        home.import_,
-        home.backup,
-        home.restore,
-        home.home,
-        review.review,
-        review.undo,
-        review.confirm,
-        consolidate.consolidate,
-        neo4j.neo4j,
-        home.logs,
-        home.housekeeping,
-        serve.serve,
-        serve.service,
-        instance.instance,
-        doctor.doctor,
-        build.dev,
-    ],
 )
 @click.version_option(package_name="palimpsest-memory")
 @click.pass_context

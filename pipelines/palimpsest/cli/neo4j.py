@@ -7,7 +7,7 @@ import click
 from palimpsest.cli.shared import Output, common, confirm
 
 
-@click.group(short_help="Start, stop and inspect a local Neo4j server.")
+@click.group()
 def neo4j() -> None:
     """A local Neo4j server without Docker or an installed Java, one for each OS user."""
 

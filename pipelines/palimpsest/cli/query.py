@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from palimpsest.query.summarize import Summary
 
 
-@click.command(short_help="Search memories: ranked results, then the cited context.")
+@click.command()
 @common
 @click.argument("text")
 @click.option("--collection", help="Collection to search. [default: the only one, or the one marked default]")
@@ -145,7 +145,7 @@ def query(
         out.result(results.to_json() | ({"message": {**results.message()}} if as_message else {}))
 
 
-@click.command(short_help="Show what a name refers to, or decide it.")
+@click.command()
 @common
 @click.argument("name")
 @click.argument("other", required=False)
@@ -187,7 +187,7 @@ def entity(
     out.result(decision.to_json())
 
 
-@click.command(short_help="List collections, users and projects.")
+@click.command()
 @common
 @click.option("--collection", help="Only scopes of this collection.")
 @click.option("--user", help="Only scopes of this user.")
@@ -281,7 +281,7 @@ class ScopeOptions:
 _SHOWN = 100  # lines for people; JSON has all
 
 
-@click.group(short_help="Look up facts by key, such as ana.works_for.")
+@click.group()
 def fact() -> None:
     """The fact table of a scope: keys such as ana.works_for, their values, and the memories that state them."""
 
@@ -344,7 +344,7 @@ _NO_NOTES = (
 )
 
 
-@click.command(short_help="What is known of a user, with citations.")
+@click.command()
 @common
 @click.argument("user")
 @click.option("--collection", help="Only this collection. [default: every one in which the user has memories]")
@@ -382,7 +382,7 @@ def _profile_text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> st
     return "\n".join(lines)
 
 
-@click.command(short_help="Sum up a session, or the sessions of a scope.")
+@click.command()
 @common
 @click.argument("session", required=False)
 @scope_options
@@ -424,7 +424,7 @@ def _print_abstract(options: ScopeOptions, summary: "Summary", sentences: int) -
     options.output.result(written.to_json())
 
 
-@click.command(short_help="What sessions say that is worth keeping.")
+@click.command()
 @common
 @click.argument("session", required=False)
 @scope_options
@@ -454,7 +454,7 @@ def _notes_text(notes: "Sequence[Note]") -> str:
     return "\n".join(lines)
 
 
-@click.group(short_help="Show one memory, its place in its source, or edit its words.")
+@click.group()
 def memory() -> None:
     """Show one memory, its place in its source, or edit its words."""
 

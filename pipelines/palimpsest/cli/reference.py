@@ -31,8 +31,10 @@ def _help_texts(root: click.Group) -> Iterator[tuple[str, str]]:
         if path != "palimpsest":
             yield path, command.get_help(context).rstrip()
         if isinstance(command, click.Group):
-            shown = {name: child for name, child in command.commands.items() if not child.hidden}
-            children = [(f"{path} {name}", child, context) for name, child in shown.items()]
+            names = command.list_commands(context)
+            children = [
+                (f"{path} {n}", c, context) for n in names if (c := command.get_command(context, n)) and not c.hidden
+            ]
             pending = children + pending
 
 

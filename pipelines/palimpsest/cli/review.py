@@ -35,7 +35,7 @@ def _check_names(build: "Build", memories: "pl.DataFrame", collection: str | Non
     check_names(known, scopes, collection, user)
 
 
-@click.command(short_help="List relations that a person should look at.")
+@click.command()
 @common
 @click.option("--collection", help="Only of this collection.")
 @click.option("--user", help="Only of this user.")
@@ -135,7 +135,7 @@ def _relation_arguments(f: _Command) -> _Command:
     return click.argument("relation", nargs=-1)(f)
 
 
-@click.command(short_help="Mark relations as wrong, from the next build on.")
+@click.command()
 @common
 @_relation_arguments
 @click.option("--as", "label", type=LABEL, help="What they are instead. [default: NONE]")
@@ -155,7 +155,7 @@ def undo(
     _decide(home_path, as_json, "undo", relation, pairs, label)
 
 
-@click.command(short_help="Mark relations as right, from the next build on.")
+@click.command()
 @common
 @_relation_arguments
 @click.option("--as", "label", type=LABEL, help="The right label. [default: the one each has, or was nearly given]")

@@ -20,7 +20,7 @@ PORT_OPTION = click.option(
 )
 
 
-@click.group(invoke_without_command=True, short_help="Serve memories to applications over HTTP.")
+@click.group(invoke_without_command=True)
 @common
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @PORT_OPTION
@@ -77,7 +77,7 @@ def mcp(home_path: Path, as_json: bool, backend: str) -> None:
     run_stdio(Home(home_path), backend)
 
 
-@click.group(short_help="Run the service of a home in the background.")
+@click.group()
 def service() -> None:
     """Run `palimpsest serve` for a home in the background, on the loopback address."""
 

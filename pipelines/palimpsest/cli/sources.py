@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from palimpsest.store.web_pages import Mode
 
 
-@click.command(short_help="Send a text or a file to the inbox; the next build forms it.")
+@click.command()
 @common
 @click.argument("text", metavar="TEXT|FILE")
 @collection_option
@@ -85,7 +85,7 @@ def remember(
     out.result(receipt.to_json())
 
 
-@click.command(short_help="Show what became of something sent to the inbox.")
+@click.command()
 @common
 @click.argument("operation_id", metavar="ID")
 @click.option("--user", help="Only an operation of this user.")
@@ -117,7 +117,7 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 _READ_BY_BUILD = "the next palimpsest build reads what was stored"
 
 
-@click.group(short_help="Read pages, sites, texts and files into the home.")
+@click.group()
 def ingest() -> None:
     """Read pages and sites of the web, texts, files and folders into the home; the next build forms their memories."""
 
@@ -322,7 +322,7 @@ def directory(
         raise ArgumentError("folder", f"{len(done.failures)} files cannot be sent; they are listed above", str(folder))
 
 
-@click.command(short_help="Show how a site is structured, before it is read.")
+@click.command()
 @common
 @click.option(
     "--seconds", type=click.FloatRange(1, 50), default=50, show_default=True, help="Time of the analysis, at most."
@@ -355,7 +355,7 @@ _TITLE_CHARS = 32
 _collection = click.option("--collection", help="Where it is. [default: the only one that has it]")
 
 
-@click.group(short_help="List, view, replace and delete documents.")
+@click.group()
 def document() -> None:
     """List the documents of a home, view one, replace what one of the inbox says, or delete one.
 
