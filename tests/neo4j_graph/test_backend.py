@@ -12,8 +12,8 @@ from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend, open_neo4
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.rows import graph_rows
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.context.history import histories
-from palimpsest.query.context.neighbor_context import neighbor_ids
+from palimpsest.query.context.explain import histories
+from palimpsest.query.context.pack import neighbor_ids
 from palimpsest.query.ranking.rank import rank
 from palimpsest.query.request.strategies import STRATEGIES, Weights
 from palimpsest.query.request.types import Filters, Scope

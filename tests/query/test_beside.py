@@ -1,7 +1,7 @@
 import numpy as np
 
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.context.neighbor_context import completes, neighbor_ids, pronoun_name
+from palimpsest.query.context.pack import completes, neighbor_ids, pronoun_name
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Filters, Memory, Scope
 from palimpsest.query.scope.reading_order import ReadingOrder

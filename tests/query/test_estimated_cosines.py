@@ -5,7 +5,7 @@ import pytest
 
 from palimpsest.query import Scope, open_home
 from palimpsest.query.ranking import conversation
-from palimpsest.query.ranking.fusion import leading
+from palimpsest.query.ranking.scoring import leading
 from palimpsest.query.scope import scope_arrays
 from palimpsest.query.scope.scope_arrays import PRODUCTS_GRAPH, EstimatedCosines, ScopeVectors
 from palimpsest_eval.bench.run_bench import write_synthetic_home

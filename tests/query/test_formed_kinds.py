@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from palimpsest.query.ranking.layout import RowLayout
 from palimpsest.query.ranking.rank import KIND_WEIGHT, lift_requested_kinds
-from palimpsest.query.ranking.scoring import Scored
+from palimpsest.query.ranking.scoring import RowLayout, Scored
 from palimpsest.query.scope.scope_arrays import Flags
 from palimpsest.query.scope.view import FormedRows
 

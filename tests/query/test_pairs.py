@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from palimpsest.query.ranking.spreading import NONE, best_pairs
-from palimpsest.query.scope.passage_graph import PassageGraph
 from palimpsest.query.scope.scope_arrays import Postings
+from palimpsest.query.scope.scope_graph import PassageGraph
 
 SIZE = 40
 EVERY = np.ones(SIZE, bool)

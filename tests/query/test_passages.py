@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from palimpsest.query.ranking.spreading import softmax, spread
-from palimpsest.query.scope.passage_graph import PassageGraph
+from palimpsest.query.scope.scope_graph import PassageGraph
 from palimpsest.text.terms import candidate_name_keys, name_key
 
 NAMES = ["Ada", "Bee Town", "Rush (band)", "Everywhere", "Once"]

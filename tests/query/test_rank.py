@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.ranking.experimental.reciprocal_ranks import reciprocal_ranks
-from palimpsest.query.ranking.fusion import score_stats, standardize, top
 from palimpsest.query.ranking.rank import DECAY, rank
+from palimpsest.query.ranking.scoring import reciprocal_ranks, score_stats, standardize, top
 from palimpsest.query.request.strategies import STRATEGIES, Weights
 from palimpsest.query.request.types import Filters, Link, Scope, Seeds
 from palimpsest.query.scope.scope_graph import idf_weight

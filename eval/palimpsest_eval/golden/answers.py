@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from palimpsest.memories.formed import formed_memories
 from palimpsest.query.context.quotes import ELISION, quoted_text
 from palimpsest.query.embed_query import count_tokens
-from palimpsest.query.request.one_line import one_line
-from palimpsest.query.request.types import Memory
+from palimpsest.query.request.types import Memory, one_line
 from palimpsest_eval.golden.build_tables import Tables
 
 _LINE = re.compile(r"(?:- |  replaced: |  later: |  context: )(?P<text>.*) \[memory:(?P<id>[^\]\s]+)\]")

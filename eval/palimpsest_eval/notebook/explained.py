@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from palimpsest.query.context.explain import describe_link, memory_labels
-from palimpsest.query.request.one_line import shorten_text
-from palimpsest.query.request.types import Link, RankedMemory
+from palimpsest.query.request.types import Link, RankedMemory, shorten_text
 from palimpsest.query.result import SearchResult
 
 _QUESTION, _SEED, _LINK, _RESULT = range(4)

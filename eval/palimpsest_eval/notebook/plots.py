@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from palimpsest.query.request.one_line import shorten_text
+from palimpsest.query.request.types import shorten_text
 from palimpsest_eval.gate.compare import MeasureChange
 from palimpsest_eval.gate.health import MemoryHealth
 from palimpsest_eval.golden.golden_run import Miss

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from palimpsest.core.json_types import JsonObject
-from palimpsest.query.request.one_line import shorten_text
+from palimpsest.query.request.types import shorten_text
 from palimpsest.query.search import STEPS
 from palimpsest.store.builds import Build, kept
 from palimpsest.store.home import Home, data_folder

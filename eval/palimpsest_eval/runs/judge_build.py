@@ -15,7 +15,7 @@ from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
 from palimpsest.memories.vector_store import collection_spaces, known_texts
 from palimpsest.query.reader import open_index
-from palimpsest.query.request.one_line import shorten_text
+from palimpsest.query.request.types import shorten_text
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import Decisions, MemoryDecision, read_decisions
 from palimpsest.store.event_log import observed

@@ -12,8 +12,7 @@ from statistics import fmean, median
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.embed_query import embed_query
-from palimpsest.query.ranking.experimental.hierarchy import TOP_NODES
-from palimpsest.query.ranking.experimental.node_search import find_nodes, join_reached, reach_memories
+from palimpsest.query.ranking.experimental.hierarchy import TOP_NODES, find_nodes, join_reached, reach_memories
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult

@@ -74,7 +74,7 @@ def consolidate(
 def show(out: Output, home: Home, proposals: Sequence["Proposal"], limit: int) -> None:
     """Writes proposals as lines for people, those that are worth most first."""
     from palimpsest.consolidation.consolidate import by_worth, kinds_text, proposal_texts
-    from palimpsest.query.request.one_line import shorten_text
+    from palimpsest.query.request.types import shorten_text
 
     shown = by_worth(proposals)[:limit]
     texts = proposal_texts(home, shown)

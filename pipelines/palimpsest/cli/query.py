@@ -10,10 +10,12 @@ import click
 
 from palimpsest.cli.shared import STRATEGY, Output, common, visible
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.query.request.one_line import changed_line
 from palimpsest.query.request.search_request import SOURCES
-from palimpsest.store.decisions import Verdict
+from palimpsest.query.request.types import changed_line
 from palimpsest.store.home import Home
+
+if TYPE_CHECKING:
+    from palimpsest.store.decisions import Verdict
 
 if TYPE_CHECKING:
     from palimpsest.query.graph.fact_table import FactAnswer, FactTable
@@ -161,7 +163,7 @@ def entity(
     backend: str,
     name: str,
     other: str | None,
-    verdict: Verdict | None,
+    verdict: "Verdict | None",
     collection: str | None,
     user: str | None,
     project: str,

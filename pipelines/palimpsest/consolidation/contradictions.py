@@ -12,7 +12,7 @@ from palimpsest.consolidation.model_conflicts import Reading
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
 from palimpsest.core.ids import ScopeKey
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
-from palimpsest.query.request.one_line import shorten_text
+from palimpsest.query.request.types import shorten_text
 from palimpsest.relations.classify.rules.facts import STATE_GROUP, Fact
 from palimpsest.relations.classify.rules.reading import (
     PLACEHOLDER,

@@ -21,7 +21,7 @@ from palimpsest.core.ids import ScopeKey, entity_id
 from palimpsest.core.progress import counted
 from palimpsest.entities.names.find_names import entity_key
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
-from palimpsest.query.request.one_line import shorten_text
+from palimpsest.query.request.types import shorten_text
 from palimpsest.relations.classify.rules.values import read_value
 from palimpsest.store.collection_config import ConsolidationConfig
 from palimpsest.store.proposals import Proposal

@@ -8,8 +8,7 @@ from typing import Any
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
-from palimpsest.query.request.one_line import cited_line, one_line
-from palimpsest.query.request.types import Memory, Scope
+from palimpsest.query.request.types import Memory, Scope, cited_line, one_line
 from palimpsest.query.scope.served_scope import ServedScope
 
 SECTIONS = {

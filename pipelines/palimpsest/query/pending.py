@@ -9,9 +9,8 @@ from palimpsest.core.files import read_json_object
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.times import comparable
 from palimpsest.query.context.lines import ContextLine, CountTokens
-from palimpsest.query.request.one_line import one_line, shorten_text
 from palimpsest.query.request.search_request import SearchRequest, is_in_tiers
-from palimpsest.query.request.types import Scope
+from palimpsest.query.request.types import Scope, one_line, shorten_text
 from palimpsest.store.inbox import PREFIX, InboxFile, InboxText, inbox_files, is_of_user, operation_hash
 from palimpsest.text.terms import query_terms, terms
 

@@ -2,14 +2,16 @@
 
 import datetime as dt
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from palimpsest.query.context.changes import PART, likely_changes
-from palimpsest.query.context.history import Version, describe_reason
-from palimpsest.query.graph.subgraph import Subgraph
-from palimpsest.query.request.one_line import shorten_text
-from palimpsest.query.request.types import NewerText, PremiseText, RankedMemory, Scope, ShownMemory
+from palimpsest.query.context.explain import Version, describe_reason
+from palimpsest.query.request.types import NewerText, PremiseText, RankedMemory, Scope, ShownMemory, shorten_text
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.scope_query import TemporalInterpretation
+
+if TYPE_CHECKING:
+    from palimpsest.query.graph.subgraph import Subgraph
 
 _LINE_CHARS = 160
 
@@ -118,7 +120,7 @@ def scopes_text(found: Sequence[tuple[Scope, int | None]]) -> str:
     return "\n".join(lines) or "no scope has a memory"
 
 
-def _subgraph_lines(subgraph: Subgraph | None) -> list[str]:
+def _subgraph_lines(subgraph: "Subgraph | None") -> list[str]:
     if subgraph is None:
         return []
     counts = f"{len(subgraph.nodes)} nodes, {len(subgraph.edges)} edges, {len(subgraph.facts)} facts"

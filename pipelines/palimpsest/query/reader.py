@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from palimpsest.query.context.changes import name_changes, reasons_of_latest
 from palimpsest.query.context.compressor import Compressor, open_compressor
-from palimpsest.query.context.history import Version, histories
-from palimpsest.query.context.neighbor_context import neighbor_ids
+from palimpsest.query.context.explain import Version, histories
+from palimpsest.query.context.pack import neighbor_ids
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.open_backend import open_backend, published_or_fail
 from palimpsest.query.request.arguments import ScopeArgument, parse_scopes

@@ -4,21 +4,23 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.context.compressor import Compression
-from palimpsest.query.context.history import Reason, Version, describe_reason
+from palimpsest.query.context.explain import Reason, Version, describe_reason
 from palimpsest.query.context.lines import Citations, ContextLine, context_tokens, write_context
 from palimpsest.query.context.message import ChatMessage, Role, memory_message, scope_label
 from palimpsest.query.context.quotes import Quote
 from palimpsest.query.embed_query import count_tokens
-from palimpsest.query.graph.subgraph import Subgraph
-from palimpsest.query.pending import PendingMemory
 from palimpsest.query.request.types import Link, Memory, NewerText, PremiseText, RankedMemory, Scope, ShownMemory
 from palimpsest.query.rerank.rerank_candidates import Reranking
 from palimpsest.query.scope.scope_query import TemporalInterpretation
 from palimpsest.query.turns.resolve import ResolvedText
+
+if TYPE_CHECKING:
+    from palimpsest.query.graph.subgraph import Subgraph
+    from palimpsest.query.pending import PendingMemory
 
 _TEXT: JsonObject = {"type": "string"}
 _OPTIONAL_TEXT: JsonObject = {"type": ["string", "null"]}
@@ -114,8 +116,8 @@ class SearchResult:
     quotes: tuple[Quote, ...] = ()
     abstained: bool = False
     compression: Compression | None = None
-    subgraph: Subgraph | None = None
-    pending: tuple[PendingMemory, ...] = ()
+    subgraph: "Subgraph | None" = None
+    pending: "tuple[PendingMemory, ...]" = ()
     cited: Mapping[str, Memory] = field(default_factory=dict)
     returned_ids: frozenset[str] = frozenset()
 

@@ -19,20 +19,25 @@ from palimpsest.query.context.changes import (
     without_ended_parts,
 )
 from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
-from palimpsest.query.context.explain import explain_results
-from palimpsest.query.context.history import Version, histories
+from palimpsest.query.context.explain import Version, explain_results, histories
 from palimpsest.query.context.lines import asks_present
-from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
-from palimpsest.query.context.pack import NeighborContext, Packed, add_relation_lines, no_sentences, pack
+from palimpsest.query.context.pack import (
+    NeighborContext,
+    Packed,
+    add_relation_lines,
+    distinct_ids,
+    neighbor_contexts,
+    neighbor_ids,
+    no_sentences,
+    pack,
+)
 from palimpsest.query.context.quotes import Sentences, quotable_sentences
 from palimpsest.query.embed_query import count_tokens, embed_query
-from palimpsest.query.graph.subgraph import read_subgraph
 from palimpsest.query.ranking.candidate import Candidate, Ranked
 from palimpsest.query.ranking.experimental.diversity import diversify_results
-from palimpsest.query.ranking.merge import join_formed, merge_candidates
+from palimpsest.query.ranking.merge import Task, favor_task, join_formed, merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, rank
 from palimpsest.query.ranking.relevance import DEPTH, LIKELY, least_relevance
-from palimpsest.query.ranking.task import Task, favor_task
 from palimpsest.query.request.search_request import SearchRequest, narrow_to_tiers
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
 from palimpsest.query.request.where import Condition, Kind, Where
@@ -40,10 +45,10 @@ from palimpsest.query.rerank.answer_reader import AnswerReader
 from palimpsest.query.rerank.rerank_candidates import AnyReranker, Reranking, rerank_candidates, with_relevance
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
-from palimpsest.query.scope.field_values import MEMORY_FIELDS, METADATA
 from palimpsest.query.scope.resolve_scopes import project_scopes
 from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
+from palimpsest.query.scope.view import MEMORY_FIELDS, METADATA
 from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.store.usage_log import DAYS_VARIABLE, UsageLog
 from palimpsest.text.terms import query_terms
@@ -190,6 +195,8 @@ def run_search(
     timer.record("pack_ms")
     subgraph = None
     if request.subgraph:
+        from palimpsest.query.graph.subgraph import read_subgraph
+
         subgraph = read_subgraph([query.served for query in queries], memories)
         lines = ((line.text, line.memory_ids) for line in subgraph.lines)
         packed = add_relation_lines(packed, lines, request.budget_tokens, count_tokens, sources)

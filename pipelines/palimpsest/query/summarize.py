@@ -13,8 +13,7 @@ import numpy as np
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.memory_types import REFLECTION
-from palimpsest.query.request.one_line import cited_line, one_line
-from palimpsest.query.request.types import Memory, Scope
+from palimpsest.query.request.types import Memory, Scope, cited_line, one_line
 from palimpsest.query.request.where import Condition, Value, Where
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.extract_summary import summary_sentences

@@ -14,9 +14,8 @@ from palimpsest.query.context.message import ChatMessage, harmless
 from palimpsest.query.context.pack import Packed, pack
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.arguments import MAX_K, ScopeArgument, clean_turns, parse_scopes
-from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.search_request import SearchRequest
-from palimpsest.query.request.types import RankedMemory
+from palimpsest.query.request.types import RankedMemory, one_line
 from palimpsest.query.request.where import Condition, Value, Where
 from palimpsest.query.result import SearchResult
 

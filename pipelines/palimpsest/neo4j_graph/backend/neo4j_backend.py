@@ -24,7 +24,7 @@ from palimpsest.neo4j_graph.cypher import querying as cypher
 from palimpsest.neo4j_graph.graph_vectors import graph_space
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.neo4j_graph.model import FORMAT, MAX_CACHED_VECTORS, NODE_EDGES, VECTOR_INDEX, VectorSpace
-from palimpsest.query.ranking.fusion import best_seeds, score_stats, top
+from palimpsest.query.ranking.scoring import best_seeds, score_stats, top
 from palimpsest.query.request.graph_types import FACT_TIMES, NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind

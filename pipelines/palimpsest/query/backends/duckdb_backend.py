@@ -28,7 +28,7 @@ from palimpsest.query.backends.duckdb_scope import (
     rows_statement,
 )
 from palimpsest.query.backends.part_query import Range, read_clocks
-from palimpsest.query.ranking.fusion import best_seeds, score_stats
+from palimpsest.query.ranking.scoring import best_seeds, score_stats
 from palimpsest.query.request.types import (
     MEMORY_TIMES,
     STORED_FIELDS,

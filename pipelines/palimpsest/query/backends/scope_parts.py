@@ -12,9 +12,9 @@ import numpy as np
 
 from palimpsest.core.memory_types import REFLECTION
 from palimpsest.query.backends.part_query import Query, Range, read_clocks
-from palimpsest.query.scope.field_values import BOOLEANS, CLOCK, NUMBERS, TEXTS, TIMES
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
+from palimpsest.query.scope.view import BOOLEANS, CLOCK, NUMBERS, TEXTS, TIMES
 from palimpsest.text.chat_roles import ASSISTANT_ROLES
 
 _SECONDS = [f"epoch({name}) AS {name}" for name in TIMES]

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from palimpsest.query.context.quotes import quote_spans
 from palimpsest.query.ranking.candidate import Ranked
+from palimpsest.query.ranking.rank import applies
 from palimpsest.query.ranking.relevance import OF_BEST
-from palimpsest.query.ranking.successors import applies
 from palimpsest.query.request.types import Memory, NewerText, RankedMemory, ShownMemory
 from palimpsest.query.scope.scope_arrays import known_rows
 from palimpsest.query.scope.scope_query import ScopeQuery

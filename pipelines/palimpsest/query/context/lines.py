@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from palimpsest.query.context.quotes import consecutive_runs
-from palimpsest.query.request.one_line import shorten_text
-from palimpsest.query.request.types import Memory
+from palimpsest.query.request.types import Memory, shorten_text
 
 FACT, REPLACED, LATER, CONTEXT = "- ", "  replaced: ", "  later: ", "  context: "
 HEADING = "Sources:"

@@ -11,8 +11,7 @@ from typing import Literal, TypedDict
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query.context.lines import Citations, ContextLine, CountTokens, write_context
-from palimpsest.query.request.one_line import visible
-from palimpsest.query.request.types import Memory
+from palimpsest.query.request.types import Memory, visible
 
 Role = Literal["system", "developer", "user"]
 ROLES = ("system", "developer", "user")

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from palimpsest.core.memory_types import REFLECTION
-from palimpsest.query.ranking.fusion import score_stats, standardize
-from palimpsest.query.request.one_line import one_line
-from palimpsest.query.request.types import Memory
+from palimpsest.query.ranking.scoring import score_stats, standardize
+from palimpsest.query.request.types import Memory, one_line
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.text.terms import LONG_TOKENS, SentenceTerms, cut_sentences, term_key

@@ -6,19 +6,22 @@ from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query.context.changes import disputes_of
-from palimpsest.query.context.history import histories
+from palimpsest.query.context.explain import histories
 from palimpsest.query.graph.evidence import Evidence, QuestionNames, gather_evidence, read_names
 from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, PathStep, unique_nodes
 from palimpsest.query.graph.graph_lines import (
     MENTIONED_WITH,
     Neighborhood,
+    Tie,
+    changed_ids,
     find_neighbors,
+    find_stages,
     find_subgraph,
+    find_ties,
     neighborhood_lines,
     stage_line,
     tie_line,
 )
-from palimpsest.query.graph.relations import Tie, changed_ids, find_stages, find_ties
 from palimpsest.query.request.arguments import clean_text, clean_texts
 from palimpsest.query.request.graph_types import Node
 from palimpsest.query.request.types import Filters, Scope

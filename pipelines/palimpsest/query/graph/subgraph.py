@@ -7,8 +7,7 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, node_json
 from palimpsest.query.graph.graph_lines import fact_line, find_subgraph
 from palimpsest.query.request.graph_types import Edge, Fact, Node
-from palimpsest.query.request.one_line import one_line
-from palimpsest.query.request.types import Link, Memory
+from palimpsest.query.request.types import Link, Memory, one_line
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 

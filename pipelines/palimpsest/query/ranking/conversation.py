@@ -12,8 +12,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from palimpsest.query.ranking.layout import LineLayout
-from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale
+from palimpsest.query.ranking.scoring import BaseScores, LineLayout, Scored, base_scores, rescale
 from palimpsest.query.request.strategies import ChatWeights, Weights
 from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.scope.reading_order import REACH, TurnOrder

@@ -1,18 +1,301 @@
 """Base scores of every memory of a scope, which all scorers start from."""
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
-from palimpsest.query.ranking.experimental.reciprocal_ranks import reciprocal_ranks
-from palimpsest.query.ranking.layout import Layout, RowLayout
 from palimpsest.query.request.strategies import Weights
-from palimpsest.query.request.types import Link
-from palimpsest.query.scope.scope_arrays import Postings, Priors, threads_for, word_sums
+from palimpsest.query.request.types import Link, ScoreStats, Seeds
+from palimpsest.query.scope.reading_order import TurnOrder
+from palimpsest.query.scope.scope_arrays import MANY, Postings, Priors, threads_for, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
+
+RRF_CONSTANT = 60
+
+
+def reciprocal_ranks(scores: np.ndarray, floor: float = -np.inf) -> np.ndarray:
+    """Returns 1 / (60 + rank) of each score, the best first, ties to the lower index; 0 for `floor` and less."""
+    rank = np.empty(len(scores))
+    rank[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    return np.where(scores > floor, 1 / (RRF_CONSTANT + rank), 0.0)
+
+
+_BLOCKS_OF_ONE = 8  # blocks for each score that is wanted: few of the others are above the least of them
+_BLOCK = 1024  # scores of which the best, or the sum of squares, is found first
+_ROUNDING = 1e-9  # a deviation that is no more than this is only rounding
+
+
+def score_stats(scores: np.ndarray) -> ScoreStats:
+    """Returns mean and standard deviation; a deviation that is only rounding counts as 0."""
+    return center(scores)[1]
+
+
+def standardize(scores: np.ndarray, stats: ScoreStats) -> np.ndarray:
+    """Returns z-scores; all 0 where every candidate scores the same."""
+    return (scores - stats.mean) / stats.std if stats.std > 0 else np.zeros_like(scores)
+
+
+def z_values(scores: np.ndarray) -> np.ndarray:
+    """Returns the z-scores of scores by their own statistics; all 0 where all are the same."""
+    return unit_deviation(*center(scores))
+
+
+def center(
+    scores: np.ndarray, mask: np.ndarray | None = None, count: int | None = None
+) -> tuple[np.ndarray, ScoreStats]:
+    """Returns scores less their mean, and their statistics: in fewer passes over a large scope than `std` takes.
+
+    Args:
+        scores: all of them count, without a mask; else they are 0 where it is false.
+        mask: which scores count; the others stay 0.
+        count: how many count.
+    """
+    count = len(scores) if count is None else count
+    if count == 0:
+        return scores, ScoreStats()
+    mean = float(scores.sum()) / count
+    centered = scores - mean
+    if mask is not None:
+        centered *= mask
+    deviation = math.sqrt(_sum_of_squares(centered) / count)
+    return centered, ScoreStats(mean, deviation if deviation > _ROUNDING else 0.0)
+
+
+def unit_deviation(centered: np.ndarray, stats: ScoreStats) -> np.ndarray:
+    """Divides centered scores by their deviation, in place; all are 0 where that is 0."""
+    if stats.std == 0:
+        return np.zeros_like(centered)
+    centered /= stats.std
+    return centered
+
+
+def _sum_of_squares(scores: np.ndarray) -> float:
+    """Returns the sum of squares, block by block: one float32 sum over a million of them is wrong by 1e-4."""
+    whole = len(scores) // _BLOCK * _BLOCK
+    blocks, rest = scores[:whole].reshape(-1, _BLOCK), scores[whole:]
+    return float(np.einsum("ij,ij->i", blocks, blocks).sum(dtype=np.float64)) + float(rest @ rest)
+
+
+def fuse(
+    cosines: np.ndarray,
+    words: np.ndarray,
+    vector_stats: ScoreStats,
+    words_stats: ScoreStats,
+    vector_weight: float,
+    words_weight: float,
+) -> np.ndarray:
+    """Returns vector_weight * z(cosine) + words_weight * z(BM25), shape of `cosines`.
+
+    Args:
+        cosines: of some candidates.
+        words: BM25 sums of the same.
+        vector_stats: of the cosines of every candidate.
+        words_stats: of the BM25 sums of every candidate.
+        vector_weight: of z(cosine).
+        words_weight: of z(BM25).
+    """
+    return vector_weight * standardize(cosines, vector_stats) + words_weight * standardize(words, words_stats)
+
+
+def best_seeds(
+    ids: np.ndarray,
+    cosines: np.ndarray,
+    words: np.ndarray,
+    weight: float,
+    n: int,
+    candidates: int,
+    vector_stats: ScoreStats,
+    words_stats: ScoreStats,
+) -> Seeds:
+    """Returns the best n by z(cosine) + weight * z(BM25), ties to the lower id.
+
+    Args:
+        ids: memory ids, ascending.
+        cosines: of the same memories.
+        words: BM25 sums of the same memories.
+        weight: of the words.
+        n: how many.
+        candidates: how many memories the statistics cover.
+        vector_stats: of the cosines of every candidate.
+        words_stats: of the BM25 sums of every candidate.
+    """
+    best = np.sort(top(fuse(cosines, words, vector_stats, words_stats, 1.0, weight), n))
+    return Seeds(ids[best].tolist(), cosines[best], words[best], candidates, vector_stats, words_stats)
+
+
+def top(scores: np.ndarray, n: int) -> np.ndarray:
+    """Returns the indices of the `n` best scores, in no order; a tie at the border goes to the lower index."""
+    if len(scores) <= n:
+        return np.arange(len(scores))
+    found = leading(scores, n)
+    border = np.partition(scores[found], len(found) - n)[len(found) - n]
+    above = found[scores[found] > border]
+    return np.concatenate([above, found[scores[found] == border][: n - len(above)]])
+
+
+def leading(scores: np.ndarray, n: int) -> np.ndarray:
+    """Returns ascending indices that include the `n` best: of many scores only a few, for sorting them is slow.
+
+    Of the best of each block of scores, the `n` best are `n` scores; so no lower score is among the `n` best of all.
+    """
+    size = min(_BLOCK, len(scores) // max(1, _BLOCKS_OF_ONE * n))
+    if size < 2:
+        return np.arange(len(scores))
+    blocks = len(scores) // size
+    best = scores[: blocks * size].reshape(blocks, size).max(axis=1)
+    return np.flatnonzero(scores >= np.partition(best, blocks - n)[blocks - n])
+
+
+class Layout(ABC):
+    """Arrays of scores of one query.
+
+    Attributes:
+        allowed: whether each memory is a candidate, shape (memories,) bool; read-only.
+        rows: local rows of the candidates, ascending.
+        size: length of an array of scores.
+        dtype: of the scores.
+    """
+
+    def __init__(self, allowed: np.ndarray, size: int, dtype: type[np.floating[Any]] = np.float64):
+        self.allowed, self.size, self.dtype, self.rows = allowed, size, dtype, np.flatnonzero(allowed)
+        self._at_candidates = self.places(self.rows)
+
+    @abstractmethod
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """Returns where the scores of some local rows are."""
+
+    @abstractmethod
+    def place(self, postings: Postings) -> Postings:
+        """Returns the postings of a term with places instead of local rows; those of no candidate may be left out."""
+
+    @abstractmethod
+    def lay_out(self, scores: np.ndarray) -> np.ndarray:
+        """Returns scores of every memory, by local row, as an array of scores; 0 where there is no candidate."""
+
+    @abstractmethod
+    def z(self, scores: np.ndarray) -> np.ndarray:
+        """Returns the z-scores of the candidates over them; 0 elsewhere, where `scores` may be anything or 0."""
+
+    @abstractmethod
+    def deviation(self, scores: np.ndarray) -> float:
+        """Returns the standard deviation of the scores of the candidates."""
+
+    @abstractmethod
+    def best(self, scores: np.ndarray, n: int) -> np.ndarray:
+        """Returns the local rows of the `n` candidates that score best, in no order; ties to the lower row."""
+
+    def gather(self, scores: np.ndarray) -> np.ndarray:
+        """Returns the scores of the candidates, in the order of `rows`."""
+        found: np.ndarray = scores[self._at_candidates]
+        return found
+
+    def scatter(self, scores: np.ndarray) -> np.ndarray:
+        """Returns the scores of the candidates, in the order of `rows`, as an array of scores; 0 elsewhere."""
+        out = np.zeros(self.size, self.dtype)
+        out[self._at_candidates] = scores
+        return out
+
+
+class RowLayout(Layout):
+    """The score of a memory is at its local row."""
+
+    def __init__(self, allowed: np.ndarray):
+        super().__init__(allowed, len(allowed))
+
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        return rows
+
+    def place(self, postings: Postings) -> Postings:
+        """See Layout."""
+        return postings
+
+    def lay_out(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        return np.where(self.allowed, scores, 0.0)
+
+    def z(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        return self.scatter(z_values(self.gather(scores)))
+
+    def deviation(self, scores: np.ndarray) -> float:
+        """See Layout."""
+        return score_stats(self.gather(scores)).std
+
+    def best(self, scores: np.ndarray, n: int) -> np.ndarray:
+        """See Layout."""
+        found: np.ndarray = self.rows[top(self.gather(scores), n)]
+        return found
+
+
+class LineLayout(Layout):
+    """The scores of turns are in the line of a `TurnOrder`; arrays are 0 where there is no candidate.
+
+    Most memories of a scope are candidates, so a pass over the whole line takes less than picking them out of it.
+    Scores of a long line are float32: a query takes as long as it reads and writes memory.
+    """
+
+    def __init__(self, allowed: np.ndarray, order: TurnOrder):
+        self._order = order
+        super().__init__(allowed, order.length, np.float32 if order.length > MANY else np.float64)
+        self.mask = np.zeros(self.size, bool)
+        self.mask[self._at_candidates] = True
+        self.smoothing_weight = (order.line_weight * self.mask).astype(self.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes; the order is not counted."""
+        arrays = (self.allowed, self.rows, self._at_candidates, self.mask, self.smoothing_weight)
+        return sum(a.nbytes for a in arrays)
+
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        found: np.ndarray = self._order.places[rows]
+        return found
+
+    def local_rows(self, places: np.ndarray) -> np.ndarray:
+        """Returns the local rows of the memories at some places; -1 where there is none."""
+        found: np.ndarray = self._order.rows[places]
+        return found
+
+    def candidates(self, places: np.ndarray) -> np.ndarray:
+        """Returns those of some places that have a candidate."""
+        found: np.ndarray = places[self.mask[places]]
+        return found
+
+    def leading(self, scores: np.ndarray, n: int) -> np.ndarray:
+        """Returns the places of candidates that include the `n` best, ascending."""
+        return self.candidates(leading(np.where(self.mask, scores, -np.inf), n))
+
+    def place(self, postings: Postings) -> Postings:
+        """See Layout."""
+        counted = self.allowed[postings.rows]
+        return Postings(self.places(postings.rows[counted]), postings.scores[counted].astype(self.dtype))
+
+    def lay_out(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout."""
+        return np.where(self.mask, scores.astype(self.dtype, copy=False)[self._order.rows], self.dtype(0))
+
+    def z(self, scores: np.ndarray) -> np.ndarray:
+        """See Layout; `scores` must be 0 where there is no candidate."""
+        return unit_deviation(*center(scores, self.mask, len(self.rows)))
+
+    def deviation(self, scores: np.ndarray) -> float:
+        """See Layout; `scores` must be 0 where there is no candidate."""
+        return center(scores, self.mask, len(self.rows))[1].std
+
+    def best(self, scores: np.ndarray, n: int) -> np.ndarray:
+        """See Layout."""
+        rows = np.sort(self.local_rows(self.leading(scores, n)))
+        found: np.ndarray = rows[top(scores[self.places(rows)], n)]
+        return found
+
 
 UNKNOWN = 0.5  # of an undated memory's recency, and of an importance that is not stated
 

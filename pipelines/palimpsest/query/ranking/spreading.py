@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palimpsest.query.ranking.fusion import top
-from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale
+from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale, top
 from palimpsest.query.request.strategies import Spreading
 from palimpsest.query.request.types import Link
-from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.scope_arrays import Postings, word_sums
+from palimpsest.query.scope.scope_graph import PassageGraph, Sentences
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.query.request.one_line import one_line
-from palimpsest.query.request.types import Memory
+from palimpsest.query.request.types import Memory, one_line
 from palimpsest.store.home import SHIPPED
 from palimpsest.text.tokenizer import tokenizer
 

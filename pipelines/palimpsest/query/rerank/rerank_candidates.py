@@ -11,8 +11,8 @@ import numpy as np
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.context.changes import reasons_of_parts, without_ended_parts
 from palimpsest.query.ranking.candidate import Ranked
-from palimpsest.query.ranking.fusion import z_values
 from palimpsest.query.ranking.relevance import READ, relevance
+from palimpsest.query.ranking.scoring import z_values
 from palimpsest.query.request.types import Memory
 from palimpsest.query.rerank.answer_reader import AnswerReader, is_prose
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from palimpsest.query.request.graph_types import Edge, Fact, Node
 from palimpsest.query.request.where import Condition, Where
-from palimpsest.query.scope.field_values import METADATA, FieldColumn, satisfied
 from palimpsest.query.scope.graph_scope import Ends, GraphScope, NamedTogether
 from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.scope.view import METADATA, FieldColumn, satisfied
 from palimpsest.store.graph_decisions import PROPERTIES
 from palimpsest.text.terms import name_words
 
