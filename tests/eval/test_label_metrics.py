@@ -1,4 +1,4 @@
-"""Metrics of labels, the gate on them, and what a cascade saves: computed by hand."""
+"""Metrics of labels, and the gate on them: computed by hand."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify.label_types import LabelResult
 from palimpsest_eval.labels.label_file import label_file
 from palimpsest_eval.labels.label_gate import decide_labels
 from palimpsest_eval.labels.label_metrics import (
@@ -19,7 +18,6 @@ from palimpsest_eval.labels.label_metrics import (
     two_class_f1,
     wilson_interval,
 )
-from palimpsest_eval.studies.cascade_tradeoff import assumed_answers, cascade_points
 
 PAIRS = [
     LabelPrediction("1", "UPDATE", "UPDATE", 0.95, "a"),
@@ -88,22 +86,6 @@ BASELINE = GOOD.to_json()
 def test_the_gate_on_labels_cannot_pass_by_accident(metrics, unanswered, baseline, message):
     reasons = decide_labels(metrics, unanswered, baseline)
     assert (not reasons) if message is None else any(message in r for r in reasons)
-
-
-def test_a_cascade_calls_the_lm_less_with_a_lower_threshold():
-    rows = [{"id": str(i), "label": x} for i, x in enumerate(("UPDATE", "NONE", "EXTEND"))]
-    offline = [LabelResult("UPDATE", 0.9), LabelResult("NONE", 0.6), LabelResult("NONE", 0.9, decided=False)]
-    lm = [LabelResult("UPDATE", 0.9), LabelResult("NONE", 0.9), LabelResult("EXTEND", 0.9)]
-    points = cascade_points(rows, offline, lm, (0.5, 0.8, 1.01))
-    assert [p.lm_share for p in points] == [round(1 / 3, 4), round(2 / 3, 4), 1.0]
-    assert [p.points_lost for p in points] == [0.0, 0.0, 0.0]
-
-
-def test_an_assumed_model_is_right_as_often_as_assumed_and_always_gives_the_same_answers():
-    rows = [{"id": str(i), "older": f"a{i}", "newer": f"b{i}", "label": "EXTEND"} for i in range(400)]
-    answers = assumed_answers(rows, 0.9)
-    assert 0.86 < sum(a.label == "EXTEND" for a in answers) / 400 < 0.94
-    assert [a.label for a in assumed_answers(rows[::-1], 0.9)] == [a.label for a in answers[::-1]]
 
 
 def test_a_file_is_labelled_line_by_line_and_measured_where_it_has_labels(tmp_path):

@@ -6,8 +6,8 @@ from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.request import search_request
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
-from palimpsest_eval.studies.leaks.canary_home import canary_home, write_home
-from palimpsest_eval.studies.leaks.leak_search import search_for_leaks
+from tests.leaks.canary_home import canary_home, write_home
+from tests.leaks.leak_search import search_for_leaks
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Patterns that are written so that no text takes quadratic time find what their simple forms find.
 
-How long they take is measured by `python -m palimpsest_eval.studies.pathological_text`; the simple forms here are slow.
+How long they take is measured by `python -m tests.pathological_text`; the simple forms here are slow.
 """
 
 import random

@@ -4,11 +4,11 @@ import ast
 
 import pytest
 
-from palimpsest_eval.studies.pathological_text.functions import FUNCTIONS, call
-from palimpsest_eval.studies.pathological_text.pattern_calls import calls_of_polars, calls_of_re, methods_of_names
-from palimpsest_eval.studies.pathological_text.patterns import FoundPattern
-from palimpsest_eval.studies.pathological_text.texts import SlowText, common_texts, texts_of_pattern
-from palimpsest_eval.studies.pathological_text.timings import Timing, Worker
+from tests.pathological_text.functions import FUNCTIONS, call
+from tests.pathological_text.pattern_calls import calls_of_polars, calls_of_re, methods_of_names
+from tests.pathological_text.patterns import FoundPattern
+from tests.pathological_text.texts import SlowText, common_texts, texts_of_pattern
+from tests.pathological_text.timings import Timing, Worker
 
 RUN = SlowText("", "a", "!")
 

@@ -1,6 +1,6 @@
 """The labelled set of secrets: its size, and what the detector finds of the half that it was not written with."""
 
-from palimpsest_eval.studies.secrets.measure import examples, measure_detection
+from tests.secrets.measure import examples, measure_detection
 
 
 def test_the_labelled_set_is_large_enough_and_its_halves_share_no_text():

@@ -11,9 +11,9 @@ from palimpsest.sources.crawl.fetch import Fetcher
 from palimpsest.sources.crawl.robots import Robots
 from palimpsest.sources.crawl.sitemaps import SitemapPages, find_sitemaps
 from palimpsest.sources.crawl.urls import SiteScope
-from palimpsest_eval.studies.pathological_text.patterns import FoundPattern
-from palimpsest_eval.studies.pathological_text.texts import SlowText
-from palimpsest_eval.studies.pathological_text.timings import Worker
+from tests.pathological_text.patterns import FoundPattern
+from tests.pathological_text.texts import SlowText
+from tests.pathological_text.timings import Worker
 from tests.sources.crawl.local_site import LocalSite, Page, html, sitemap, sitemap_index
 
 
