@@ -11,7 +11,7 @@ from palimpsest.memories.form import form_memories
 from palimpsest.relations.candidates.find_candidates import CandidateInputs
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform
-from palimpsest.text.terms import content_words
+from palimpsest.text.words import content_words
 
 
 def day(n: int) -> dt.datetime:

@@ -38,7 +38,8 @@ from palimpsest.text.question_cues import listed_nouns, requested_kinds
 from palimpsest.text.question_time import parse_question_time
 from palimpsest.text.referents import opening_referents
 from palimpsest.text.sentences import document_sentence_spans, memory_sentence_spans
-from palimpsest.text.terms import candidate_name_keys, content_words, cut_sentences, terms
+from palimpsest.text.terms import candidate_name_keys, cut_sentences, terms
+from palimpsest.text.words import content_words
 from palimpsest_eval.golden.answers import _SOURCE
 
 _DAY = dt.date(2026, 5, 31)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from palimpsest.relations.classify.rules.values import read_value, refines, replaces, same_value
 from palimpsest.text.sentences import memory_sentence_spans
-from palimpsest.text.terms import content_words, fold
+from palimpsest.text.words import content_words, fold
 
 
 def sentences(text):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from palimpsest.core.json_types import JsonValue
-from palimpsest.text.terms import NON_TOPIC_WORDS, content_words
+from palimpsest.text.words import NON_TOPIC_WORDS, content_words
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 
 OF_SENTENCE, OF_TEXT = 4, 6

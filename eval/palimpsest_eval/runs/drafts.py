@@ -13,7 +13,7 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home, home_option
 from palimpsest.text.sentences import memory_sentence_spans
-from palimpsest.text.terms import content_words, fold
+from palimpsest.text.words import content_words, fold
 from palimpsest_eval.golden.build_tables import JUDGED_TABLES
 from palimpsest_eval.golden.questions import GoldenError, GoldenSet, Question, Quote, golden_path
 from palimpsest_eval.golden.resolve import resolve

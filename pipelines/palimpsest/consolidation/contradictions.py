@@ -23,7 +23,7 @@ from palimpsest.relations.classify.rules.reading import (
 )
 from palimpsest.relations.classify.rules.values import Value, read_value, refines, replaces, same_value
 from palimpsest.store.proposals import FoundBy, Proposal
-from palimpsest.text.terms import is_content_word
+from palimpsest.text.words import is_content_word
 
 MAX_GROUP = 12
 """Statements of one slot that are compared: more are a list of different things, and not one with many values."""

@@ -25,7 +25,7 @@ from palimpsest.query.request.types import shorten_text
 from palimpsest.relations.classify.rules.values import read_value
 from palimpsest.store.collection_config import ConsolidationConfig
 from palimpsest.store.proposals import Proposal
-from palimpsest.text.terms import content_words, fold, stem_words
+from palimpsest.text.words import content_words, fold, stem_words
 
 SUPPORT, MAX_SUPPORT = 1.5, 3
 DOUBT, MAX_DOUBT = 2.0, 2

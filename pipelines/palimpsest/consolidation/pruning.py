@@ -8,7 +8,7 @@ from functools import cached_property
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
 from palimpsest.store.proposals import Proposal
 from palimpsest.text.quantities import quantities
-from palimpsest.text.terms import content_words
+from palimpsest.text.words import content_words
 
 MAX_WORDS = 4
 """Content words of small talk."""

@@ -50,8 +50,7 @@ def _is_plumbing(name: str) -> bool:
 
 
 def _members(name: str) -> Iterator[str]:
-    folder = _module_path(name)
-    if not _is_own(name) or not folder.is_dir():
+    if not _is_own(name) or not (folder := _module_path(name)).is_dir():
         yield name
         return
     for path in sorted(folder.rglob("*.py")):

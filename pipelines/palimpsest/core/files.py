@@ -11,8 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from palimpsest.core.errors import ComponentFailed, DamagedFile, DamagedPointer, PalimpsestError
 from palimpsest.core.json_types import JsonObject
 
@@ -131,6 +129,8 @@ def folder_lock(folder: Path, wait_s: float, busy: str, *, tighten: bool = True)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if tighten:
         folder.chmod(0o700)
+    from filelock import FileLock, Timeout
+
     lock = FileLock(folder / ".lock", timeout=wait_s, mode=0o600)
     try:
         lock.acquire()

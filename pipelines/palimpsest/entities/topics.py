@@ -14,7 +14,7 @@ import polars as pl
 
 from palimpsest.core.ids import SCOPE, ScopeKey, by_scope, content_id, scope_parts
 from palimpsest.store.tables import conform, empty
-from palimpsest.text.terms import NON_TOPIC_WORDS
+from palimpsest.text.words import NON_TOPIC_WORDS
 
 _PIECE = r"\p{L}[\p{L}\p{N}\-’']*[\p{L}\p{N}]|[^\s\p{L}\p{N}]|\p{N}+|\p{L}"  # noqa: RUF001
 _MARK = r"\{\w+\}"

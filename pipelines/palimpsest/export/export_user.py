@@ -34,7 +34,7 @@ from palimpsest.store.inbox import SIDECAR_SUFFIX, InboxFile, inbox_files, is_in
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.standing_questions import load_standing_questions
 from palimpsest.store.web_pages import is_web_uri, web_pages
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 
 @dataclass(frozen=True)

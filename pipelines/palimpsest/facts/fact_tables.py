@@ -17,7 +17,7 @@ from palimpsest.facts.referents import may_refer
 from palimpsest.store.tables import completed, conform, empty
 from palimpsest.text.chat_roles import NO_PERSON_ROLES
 from palimpsest.text.parse import parse_texts
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 _IN_BRACKETS = re.compile(r"(?:(?<!\s)\s++)?\([^()]*+\)$")
 _MAX_NAME_WORDS = 4

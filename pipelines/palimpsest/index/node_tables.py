@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from palimpsest.core.ids import SCOPE
-from palimpsest.text.terms import SEARCH_STOPWORDS, name_words
+from palimpsest.text.terms import name_words
+from palimpsest.text.words import SEARCH_STOPWORDS
 
 _BATCH = 50_000  # vectors copied at a time
 _LEAST_PART_LETTERS = 3  # of a word of a name by which a node is found

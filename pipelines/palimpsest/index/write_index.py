@@ -38,7 +38,8 @@ from palimpsest.memories.embedders.space import IndexedSpace, VectorLookup
 from palimpsest.memories.recency import document_order, turn_order
 from palimpsest.memories.version_reasons import version_reasons
 from palimpsest.store.tables import empty
-from palimpsest.text.terms import WORD, strip_accents
+from palimpsest.text.terms import WORD
+from palimpsest.text.words import strip_accents
 
 MAX_TEXT_CHARS = 1000
 """A longer text is no value to filter by."""

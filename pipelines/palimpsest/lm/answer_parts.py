@@ -4,7 +4,7 @@ import math
 import re
 
 from palimpsest.core.json_types import JsonObject
-from palimpsest.text.terms import content_words, stem_words
+from palimpsest.text.words import content_words, stem_words
 
 
 def object_schema(properties: JsonObject) -> JsonObject:

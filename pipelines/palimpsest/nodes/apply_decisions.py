@@ -10,7 +10,7 @@ import polars as pl
 from palimpsest.core.ids import SCOPE, ScopeKey, content_id, scope_parts
 from palimpsest.nodes.node_types import DEFAULT_TYPE
 from palimpsest.store.graph_decisions import PROPERTIES, GraphDecision
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 PROVENANCE = "decision"
 DEFAULT_IMPORTANCE = 0.5

@@ -17,7 +17,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.decisions import append_graph_decisions, append_graph_undo, read_decisions
 from palimpsest.store.graph_decisions import GraphDecision, NodeValues
 from palimpsest.store.home import Home
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 200, 2_000
 _MAX_LISTED = 5

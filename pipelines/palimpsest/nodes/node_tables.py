@@ -37,7 +37,7 @@ from palimpsest.nodes.stressors import (
 from palimpsest.nodes.type_evidence import headings, titled_entities, type_evidence
 from palimpsest.store.graph_decisions import PROPERTIES, GraphDecision
 from palimpsest.store.tables import Schema, conform
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 _THINGS = ("product", "project", "concept")
 _OBJECTS_OF_USE = (*_THINGS, "topic", "organisation", "event")

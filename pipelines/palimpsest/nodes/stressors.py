@@ -11,7 +11,7 @@ from palimpsest.nodes.descriptions import quotable, sentence_at
 from palimpsest.nodes.node_edges import MAX_EVIDENCE, edge_rows
 from palimpsest.store.graph_decisions import PROPERTIES
 from palimpsest.store.tables import Schema
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 BY_NAME = 0.7
 """Weight of an edge that rests on a name in common."""

@@ -21,7 +21,7 @@ from palimpsest.entities.names.find_names import (
 )
 from palimpsest.entities.names.scope_evidence import find_people
 from palimpsest.nodes.type_nouns import ending_type, head_noun, noun_type, singular
-from palimpsest.text.terms import CALENDAR_WORDS, fold
+from palimpsest.text.words import CALENDAR_WORDS, fold
 
 _BEFORE_CHARS, _AFTER_CHARS = 60, 160
 _DETERMINER = r"(?i:a|an|the|our|my|his|her|their|its|your|one of the|one of our|one of my)"

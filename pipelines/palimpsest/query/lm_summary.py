@@ -18,7 +18,7 @@ from palimpsest.query.request.types import cited_line, one_line
 from palimpsest.query.summarize import Summary, SummarySentence
 from palimpsest.relations.classify.lm.lm_settings import LmSettings, lm_settings
 from palimpsest.relations.classify.lm.read_answer import contains_instructions
-from palimpsest.text.terms import STOPWORDS
+from palimpsest.text.words import STOPWORDS
 
 BUDGET_VARIABLE = "PALIMPSEST_SUMMARY_MAX_COST"
 

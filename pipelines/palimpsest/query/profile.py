@@ -21,7 +21,8 @@ from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.chat_roles import NO_PERSON_ROLES
 from palimpsest.text.sentences import memory_sentence_spans
-from palimpsest.text.terms import fold, name_words
+from palimpsest.text.terms import name_words
+from palimpsest.text.words import fold
 
 Section: TypeAlias = Literal["static", "dynamic"]
 

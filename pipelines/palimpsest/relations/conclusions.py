@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from palimpsest.text.sentences import memory_sentence_spans
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 MAX_CHARS = 160
 """A longer memory states its own premises, and what one of its sentences follows from is not known."""

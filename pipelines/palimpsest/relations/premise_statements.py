@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from palimpsest.text.date_mentions import MONTH_NAMES
 from palimpsest.text.quantities import quantities
-from palimpsest.text.terms import content_words, fold, stem_words
+from palimpsest.text.words import content_words, fold, stem_words
 
 _KINDS = frozenset({"number", "money", "duration", "length", "weight", "volume", "data", "power", "date"})
 _ORDINALS = frozenset({"count st", "count nd", "count rd", "count th"})

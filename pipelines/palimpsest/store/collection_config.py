@@ -25,7 +25,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.memory_types import FormedKind
 from palimpsest.text.dates import DateOrder
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 AppliedKind = Literal["contradiction", "duplicate", "prune", "connection", "confidence"]
 """A kind of proposal that changes a build when it is confirmed."""

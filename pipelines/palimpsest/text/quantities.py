@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from palimpsest.text.date_mentions import MONTH_NAMES
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 Quantity: TypeAlias = tuple[str, float]
 """Kind, such as duration, and amount in the kind's base unit."""

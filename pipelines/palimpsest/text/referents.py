@@ -8,7 +8,7 @@ where the sentence before has none.
 import re
 from collections.abc import Sequence
 
-from palimpsest.text.terms import CALENDAR_WORDS, STOPWORDS, fold
+from palimpsest.text.words import CALENDAR_WORDS, STOPWORDS, fold
 
 _PERSON = re.compile(r"(?:He|She|His|Her)\b")
 _THING = re.compile(

@@ -16,11 +16,11 @@ from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.run_history import delete_runs
 from palimpsest.build.delete.target import MatchedRows, Target, match_rows, with_formed
 from palimpsest.build.finish import finish_build, once_context
-from palimpsest.build.housekeeping import sweep_vectors
 from palimpsest.build.repair.repair_databases import remove_damaged
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stage import Removed, Stage, StageContext, Table
 from palimpsest.build.stages import collection_stages, once_stages
+from palimpsest.build.vector_sweep import sweep_vectors
 from palimpsest.core.files import link
 from palimpsest.core.ids import text_hash
 from palimpsest.memories.documents import version_id

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from palimpsest.text.terms import CALENDAR_WORDS, STOPWORDS, fold
+from palimpsest.text.words import CALENDAR_WORDS, STOPWORDS, fold
 
 
 def word_set(text: str) -> frozenset[str]:

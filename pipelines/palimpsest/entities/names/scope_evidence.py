@@ -13,7 +13,7 @@ from palimpsest.entities.names.name_model import Merge, NameEvidence, Resolution
 from palimpsest.entities.names.resolve_names import resolve
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import Schema
-from palimpsest.text.terms import is_content_word
+from palimpsest.text.words import is_content_word
 
 _KEY = [*SCOPE, "key"]
 _MAX_MEMORY_CHARS = 2**32  # a place in a document is the memory's ordinal times this, plus the offset

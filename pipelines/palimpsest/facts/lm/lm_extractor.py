@@ -19,7 +19,7 @@ from palimpsest.lm.run_program import LmProgram, ProgramInput, ProgramRunner
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.relations.classify.lm.read_answer import find_quote
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 if TYPE_CHECKING:
     import dspy

@@ -12,7 +12,8 @@ from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.scope_query import resolve_query
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
-from palimpsest.text.terms import STOPWORDS, WORD, name_words, query_terms, strip_accents, terms
+from palimpsest.text.terms import WORD, name_words, query_terms, terms
+from palimpsest.text.words import STOPWORDS, strip_accents
 
 MAX_NAMES = 8  # of a question
 _MAX_WORDS = 200  # of a question

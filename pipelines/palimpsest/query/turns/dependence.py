@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from palimpsest.text.terms import CALENDAR_WORDS, SEARCH_STOPWORDS, STOPWORDS
+from palimpsest.text.words import CALENDAR_WORDS, SEARCH_STOPWORDS, STOPWORDS
 
 
 def word_set(text: str) -> frozenset[str]:

@@ -20,7 +20,7 @@ from palimpsest.relations.candidates.scope_search import PER_MEMORY, PER_RETIRED
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.chat_roles import NO_PERSON_ROLES
 from palimpsest.text.sentences import refers_back
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 TURN_BEFORE = "turn before"
 """`why` of a pair of a turn that refers back with one before it: found anew by each build."""

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 PER_MEMORY = 6
 """Live older memories of each live one."""

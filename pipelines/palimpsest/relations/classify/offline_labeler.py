@@ -38,7 +38,7 @@ from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair,
 from palimpsest.relations.classify.rules.apply_rules import update_by_rules
 from palimpsest.relations.classify.rules.reading import RuleUpdate
 from palimpsest.store.home import SHIPPED
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 JUDGED_FROM, JUDGED = 0.05, 3
 """Probability of the chooser from which the judge reads a candidate, and how many of a memory at most."""

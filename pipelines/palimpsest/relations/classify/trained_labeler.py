@@ -24,7 +24,7 @@ from palimpsest.relations.classify.label_types import LabelPair, LabelResult
 from palimpsest.relations.classify.offline_labeler import question_of
 from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row
 from palimpsest.text.quantities import compare_quantities
-from palimpsest.text.terms import content_words, fold, stem_words
+from palimpsest.text.words import content_words, fold, stem_words
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

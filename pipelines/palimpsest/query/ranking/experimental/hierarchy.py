@@ -19,7 +19,8 @@ from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.served_graph import NodeFilter, ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.scope.view import ScopeView
-from palimpsest.text.terms import SEARCH_STOPWORDS, name_words
+from palimpsest.text.terms import name_words
+from palimpsest.text.words import SEARCH_STOPWORDS
 
 EDGE_TYPES = ("subtopic_of", "related_to", "part_of")
 """Types of the edges that are followed: to related nodes, and from a node to what is below it or part of it."""

@@ -28,7 +28,7 @@ from palimpsest.memories.embed import model_folder
 from palimpsest.store.home import SHIPPED
 from palimpsest.text.parse import parse_texts
 from palimpsest.text.sentences import clause_spans, memory_sentence_spans, merge_spans
-from palimpsest.text.terms import content_words, stem_words
+from palimpsest.text.words import content_words, stem_words
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

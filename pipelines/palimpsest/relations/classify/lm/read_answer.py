@@ -11,7 +11,7 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.relations.classify.label_types import LABELS, UNPAID, Evidence, LabelPair, LabelResult
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.store.home import Home
-from palimpsest.text.terms import content_words, stem_words
+from palimpsest.text.words import content_words, stem_words
 
 if TYPE_CHECKING:
     import dspy

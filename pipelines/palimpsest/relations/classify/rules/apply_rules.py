@@ -19,7 +19,7 @@ from palimpsest.relations.classify.rules.reading import (
     words_before_value,
 )
 from palimpsest.relations.classify.rules.values import read_value, refines, replaces, same_value
-from palimpsest.text.terms import STOPWORDS, content_words, fold, is_content_word, stem_words
+from palimpsest.text.words import STOPWORDS, content_words, fold, is_content_word, stem_words
 
 _MIN_CONTENT_WORDS = 3  # `Lovely.` and `It rained.` are no loss
 _REQUEST = re.compile(r"\b(?:can|could|will|would) you\b|\bplease\b", re.IGNORECASE)  # a question that states a wish

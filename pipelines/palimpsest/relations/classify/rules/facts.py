@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from palimpsest.relations.classify.rules.values import APPROXIMATE, Value, read_value
-from palimpsest.text.terms import fold
+from palimpsest.text.words import fold
 
 _NOUNS = """
 deadline: deadline cutoff due-date

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.relations.classify.rules.facts import FUNCTION_WORDS, PRONOUNS, Fact, read_fact
 from palimpsest.text.sentences import memory_sentence_spans
-from palimpsest.text.terms import CALENDAR_WORDS, STOPWORDS, content_words, fold, stem_words
+from palimpsest.text.words import CALENDAR_WORDS, STOPWORDS, content_words, fold, stem_words
 
 PLACEHOLDER = "#"
 _WORD = re.compile(r"[€$£]|[^\W_](?:[\w\-.:/%]*[\w%])?")

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from palimpsest.text.date_mentions import MONTH_NAMES
-from palimpsest.text.terms import STOPWORDS, fold
+from palimpsest.text.words import STOPWORDS, fold
 
 _NUMBER_WORDS = {
     w: str(n)
