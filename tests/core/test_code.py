@@ -5,7 +5,7 @@ from palimpsest.core.code import _folders, _reachable, _statements, code_hash, o
 
 def test_a_stage_depends_on_the_code_that_its_module_imports():
     reached = _reachable(["palimpsest.entities.entity_tables"])
-    assert {"palimpsest.entities.entity_tables", "palimpsest.text.terms"} <= reached
+    assert {"palimpsest.entities.entity_tables", "palimpsest.text.words"} <= reached
     assert not any(m.startswith("palimpsest.store") for m in reached)
 
 
