@@ -12,6 +12,8 @@ from palimpsest.query import Reader, Scope, open_home
 from palimpsest_eval.bench.synthetic import Kind
 from palimpsest_eval.metrics.latency import LatencyMs, Machine
 
+# Limits of the parts of a query, and what they took in a bench.
+
 NODE_SEARCH_MS, WHOLE_MS, WALK_MS, PAGES_MS, FROM_INDEXES_SHARE = 50.0, 150.0, 100.0, 40.0, 0.9
 NARROW_NODE_SEARCH_MS, NARROW_WHOLE_MS, THREE_HOPS_MS = 20.0, 60.0, 50.0
 """Limits of searches over nodes alone, and of the nodes within three steps of one."""
@@ -78,6 +80,11 @@ def pages_budget(memories: int, steps_ms: Mapping[str, LatencyMs]) -> Budget:
     whole = steps_ms["total_ms"].p95
     return Budget("long pages", f"{memories} pages", whole, PAGES_MS, whole < PAGES_MS)
 
+
+# Whether a warm reader answers from indexes alone: from what it has cached, and from rows found by an index or row id.
+#
+# Every statement of a query is planned by the store itself. One that reads a whole table or label, however small, is a
+# scan, and so is the whole query.
 
 Parameters = dict[str, Any]
 """Parameters of a statement, in the types of the store's driver."""
@@ -214,6 +221,9 @@ def _neo4j_reader(home: Path) -> Iterator[_RecordedReader]:
 def _scans_label(node: Mapping[str, Any]) -> bool:
     """Returns whether a plan of Neo4j reads a whole label, type or index."""
     return "Scan" in str(node.get("operatorType", "")) or any(_scans_label(c) for c in node.get("children", []))
+
+
+# The figures of a bench: typed, as JSON, and as a table for people.
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,11 @@ from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.tokenizer import tokenizer
 
+# Titled passages of a synthetic build: sentences, and names in them that lead from one passage to the next.
+#
+# The numbers of names and sentences are those of encyclopedia passages: MuSiQue's and HotpotQA's have 80 to 88 words,
+# four sentences and ten names, of which six occur nowhere else and one or two are titles of other passages.
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -199,6 +204,8 @@ def named_tables(
     }
 
 
+# Topics and facts of a synthetic build, its nodes and edges: a broad topic a cluster, narrow ones below it.
+
 _NARROW = 25  # topics below each broad one
 _RELATED = 2  # further narrow topics of the same broad one that each is related to
 
@@ -288,6 +295,8 @@ def _with_ids(topics: pl.DataFrame, level: str, words: np.ndarray) -> pl.DataFra
     labels = [f"{words[(7 * n) % len(words)]} {words[(11 * n + 3) % len(words)]}" for n in topics["number"]]
     return topics.with_columns(topic_id=pl.Series(ids), label=pl.Series(labels))
 
+
+# Seeded synthetic builds at any scale: users of Zipf size, Zipf words, clustered vectors, entities and versions.
 
 Kind = Literal["turns", "titled", "pages"]
 KINDS: tuple[Kind, ...] = ("turns", "titled", "pages")

@@ -178,6 +178,8 @@ def golden_problems() -> dict[str, PalimpsestError]:
     return {name: why for name in sorted(names) if (why := golden_problem(data, name))}
 
 
+# What differs between a run and its baseline apart from the figures: questions, drafts, model and settings.
+
 _MAX_NAMED = 20
 
 

@@ -297,6 +297,9 @@ def _got_worse(old: Mapping[str, float], new: Mapping[str, float]) -> bool:
     return any(new[m] < old[m] - _EPSILON for m in GATED) or new[STALE] > old[STALE] + _EPSILON
 
 
+# A change of the embedder is judged against the published build too: both spaces answer the same golden questions.
+
+
 def judge_embedder_change(
     verdict: CollectionVerdict, old: Space, new: Space, published: GoldenRun | None
 ) -> CollectionVerdict:

@@ -21,6 +21,8 @@ from palimpsest.store.collection_config import DEFAULT_TRUST
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import SCHEMAS, completed, empty
 
+# A broken invariant, and how a check reports one.
+
 Tables = Mapping[str, pl.DataFrame]
 MAX_EXAMPLES = 5
 
@@ -59,6 +61,9 @@ def report(invariant: int, name: str, message: str, ids: Iterable[object]) -> li
     return [Violation(invariant, name, message, len(listed), tuple(listed[:MAX_EXAMPLES]))]
 
 
+# The invariants of nodes and edges: types of the contract, importance and weight from 0 to 1, no edge to itself.
+
+
 def check_nodes(tables: Tables) -> list[Violation]:
     """11: every node has a type of the contract and an importance from 0 to 1, and every edge a type and a weight."""
     nodes, edges = tables["nodes"], tables["edges"]
@@ -75,6 +80,9 @@ def check_nodes(tables: Tables) -> list[Violation]:
         *report(11, "edge_weights", "edges: {n} have no weight from 0 to 1", unweighted),
         *report(11, "edge_loops", "edges: {n} lead from a node to itself", loops),
     ]
+
+
+# Invariant 2: what is latest follows from memories and relations alone, and the newer always wins.
 
 
 def check_versions(tables: Tables, decisions: Decisions | None = None) -> list[Violation]:
@@ -204,6 +212,9 @@ def _in_circles(older_of: dict[str, set[str]], newer_of: dict[str, set[str]]) ->
             if not waiting[older]:
                 free.append(older)
     return sorted(m for m, n in waiting.items() if n)
+
+
+# The invariants of DESIGN.md that can be checked on a finished build, each by a small function with a name.
 
 
 def check_invariants(

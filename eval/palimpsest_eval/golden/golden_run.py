@@ -13,6 +13,8 @@ from palimpsest_eval.golden.questions import GoldenSet
 from palimpsest_eval.golden.retrieval_run import DEPTH, SearchSettings
 from palimpsest_eval.metrics.measures import Scores, summarise
 
+# How many questions without an answer could be turned away, while hardly any with an answer is.
+
 MAX_LOST = 0.02
 ABSTENTION = "abstention recall at <= 2 % lost"
 
@@ -34,6 +36,8 @@ def caught_questions(probabilities: Mapping[str, float], unanswerable: frozenset
     threshold = answerable[int(MAX_LOST * len(answerable))]
     return {q: float(probabilities[q] < threshold) for q in judged}
 
+
+# The run of a collection's golden questions over one build: what the gate judges, and what is saved with the build.
 
 TOP = 5
 STALE, DUPLICATES = f"stale@{TOP}", f"duplicates@{TOP}"
@@ -226,6 +230,8 @@ def empty_run(golden: GoldenSet, settings: SearchSettings) -> GoldenRun:
         follow_ups=tuple(q.id for q in golden.questions if q.turns),
     )
 
+
+# Means of metrics for each type of question.
 
 _REFERENCE_DAY = dt.date(2000, 7, 1)  # of relative dates; which day it is does not matter
 

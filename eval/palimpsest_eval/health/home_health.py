@@ -21,6 +21,8 @@ from palimpsest_eval.gate.health import MemoryHealth, memory_health
 from palimpsest_eval.golden.build_tables import Tables, collection_tables
 from palimpsest_eval.health.history import BuildNumbers
 
+# Ages and confidences of memories, relations and facts in fixed groups.
+
 AGE_GROUPS = ((1, "day"), (7, "week"), (30, "month"), (90, "quarter"), (365, "year"), (None, "older"))
 """Most days, and the name."""
 BINS = 10
@@ -75,6 +77,8 @@ def _rounded(value: object, digits: int = 1) -> float | None:
     return round(float(value), digits) if isinstance(value, int | float) else None
 
 
+# Proposals of the consolidation by kind and state, as the health report shows them.
+
 ProposalCounts: TypeAlias = Mapping[str, Mapping[str, int]]
 """How many proposals there are, by kind and then by state."""
 
@@ -84,6 +88,8 @@ def proposal_counts(home: Home) -> ProposalCounts:
     counts = Counter((p.kind, p.state) for p in read_proposals(home.path).values())
     return {kind: {state: counts[kind, state] for state in STATES} for kind in KINDS}
 
+
+# The health of a home's published build: one place computes what the page, notebook 5 and the Dagster UI show.
 
 TABLES = tuple(dict.fromkeys((*HEALTH_TABLES, "document_relations", "facts", "nodes", "edges")))
 USE_DAYS = 30

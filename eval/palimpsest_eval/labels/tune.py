@@ -32,6 +32,8 @@ from palimpsest_eval.labels.labeler_comparison import LabelerComparison, compare
 from palimpsest_eval.labels.program_trial import ProgramTrial, sample_rows, try_program
 from palimpsest_eval.labels.saved_programs import CompiledFrom, read_program, save_program
 
+# A relation program with labelled pairs as demonstrations: compiled without a model, the same from the same pairs.
+
 MAX_DEMONSTRATION_CHARS = 160
 """Of both statements together: every call sends every demonstration."""
 _CONFIDENCE = 0.9  # in a demonstration's answer; a constant, so that it says nothing about the label
@@ -98,6 +100,8 @@ def _origins(row: PairRow) -> tuple[str, str, str]:
     """Returns id, group and domain, each with a prefix that keeps them apart."""
     return f"id {row['id']}", f"group {row.get('group') or row['id']}", f"domain {row.get('domain')}"
 
+
+# Labelled pairs to tune a relation program on, and programs compiled with a model.
 
 STAND_IN_NOTE = (
     "No PALIMPSEST_LM: a fake model answers from the labels themselves, whatever the question is. It shows the steps;"
@@ -212,6 +216,8 @@ def _metric_with_feedback(
         feedback += "; a fact wrongly retired is lost, the worst mistake"
     return dspy.Prediction(score=float(right), feedback=feedback)
 
+
+# `palimpsest label tune`: a relation program on labeled pairs, within a budget, next to the offline labeler.
 
 _SEED = 0
 

@@ -29,6 +29,8 @@ from palimpsest_eval.runs.accept_home import accept_home
 from palimpsest_eval.runs.judge_build import run_collection
 from palimpsest_eval.runs.report_health import health_of
 
+# A table as a notebook shows it: every row's text in full, for a person must read what they judge.
+
 _CELL = "text-align:left;vertical-align:top;white-space:pre-wrap;overflow-wrap:anywhere;max-width:40em"
 
 
@@ -68,6 +70,8 @@ def _format_cell(value: Any) -> str:
         return f"{value:.4g}"
     return "\n".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
+
+# What the notebooks start from: a build of a home, read-only, and the notes that they write.
 
 _SHOWN = 50
 UNJUDGED = (

@@ -17,6 +17,8 @@ from palimpsest_eval.golden.golden_run import Miss
 from palimpsest_eval.golden.misses import CAUSES
 from palimpsest_eval.report.static_svg import svg_of
 
+# What surrounds a memory in a build: entities it names, topics it is in, relations, and the memories behind them.
+
 _MAX_LABEL_CHARS = 80
 
 
@@ -90,6 +92,8 @@ def _node(node_id: str, ring: int, texts: Mapping[str, Mapping[str, str]]) -> No
     kind = next(k for k, known in texts.items() if node_id in known)
     return Node(node_id, kind, shorten_text(texts[kind][node_id], _MAX_LABEL_CHARS), ring)
 
+
+# The notebooks' pictures, by plotly: interactive, and drawn without a network.
 
 _COLORS = {"memory": "#2867c7", "entity": "#0f8a7e", "topic": "#8a5cc7"}
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from palimpsest_eval.testing.fake_lm_server import FakeLMServer, RequestCounts
 
 
+# The Neo4j server of the peers: empty before each process, and measured in memory and on disk.
+
 _STORE = Path("data") / "databases" / "neo4j"
 _EMPTY_BYTES: dict[Path, int] = {}
 
@@ -85,6 +87,8 @@ def _empty(login: Neo4jLogin) -> None:
     with neo4j.GraphDatabase.driver(login.uri, auth=auth, notifications_min_severity="OFF") as driver:
         empty_database(driver)
 
+
+# Runs the process of one peer inside its time limit, with the server and the language model that it needs.
 
 _QUIET = {
     "ANONYMIZED_TELEMETRY": "False",

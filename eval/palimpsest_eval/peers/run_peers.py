@@ -28,6 +28,8 @@ from palimpsest_eval.peers.registry import CAPABILITIES, PeerInfo, find_peers
 from palimpsest_eval.peers.run_job import JobRun, Workplace, run_job
 from palimpsest_eval.peers.scripted_lm import scripted_lm
 
+# The figures of all peers as Markdown tables.
+
 _NONE = "-"
 
 
@@ -151,6 +153,8 @@ def _failures(reports: Sequence[PeerReport]) -> list[str]:
     ]
     return ["What was not measured, and why:", "\n".join(lines)] if lines else []
 
+
+# Measures Palimpsest and other toolkits in one run, on the same machine, texts, questions and embedder.
 
 SUITES = ("musique200", "hotpot200", "locomo", "timeqa_human", "codebase_chunks")
 TIMED = "locomo"

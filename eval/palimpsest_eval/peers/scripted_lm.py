@@ -13,6 +13,11 @@ from palimpsest.core.json_types import JsonValue
 from palimpsest.text.words import NON_TOPIC_WORDS, content_words
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 
+# What the scripted language model finds in a text: things, and one statement for each pair of a sentence. No model.
+#
+# Things are capitalised names and, where a sentence has few of these, its longest runs of content words. It is a modest
+# extraction: a real model finds more, resolves pronouns and names relations better.
+
 OF_SENTENCE, OF_TEXT = 4, 6
 """The most statements of a sentence, and of a text."""
 
@@ -102,6 +107,8 @@ def _without_stop_words(name: str) -> str:
         words.pop(0)
     return re.sub(r"'s$", "", " ".join(words)) if words and len(words[0]) > 1 else ""
 
+
+# A language model that answers by rules, behind the API of OpenAI, in the output format that each prompt asks for.
 
 _SUMMARY_WORDS = 400
 

@@ -24,6 +24,8 @@ from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient, Lm
 from palimpsest.relations.classify.lm.lm_settings import Budget, LmSettings, highest_cost, lm_settings
 from palimpsest_eval.ragas.samples import RagasSample
 
+# A language model behind a ledger and a budget: no answer is paid twice, no call is made that may pass the limit.
+
 _MAX_FAILURES = 8  # in a row: the server is down, the rest is not tried
 
 
@@ -93,6 +95,8 @@ class PaidLm:
                     self.tokens_out += answer.tokens_out
         return answer.text
 
+
+# RAGAS's metrics that need a language model: context precision, context recall, faithfulness, and what they cost.
 
 METRICS = ("context_precision", "context_recall", "faithfulness")
 QUESTIONS = 50

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+# Elements of a still SVG: rectangles, lines, circles and texts, all of whose words are escaped.
+
 LETTER = 6.6  # mean pixels of a letter at the size of 12
 _LABEL_SIZE = 9
 _RADIUS = 5.0
@@ -99,6 +101,8 @@ def escape(words: str) -> str:
     """Returns a text that is no markup."""
     return html.escape(words)
 
+
+# A plotly figure as a still SVG, for pages that run no script: bars, histograms, points with intervals, lines, flows.
 
 WIDTH, HEIGHT = 820, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60, 20, 60, 60

@@ -11,6 +11,8 @@ from palimpsest.text.chat_roles import chat_role
 from palimpsest_eval.metrics.rows import json_rows, row_text
 from palimpsest_eval.suites.qrels import read_qrels
 
+# The evidence of a suite's judgements: which words of a relevant row answer the query.
+
 EVIDENCE_FILE = "evidence.tsv"
 _HEADER = "query-id\tcorpus-id\tstart\tend"
 
@@ -55,6 +57,8 @@ def read_evidence(path: Path, corpus: Iterable[Path], qrels: Mapping[str, Mappin
     return {q: tuple(quotes) for q, quotes in found.items()}
 
 
+# Rows of a suite that state what is no longer true, by the query that they would answer wrongly.
+
 STALE_FILE = "stale.tsv"
 STALE_HEADER = "query-id\tcorpus-id"
 
@@ -93,6 +97,8 @@ def read_stale(
         stale.setdefault(query_id, set()).add(corpus_id)
     return {query_id: frozenset(rows) for query_id, rows in stale.items()}
 
+
+# Suites: corpus, queries and judgements in the BEIR layout, read strictly.
 
 CORPUS_FILE = "corpus.jsonl"
 

@@ -299,6 +299,8 @@ def _free_name(target: Path) -> Path:
     return kept
 
 
+# Dated backups of a home in one folder, of which the newest are kept.
+
 FOLDER_VARIABLE, KEPT_VARIABLE = "PALIMPSEST_BACKUP_FOLDER", "PALIMPSEST_BACKUPS_KEPT"
 DEFAULT_KEPT, MAX_KEPT = 7, 10_000
 _ID_FILE = "backup-series.json"

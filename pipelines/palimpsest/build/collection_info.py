@@ -162,6 +162,9 @@ def _types(documents: pl.DataFrame, sources: pl.DataFrame) -> dict[str, tuple[in
     return {media_type: (n, total[media_type]) for media_type, n in sorted(numbers.items())}
 
 
+# What a home says of each source of a collection: type, size, when it was first read and when it last changed.
+
+
 @dataclass(frozen=True)
 class SourceInfo:
     """A source that exists now.

@@ -32,6 +32,8 @@ from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, ChangesRecord, CollectionSettings, IndexSettings, StageRecord
 
+# What a build changed since the published one, by document.
+
 Tables = Mapping[str, pl.DataFrame]
 
 _DOCUMENT = [*SCOPE, "uri"]
@@ -95,6 +97,8 @@ def _latest(tables: Tables) -> pl.DataFrame:
     memories = tables["memories"].join(latest, on="memory_id", how="semi")
     return memories.join(source, on="document_id", how="left").select("memory_id", *_DOCUMENT)
 
+
+# The end of a build: unchanged collections taken over, stages that run once, the index, and the manifest.
 
 _INDEX_MODULES = ("palimpsest.index.write_index",)
 _QUERY_MODULES = ("palimpsest.query.reader",)

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from palimpsest.sources.extracted import Segment
 
+# How much two neighbouring stretches of text speak of the same things, by the words they share.
+
 _WORD = re.compile(r"[^\W\d_]{3,}|\d[\d.,]*")
 _STEM_CHARS = 6
 _WINDOW_TOKENS = 120
@@ -51,6 +53,8 @@ class Cohesion:
             size += self._tokens[i]
         return {w: (1 + math.log(n)) * self._weight[w] for w, n in counts.items()}
 
+
+# Packs the blocks of a document into chunks along its structure: their size, their overlap.
 
 _SEPARATOR = " > "
 _SIZE_WEIGHT = 0.5  # of the squared distance from the target; cohesion is 0 to 1
@@ -239,6 +243,9 @@ def _span(chunk: list[Piece], start: int, page: int | None) -> Segment:
 
 def _total_tokens(pieces: list[Piece]) -> int:
     return sum(p.tokens for p in pieces)
+
+
+# Which pieces may share a chunk: none that an aside divides, and none that are valid at different times.
 
 
 def split_runs(pieces: list[Piece], asides: Sequence[int]) -> list[list[Piece]]:

@@ -93,6 +93,8 @@ def dev(home_path: Path, as_json: bool, backend: str, port: int, host: str) -> N
     raise SystemExit(serve_ui(Home(home_path), port, host))
 
 
+# The demo that comes with the package: what `palimpsest build` builds where there is no corpus of one's own.
+
 _PARTS = ("corpora", "golden", "baselines")
 
 

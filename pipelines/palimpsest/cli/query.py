@@ -189,6 +189,9 @@ def entity(
     out.result(decision.to_json())
 
 
+# The command that lists the scopes of a home: collections, users and projects.
+
+
 @click.command()
 @common
 @click.option("--collection", help="Only scopes of this collection.")
@@ -209,6 +212,8 @@ def scopes(home_path: Path, as_json: bool, backend: str, collection: str | None,
     out.text(scopes_text(found))
     out.result({"scopes": [{**scope._asdict(), "memories": size} for scope, size in found]})
 
+
+# Options of the commands that read scopes of a home, and the reader of what they name.
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -283,6 +288,9 @@ class ScopeOptions:
 _SHOWN = 100  # lines for people; JSON has all
 
 
+# Commands over the fact table of a scope.
+
+
 @click.group()
 def fact() -> None:
     """The fact table of a scope: keys such as ana.works_for, their values, and the memories that state them."""
@@ -334,6 +342,8 @@ def _text(answer: "FactAnswer") -> str:
         lines.append(f"and {len(answer.facts) - _SHOWN} more; --json has all")
     return "\n".join(lines)
 
+
+# Commands that show what is known of a user, the notes of sessions, and summaries.
 
 _READ_PER_SENTENCE = 4  # of an extractive summary, for each sentence that a model writes
 _SHOWN_LINES = 40  # lines of a section for people; JSON has all
@@ -454,6 +464,9 @@ def _notes_text(notes: "Sequence[Note]") -> str:
         for kind, title in SECTIONS.items():
             lines += [f"  {title.replace('_', ' ')}: {line.cited}" for line in note.of_kind(kind)]
     return "\n".join(lines)
+
+
+# The commands `palimpsest memory show|source|edit`: one memory, by the id that a context cites.
 
 
 @click.group()

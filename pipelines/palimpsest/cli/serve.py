@@ -77,6 +77,9 @@ def mcp(home_path: Path, as_json: bool, backend: str) -> None:
     run_stdio(Home(home_path), backend)
 
 
+# The commands `palimpsest service ...`: the service of a home, and its nightly builds, in the background.
+
+
 @click.group()
 def service() -> None:
     """Run `palimpsest serve` for a home in the background, on the loopback address."""

@@ -113,6 +113,8 @@ def _is_file(text: str) -> bool:
         return False
 
 
+# The commands `palimpsest ingest url|site|sites|text|file|directory` and `palimpsest analyze`.
+
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _READ_BY_BUILD = "the next palimpsest build reads what was stored"
 
@@ -350,6 +352,8 @@ def _show(out: Output, done: "CrawlResult") -> None:
         out.text(_READ_BY_BUILD)
     out.result(cast(dict[str, object], done.to_json()))
 
+
+# The commands `palimpsest document ...`; `documents` is another name of the group.
 
 _TITLE_CHARS = 32
 _collection = click.option("--collection", help="Where it is. [default: the only one that has it]")

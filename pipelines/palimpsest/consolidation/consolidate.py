@@ -182,6 +182,8 @@ def _merge(
     return dict(sorted((merged | {i: replace(p, created_at=at) for i, p in new.items()}).items()))
 
 
+# Proposals in the order in which a person should look at them, with the texts of their memories.
+
 _WORTH: tuple[Kind, ...] = ("contradiction", "duplicate", "connection", "note", "prune", "confidence")
 
 

@@ -25,6 +25,10 @@ from palimpsest.relations.classify.rules.values import Value, read_value, refine
 from palimpsest.store.proposals import FoundBy, Proposal
 from palimpsest.text.words import is_content_word
 
+# Pairs of statements that give one slot of one thing two values, as far as careful rules can read it.
+#
+# Unlike the rules that retire a memory, these also read statements without a time, because a person decides about them.
+
 MAX_GROUP = 12
 """Statements of one slot that are compared: more are a list of different things, and not one with many values."""
 _INDEFINITE = frozenset({"a", "an", "another", "some", "each", "every", "other", "one"})
@@ -112,6 +116,9 @@ def _excludes(key: tuple[object, ...], a: _Stated, b: _Stated) -> bool:
     return replaces(a.value, b.value, cue=False)
 
 
+# Facts of a scope that give a slot of one value several of them: `fact list` marks the same as conflicts.
+
+
 def fact_conflicts(scope: ScopeMemories) -> Iterator[Conflict]:
     """Yields the pairs of latest memories that state different values of one slot of one entity, each pair once."""
     latest = {m.memory_id: m for m in scope.latest}
@@ -142,6 +149,8 @@ def _differ(a: str, b: str) -> bool:
     x, y = read_value(a), read_value(b)
     return bool(a and b) and not (same_value(x, y) or refines(x, y) or refines(y, x)) and x.kind == y.kind
 
+
+# Contradictions of a scope: two latest memories that cannot both be right, and that no UPDATE orders.
 
 MAX_BY_MODEL = 40
 """Contradictions of a scope that only the labeler finds, the surest first; conditional ones last."""

@@ -27,6 +27,12 @@ from palimpsest.store.collection_config import ConsolidationConfig
 from palimpsest.store.proposals import Proposal
 from palimpsest.text.words import content_words, fold, stem_words
 
+# How sure a memory is, given what else its scope says: support raises it, contradiction lowers it.
+#
+# In odds: `c / (1 - c)`, times 1.5 for each independent source that supports it, three at most, divided by 2 for each
+# that contradicts it, two at most. Independent is a memory of another document. The result is kept from .05 to .95, and
+# a memory that is surer already stays so where nothing contradicts it.
+
 SUPPORT, MAX_SUPPORT = 1.5, 3
 DOUBT, MAX_DOUBT = 2.0, 2
 LOWEST, HIGHEST = 0.05, 0.95
@@ -105,6 +111,8 @@ def _one_of_each_document(memory: Memory, stating: Iterable[Memory]) -> set[str]
     return set(first.values())
 
 
+# Memories of different sessions that share a rare name and that nothing links, and names that may be one.
+
 MAX_MEMORIES = 5
 """A name that more memories have is not rare."""
 PER_SCOPE = 20
@@ -180,6 +188,8 @@ def _mentioning(scope: ScopeMemories) -> Mapping[str, set[str]]:
             found[names[entity]].add(memory_id)
     return found
 
+
+# Memories that say the same: only where words, numbers, names and their order agree, never by similarity alone.
 
 MIN_CONTENT_WORDS = 3
 """A shorter text (`Yes, please.`) means something else at each place."""
@@ -266,6 +276,8 @@ def _best_first(scope: ScopeMemories, members: Sequence[Memory]) -> list[Memory]
     return sorted(members, key=key)
 
 
+# Notes: what several memories state of one person or thing alike, as one line over all of them.
+
 MIN_MEMORIES = 3
 MAX_VALUES = 10
 _SAYS_LITTLE = frozenset({"be", "have", "do", "get", "make", "made", "take", "give", "go", "go_to", "be_in", "be_on"})
@@ -300,6 +312,8 @@ def notes(scope: ScopeMemories) -> Iterator[Proposal]:
             0.7,
         )
 
+
+# All proposals of a build: each scope by itself, each proposal a function of the memories that it names.
 
 MAX_PAIRS_READ = 400
 """Pairs that are read in one run: those that a build thought possible, then the most similar without an order."""

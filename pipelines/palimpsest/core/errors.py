@@ -67,6 +67,8 @@ def first_line_of(error: BaseException, characters: int = 160) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:characters]
 
 
+# Failures of the machine in one line: a full disk, a home that cannot be read or written, a run that was stopped.
+
 _FULL = ("No space left on device", "disk is full", "Disk quota exceeded", "File too large")
 _IO_ERRORS = ("disk I/O error", "Invalid thrift: transport error")  # SQLite's, and of Parquet that cannot be ended
 _READ_ONLY = ("Read-only file system", "readonly database")
@@ -104,6 +106,8 @@ def fault_in(message: str) -> PalimpsestError | None:
         return ComponentFailed(STOPPED)
     return None
 
+
+# Which extra of the distribution installs a module, so that a missing one is named with its install command.
 
 DISTRIBUTION = "palimpsest-memory"
 _EXTRAS = {

@@ -110,6 +110,9 @@ def remove_leftovers(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+# A lock in a folder of this user: one process or thread at a time changes what is in it.
+
+
 @contextmanager
 def folder_lock(folder: Path, wait_s: float, busy: str, *, tighten: bool = True) -> Iterator[None]:
     """Makes a folder where it is not there, and keeps others out of it for as long as the block.
@@ -141,6 +144,10 @@ def folder_lock(folder: Path, wait_s: float, busy: str, *, tighten: bool = True)
     finally:
         lock.release()
 
+
+# JSON objects with the checksum of what they say, however it is written: a changed character is noticed.
+#
+# Files that an earlier version wrote have none.
 
 _SUM = "checksum"
 
@@ -180,6 +187,10 @@ def _checksum(value: Mapping[str, Any]) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+# The format of a home: of its index, and of what a version must know to read or write the rest.
+#
+# It is written with each published build. A home of an earlier format is upgraded; one of a later format is refused.
+
 FORMAT = 12
 FORMAT_FILE = "format.json"
 
@@ -217,6 +228,8 @@ def check_format(home: Path) -> None:
             "upgrade Palimpsest, or name another --home"
         )
 
+
+# The pointer of a home to the build that readers see: `published.json`.
 
 POINTER = "published.json"
 

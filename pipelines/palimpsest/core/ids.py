@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+# The scope columns: (collection, user_id, project_id), the isolation boundary of every derived table.
+#
+# `project_id` is never null in a table: "" is the user's general memory, so that no join drops its rows.
+
 SCOPE = ("collection", "user_id", "project_id")
 GENERAL = ""
 """The project_id of what belongs to no project."""
@@ -25,6 +29,9 @@ def by_scope(frame: pl.DataFrame) -> dict[ScopeKey, pl.DataFrame]:
     """Splits a table by its scope columns; sorted by scope, rows in their order."""
     parts = frame.partition_by(SCOPE, as_dict=True, maintain_order=True)
     return {(str(c), str(u), str(p)): rows for (c, u, p), rows in sorted(parts.items())}
+
+
+# Content-addressed ids: 16 hex digits of blake2b, so that the same content has the same id on every machine.
 
 
 def content_id(*parts: str | int | None) -> str:
@@ -46,6 +53,8 @@ def entity_id(collection: str, user_id: str, project_id: str, key: str) -> str:
     """Returns the id of the entity that a name's key denotes in a scope while it is not merged with another."""
     return content_id("entity", *scope_parts(collection, user_id, project_id), key)
 
+
+# The versions of a document: what they have in common, and in which order they came.
 
 DOCUMENT = (*SCOPE, "uri", "session_id")
 """Columns that all versions of a document have in common; some are null, so joins need `nulls_equal`."""

@@ -6,6 +6,8 @@ MEMORY_TYPES = ("episodic", "semantic", "document", "summary", "preference", "in
 TASK = "task"
 
 
+# The unit and the kinds of memories that are formed from others. What a source says has its collection's unit.
+
 REFLECTION = "reflection"
 """The unit of formed memories, and the word in `form` of collection.yaml."""
 

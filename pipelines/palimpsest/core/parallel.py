@@ -81,6 +81,8 @@ def cut(rows: Sequence[int], items: Sequence[Item], size: int, texts: Callable[[
     return batches
 
 
+# Where batches are computed: `PALIMPSEST_BATCHES` is local (the default) or ray.
+
 RUNNERS = ("local", "ray")
 
 
@@ -100,6 +102,9 @@ def configured_runner() -> BatchRunner | None:
     from palimpsest.core.ray_runner import RayRunner
 
     return RayRunner(os.environ.get("RAY_ADDRESS") or "")
+
+
+# The rows of a frame as a sequence whose tuples are made when a slice is taken.
 
 
 class FrameRows(Sequence[tuple[Any, ...]]):
@@ -126,6 +131,8 @@ class FrameRows(Sequence[tuple[Any, ...]]):
         """Returns a row, or the rows of a slice."""
         return self._frame.row(index) if isinstance(index, int) else self._frame[index].rows()
 
+
+# Chunks of many items, computed by as many processes of this machine as there are processors.
 
 MIN_CHUNKS = 8
 """Fewer are computed in this process: others first import libraries and load a model for some seconds."""

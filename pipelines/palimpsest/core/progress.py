@@ -90,6 +90,9 @@ def _lines(what: str, total: int, unit: str) -> Callable[[int], None]:
     return advance
 
 
+# Numbers of things in a line for people.
+
+
 def counted(number: int, noun: str) -> str:
     """Returns `1 memory` or `2 memories`."""
     if number != 1:

@@ -19,6 +19,8 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError, first_line_
 from palimpsest.core.parallel import Batch, BatchWork, Item, Result
 from palimpsest.core.progress import say
 
+# Does a Ray cluster answer at an address? Ray itself tries for minutes where nothing, or something else, answers.
+
 _CONNECT_S, _STATUS_S = 5.0, 25.0
 _STATUS = (sys.executable, "-m", "ray.scripts.scripts", "status", "--address")
 _HERE = ("", "local")
@@ -67,6 +69,9 @@ def no_cluster(address: str, reason: str) -> str:
     """Returns the message for an address where there is no cluster."""
     advice = "start one with ray start --head, or unset PALIMPSEST_BATCHES"
     return f"RAY_ADDRESS: no Ray cluster at {address or 'this machine'} ({reason}); {advice}"
+
+
+# What a process of Ray runs: it checks once that it computes as the build's process does, then computes batches.
 
 
 @dataclass(frozen=True)

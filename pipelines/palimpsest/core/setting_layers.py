@@ -16,6 +16,12 @@ from palimpsest.core.files import read_json_object, write_json
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.setting_table import BY_KEY, BY_VARIABLE, SECTIONS, SETTINGS, Setting
 
+# The two files of settings: where they are, and how one is read although it may be anybody's.
+#
+# A project file is found in the working folder or, inside a git repository, in a folder above it up to the root of the
+# repository. A file that another user owns, or that its group or others may write, is refused, not skipped: what it was
+# to set would silently be something else.
+
 PROJECT_FILE = "palimpsest.toml"
 Layer = Literal["project", "user"]
 _MAX_BYTES = 256 * 1024
@@ -202,6 +208,8 @@ def _check_private(path: Path, values: Mapping[str, str]) -> None:
         raise PalimpsestError(f"{path}: {secret} is a secret, and others may read the file; chmod 600 {path}")
 
 
+# Project files that the user has read and trusted, each as it was then: a changed file is read again.
+
 _FILE = "trusted.json"
 
 
@@ -354,6 +362,8 @@ def _set_by(files: list[SettingsFile], environment: Mapping[str, str]) -> Iterat
                 hidden.setdefault(group, height)
             yield key, Resolved(setting, value, source, path)
 
+
+# What is shown of settings: on the command line, and in the reference of environment variables.
 
 _CREDENTIALS = re.compile(r"(?<=://)\S+(?=@)")
 _LINK = re.compile(r" ?\(\[[^]]*\]\([^)]*\)\)")

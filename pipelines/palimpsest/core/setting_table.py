@@ -8,6 +8,8 @@ from typing import Literal
 
 from palimpsest.core.times import is_cron, is_time_zone
 
+# One setting: its names, the type of its value, and what a file may say of it.
+
 Kind = Literal["text", "path", "whole", "amount", "switch", "names", "choice", "cron", "zone", "bytes", "prices"]
 _MAX_CHARS = 4096
 _EXAMPLES = {
@@ -143,6 +145,8 @@ class Setting:
             return is_cron(value)
         return is_time_zone(value) if self.kind == "zone" else len(value.encode()) >= self.lowest
 
+
+# Settings of the embedder, of language models, and of where batches are computed.
 
 EMBEDDER = (
     Setting(
@@ -308,6 +312,8 @@ BATCHES = (
     ),
 )
 
+
+# Settings of the service, of the schedule and of Neo4j.
 
 MIN_SECRET_BYTES = 32
 """Of the secret of HS256: a shorter one could be guessed from a token."""

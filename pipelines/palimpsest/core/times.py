@@ -57,6 +57,8 @@ def is_time_zone(name: str) -> bool:
     return True
 
 
+# Is a text a cron expression? Without the libraries that compute its times, which the base does not install.
+
 _MACROS = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

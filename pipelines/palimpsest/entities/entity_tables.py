@@ -20,6 +20,9 @@ from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import SCHEMAS, Schema, conform
 
 _KEY = [*SCOPE, "key"]
+
+# Assigns each mention to the name that it refers to, and chooses among mentions that overlap.
+
 _AT = ["memory_id", "char_start"]
 
 
@@ -79,6 +82,9 @@ def keep_longest(found: pl.DataFrame) -> pl.DataFrame:
     reach = pl.col("char_end").cum_max().shift(1).over("memory_id").fill_null(-1)
     spans = spans.filter((pl.col("char_end") > reach) | (pl.col("kind") == "title")).drop("rank", "length")
     return pl.concat([spans, found.filter(pl.col("char_start").is_null())])
+
+
+# Entities from mention candidates: what counts as a name, which names are one, what each mention refers to.
 
 
 @dataclass(frozen=True)
@@ -257,6 +263,8 @@ def _merges(resolved: dict[ScopeKey, Resolution], assigned: pl.DataFrame, entiti
         "entity_id", "alias", "name", "why", "document_id", "memory_id", nulls_last=True
     )
 
+
+# The tables of entities: mention candidates of each memory alone, then entities, mentions and merges of each scope.
 
 _PLACE = attrgetter("char_start", "char_end", "kind", "key", "cue")
 _NO_CANDIDATE = MentionCandidate("", "", "none", False, "", None, None, 0, 0)

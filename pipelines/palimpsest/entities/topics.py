@@ -16,6 +16,8 @@ from palimpsest.core.ids import SCOPE, ScopeKey, by_scope, content_id, scope_par
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.words import NON_TOPIC_WORDS
 
+# Phrases of a scope's texts: one content word, or two adjacent ones, every inflection counted as one.
+
 _PIECE = r"\p{L}[\p{L}\p{N}\-’']*[\p{L}\p{N}]|[^\s\p{L}\p{N}]|\p{N}+|\p{L}"  # noqa: RUF001
 _MARK = r"\{\w+\}"
 _ENDING = r"^(.{3,}?)(?:ings|ing|ies|ied|ed|es|s|e|y)(?:['’]s)?$"  # noqa: RUF001
@@ -111,6 +113,8 @@ def phrase_stems(words: Iterable[str]) -> set[str]:
     frame = pl.DataFrame({"word": sorted(set(words))}, schema={"word": pl.String})
     return set(frame.select(pl.col("word").str.to_lowercase().str.replace(_ENDING, "${1}")).to_series())
 
+
+# Topics of a scope: phrases that its texts really use, chosen so that together they cover the texts.
 
 _BLOCK_MEMORIES = 16  # in a row that count as one text
 _MIN_BLOCKS = 4  # fewer than this: one topic

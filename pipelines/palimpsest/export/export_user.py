@@ -36,6 +36,8 @@ from palimpsest.store.standing_questions import load_standing_questions
 from palimpsest.store.web_pages import is_web_uri, web_pages
 from palimpsest.text.words import fold
 
+# The files that a user's documents were read from, where they hold nothing but what is stored of that user.
+
 
 @dataclass(frozen=True)
 class Originals:
@@ -119,6 +121,9 @@ def _with_more_than_the_log(
             yield uri, "something of the file was deleted"
 
 
+# What a build knows of one user beyond its tables: the profile, and the answers to standing questions.
+
+
 class HeldProfile(NamedTuple):
     """Lines of a profile, newest first, and answers to standing questions, by collection and question."""
 
@@ -153,6 +158,8 @@ def profile_of(build: Build, user: str, collections: Collection[str]) -> HeldPro
     standing: list[JsonObject] = [asdict(a) for a in sorted(stored, key=lambda a: a.key)]
     return HeldProfile(lines, standing)
 
+
+# Every version of every source that the ingest log holds of one user, and the settings that it was read with.
 
 _OF_THE_HOME = {"users", "include", "document_relations", "embedder"}
 """Settings that name other users, or files and folders of this machine; what applies of them is written apart."""
@@ -227,6 +234,8 @@ def _relations(config: CollectionConfig, folder: Path, user: str, uris: set[str]
         if {newer, older} <= uris:
             yield {"newer": newer, "older": older, "label": label}
 
+
+# Writes all that a home holds on one user to a folder: whole or not at all, private to its owner.
 
 _README = """\
 # All that is stored about {user}

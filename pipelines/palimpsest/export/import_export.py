@@ -35,6 +35,8 @@ from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.proposals import read_proposals, write_proposals
 from palimpsest.store.standing_questions import QUESTIONS_FILE, load_standing_questions
 
+# What an import did.
+
 
 @dataclass
 class ImportResult:
@@ -65,6 +67,8 @@ class ImportResult:
         problems: list[JsonObject] = [{"file": file, "reason": reason} for file, reason in self.problems]
         return {**vars(self), "problems": problems}
 
+
+# Makes a collection of an export: its folder with settings, and its ingest log with every version.
 
 _RELATIONS_FILE = "document-relations.jsonl"
 _PLAIN_EMBEDDERS = (MINILM, BGE_SMALL)
@@ -171,6 +175,9 @@ def write_collection(home: Home, new: NewCollection) -> Path:
     text = yaml.safe_dump(new.settings, allow_unicode=True, sort_keys=False)
     write_bytes(folder / "collection.yaml", text.encode())
     return folder
+
+
+# Imports an export: into collections that the home does not have, or as edits of those it was exported from.
 
 
 def import_export(

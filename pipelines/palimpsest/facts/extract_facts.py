@@ -17,6 +17,8 @@ from palimpsest.facts.referents import Referents
 from palimpsest.text.date_mentions import MONTH_NAMES
 from palimpsest.text.parse import Parse
 
+# What fills a verb: objects, complements, and nouns behind prepositions, with the words that name the predicate.
+
 _TIME_WORD_LIST = """
 today tomorrow yesterday now currently morning afternoon evening night noon midnight week month year day hour minute
 weekend spring summer autumn winter fall term semester quarter since until monday tuesday wednesday thursday friday
@@ -202,6 +204,8 @@ class Fillers:
         return p.lemmas[i] in TIME_WORDS or p.words[i] in TIME_WORDS or bool(_TIME.fullmatch(p.words[i]))
 
 
+# Facts that noun phrases state: `Ana Brandt, the lead of Basin,` and `my colleague Agathe`.
+
 _CONFIDENCE = 0.8
 _JOINED = re.compile(r"[\s,]*(?:and|or|&)\b")
 _MAX_PLACES = 3  # town, state, country; more are a list
@@ -318,6 +322,8 @@ class NounFacts:
         if role and owner and owner != entity and self.referents.may_have_role(entity, role):
             yield Fact(entity, role, owner, "", *place, False, "stated", _CONFIDENCE)
 
+
+# Extracts facts from a parsed text: for each verb its subject and what fills it, where one of both is an entity.
 
 _FACTUAL = {Modality.STATED: 0.9, Modality.PAST: 0.85, Modality.PLANNED: 0.7}
 _REFERRED = 0.8  # of the confidence where a pronoun is resolved

@@ -81,6 +81,10 @@ class Fact:
     confidence: float
 
 
+# Predicates: one name for the verbs, prepositions and nouns that state the same of an entity.
+#
+# What the vocabulary does not list keeps its own words: `keep_to`, `deadline`.
+
 _FORWARD = """
 works_for: work for; work at; serve at; join
 leads: lead; head; chair; manage; direct; run by person; captain

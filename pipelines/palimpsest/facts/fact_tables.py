@@ -19,6 +19,8 @@ from palimpsest.text.chat_roles import NO_PERSON_ROLES
 from palimpsest.text.parse import parse_texts
 from palimpsest.text.words import fold
 
+# The entities of each memory, as the extraction of facts needs them: names, who speaks, what the passage is about.
+
 _IN_BRACKETS = re.compile(r"(?:(?<!\s)\s++)?\([^()]*+\)$")
 _MAX_NAME_WORDS = 4
 
@@ -100,6 +102,8 @@ def extraction_key(text: str, named: Named) -> tuple[object, ...]:
     types = tuple(named.types.get(e) for e in named.entities)
     return text, names, *others, types, named.topic_name, named.is_page
 
+
+# The tables of facts: what each memory states, and the same of all memories of a scope with its time.
 
 RULES, LM = "rules", "lm"
 """Values of `extractor`."""

@@ -149,6 +149,11 @@ def _row(
     }
 
 
+# The summary of a session as an item of its note: the sentences of people that sum it up, in their order.
+#
+# It is a function of the session alone, names every turn that it quotes, and becomes a memory of type summary where
+# `promote` names it.
+
 SENTENCES = 5
 _MIN_SENTENCES = 10
 """A shorter session is read as fast as a summary of it."""

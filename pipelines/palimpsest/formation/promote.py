@@ -82,6 +82,8 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
     return conform("memories", formed.with_columns(text_ends(formed))).sort("memory_id")
 
 
+# DERIVE relations from formed memories to their evidence: they follow from the notes, and cost no label.
+
 FORMATION = "formation"
 """The labeler of these relations."""
 

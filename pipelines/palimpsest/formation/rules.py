@@ -35,6 +35,10 @@ from palimpsest.formation.session import Kind, NoteItem, Sentence, Session, Turn
 from palimpsest.text.parse import Parse, parse_texts
 from palimpsest.text.terms import query_terms
 
+# What is said around a sentence that rules read: the nearest of a kind before it, and whether a turn answers it.
+#
+# Each sentence and each turn is read once, however many sentences look at it: a long turn takes linear time.
+
 MIN_WORDS = 3
 """A shorter sentence states and asks too little."""
 _LOOKS_BACK = 2  # turns
@@ -118,6 +122,9 @@ class Reply:
     @cached_property
     def _terms(self) -> frozenset[str]:
         return frozenset(query_terms(self.turn.text))
+
+
+# Whether a parsed sentence states a preference or a lasting fact of its speaker, or of somebody they name.
 
 
 def _words(text: str) -> frozenset[str]:
@@ -210,6 +217,8 @@ def _subject(parse: Parse, tree: ClauseTree, head: int) -> str:
     is_named = any(parse.pos[i] == "PROPN" and parse.is_capitalized[i] for i in parse.subtree(subject))
     return "name" if is_named and not re.fullmatch(r"(?:mr|mrs|dr)\.?", parse.words[subject]) else ""
 
+
+# A sentence in the first person as a statement that can be read alone: the speaker's name replaces `I`.
 
 _PRESENT = {"am": "is", "'m": "is", "have": "has", "'ve": "has", "do": "does"}
 _WILL = {"'ll": "will"}
@@ -315,6 +324,8 @@ def _verb(word: str, tag: str, lemma: str) -> str | None:
         return word[:-1] + "ies"
     return word + ("es" if word.endswith(_SIBILANT) else "s")
 
+
+# Items of a note by rules: what the turns of a session say in so many words, and nothing that they suggest.
 
 _SAVED, _PREFERENCE, _DECISION, _FACT, _SOLUTION, _GAP = 0.95, 0.9, 0.85, 0.8, 0.7, 0.6
 _ANSWERS_WITHIN = 2  # turns

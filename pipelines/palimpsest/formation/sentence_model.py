@@ -19,6 +19,8 @@ from palimpsest.formation import cues
 from palimpsest.formation.session import SENTENCE_KINDS, Kind, Session
 from palimpsest.store.home import SHIPPED
 
+# What the model reads of a sentence: its words, cues in it and around it, and what rules say of it.
+
 NGRAMS = 3
 """Words of the longest sequence that counts."""
 
@@ -212,6 +214,8 @@ def sentence_model_key() -> str:
     """Returns the hash of the model's file."""
     return file_hash(SHIPPED / SENTENCE_MODEL)
 
+
+# Which sentences form an item, by the model and by what rules say of the sentence.
 
 STATED_BY_RULES = 0.6
 """The least probability that a sentence states a fact or a preference where rules find a fact."""

@@ -140,6 +140,8 @@ def read_sessions(rows: Sequence[Mapping[str, Any]]) -> Iterator[Session]:
             )
 
 
+# An item of a note: what one session says that is worth keeping, with the words that say it.
+
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SENTENCE_KINDS: tuple[Kind, ...] = ("fact", "preference", "decision", "solution", "gap")
 """What one sentence may form, by rules and model."""

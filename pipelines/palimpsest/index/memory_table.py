@@ -15,6 +15,8 @@ from palimpsest.memories.memory_times import memory_times, own_clock
 from palimpsest.text.date_mentions import Period, day_period, stated_periods
 from palimpsest.text.terms import terms
 
+# Values that people decided of memories, in place of those that their sources give.
+
 
 def with_decided_values(memories: pl.DataFrame, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Returns memories with the confidence that was decided; one that was pruned is past its retention.
@@ -40,6 +42,8 @@ def with_decided_values(memories: pl.DataFrame, tables: Mapping[str, pl.DataFram
         .drop("pruned_at", "_decided")
     )
 
+
+# The table of memories in the order of the index, and what follows from that order.
 
 PeriodRow = tuple[int, float, float]
 """Row of a memory, and where one of its periods begins and ends, in years."""
@@ -166,6 +170,8 @@ def _memory_periods(text: str, observed: dt.datetime | None) -> set[Period]:
         return set(stated_periods(text, None))
     return {*stated_periods(text, observed.date()), day_period(observed)}
 
+
+# The tables of words: BM25 scores as postings, by scope and term.
 
 K1, B = 1.2, 0.75
 TITLE_WEIGHT = 3  # a title's words count as if each occurred so often: it says once what a passage is about

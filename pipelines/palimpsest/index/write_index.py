@@ -41,6 +41,8 @@ from palimpsest.store.tables import empty
 from palimpsest.text.terms import WORD
 from palimpsest.text.words import strip_accents
 
+# The metadata of documents as values of fields, so that queries can filter memories by them.
+
 MAX_TEXT_CHARS = 1000
 """A longer text is no value to filter by."""
 MAX_VALUES = 100
@@ -89,6 +91,8 @@ def _scalars(name: str, value: JsonValue, level: int) -> Iterator[tuple[str, Jso
         yield name, value
 
 
+# How many other memories of its scope support each memory: the prior `frequency`, which counts no reads.
+
 _SUPPORTING = ("EXTEND", "DERIVE")
 
 
@@ -128,6 +132,8 @@ def support_of(memories: pl.DataFrame, tables: Mapping[str, pl.DataFrame]) -> pl
 def _normalize(text: str | None) -> str:
     return " ".join(WORD.findall(strip_accents(text or "").lower()))
 
+
+# The tables of vectors, one for each space: every memory has one or more.
 
 DIMENSIONS = 384
 TABLE = "vectors"  # of the first space; those of others have a number
@@ -183,6 +189,8 @@ def vector_table(inputs: pl.DataFrame, rows: pl.DataFrame, lookup: VectorLookup,
     )
     return pl.DataFrame({"row": wanted["row"], "vector": vector})
 
+
+# Writes frames as the tables of one DuckDB file.
 
 _BLOCK_BYTES = 32_768
 """DuckDB fills at least one block for each table; with its 256 KiB, small tables are most of a small index."""
@@ -257,6 +265,9 @@ def _select(table: str, frame: pl.DataFrame) -> str:
     dtype = frame.schema["vector"]
     assert isinstance(dtype, pl.Array)
     return f"SELECT row, vector::FLOAT[{int(dtype.size)}] AS vector FROM read_parquet($path)"
+
+
+# The index: one DuckDB file with all that queries read of one build; derived from the tables, never edited.
 
 
 @dataclass(frozen=True)

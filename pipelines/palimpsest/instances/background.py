@@ -25,6 +25,8 @@ from palimpsest.core.processes import process_started
 from palimpsest.core.setting_layers import FILES_VARIABLE
 from palimpsest.store.home import OLDER, Home, home_option, make_service_folder, service_folder
 
+# Sends what this process and its children print to a file that does not grow without end.
+
 MAX_BYTES = 4 * 2**20
 _LOOK_S = 5.0
 _STDOUT, _STDERR = 1, 2
@@ -81,6 +83,8 @@ def open_log(path: Path) -> int:
 def _create(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
+
+# Which process runs in the background for a home: its id with the time of its start, and where it listens.
 
 _FIX = "stop the process by its id, if it runs, and remove the file"
 
@@ -153,6 +157,8 @@ def record_path(home: Path, name: str) -> Path:
     """Returns the file of the record of a component of a home."""
     return service_folder(home) / f"{name}.json"
 
+
+# Processes in the background for a home: started and waited for, looked at, stopped.
 
 HOST = "127.0.0.1"
 """The only address: others are reached through a reverse proxy, or by `palimpsest serve --host` in a container."""

@@ -13,6 +13,8 @@ from palimpsest.core.ids import GENERAL
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform
 
+# Which document of a scope another one means: people write `3`, `ADR-12` or a title, not `decisions/0012-ferry.md`.
+
 _NUMBER = re.compile(r"(?:(?P<series>[a-z]{2,})[-_ ]?)?(?P<number>\d{1,9})", re.IGNORECASE)
 _NUMBERED_NAME = re.compile(rf"{_NUMBER.pattern}[-_][\w.-]+", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.(?:md|markdown|rst|txt|adoc|html?|pdf|docx)$", re.IGNORECASE)
@@ -84,6 +86,9 @@ def _place(uri: str) -> tuple[str, str]:
 
 def _words(title: str) -> str:
     return " ".join(re.findall(r"\w+", _TITLE_NUMBER.sub("", title.casefold())))
+
+
+# The document_relations table: which documents state that they replace or extend another.
 
 
 def document_relations(rows: pl.DataFrame, config: CollectionConfig, folder: Path) -> tuple[pl.DataFrame, list[str]]:

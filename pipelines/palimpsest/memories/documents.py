@@ -17,6 +17,8 @@ from palimpsest.store.ingest_log import EXTRACTION, IngestLog
 from palimpsest.store.tables import Schema, conform, empty
 from palimpsest.text.document_status import STATUS
 
+# Applies a collection's metadata_schema to the versions of its documents.
+
 SYSTEM_FIELDS = (
     "uri",
     "title",
@@ -93,6 +95,9 @@ def _system_fields(row: Mapping[str, object]) -> dict[str, object]:
     return {n: v.isoformat() if hasattr(v, "isoformat") else v for n, v in fields.items() if v is not None}
 
 
+# Quotes in mails: a quote makes memories only where the quoted mail is not a source itself.
+
+
 def without_repeated_quotes(rows: pl.DataFrame) -> pl.DataFrame:
     """Returns document versions without the quotes whose words another current document of the scope contains.
 
@@ -117,6 +122,9 @@ def without_repeated_quotes(rows: pl.DataFrame) -> pl.DataFrame:
                 repeated.add(document_id)
             seen.add(text)
     return rows.filter(~pl.col("document_id").is_in(sorted(repeated)))
+
+
+# The documents table: every version of every document in the ingest log, and which of them is current.
 
 
 def document_tables(

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from torch import Tensor, dtype
 
 
+# The network of all-MiniLM-L6-v2 over torch alone: what sentence-transformers computes, bit for bit.
+#
+# Importing sentence-transformers and transformers takes three times as long as torch, and longer than embedding the few
+# hundred texts that change between two builds. The operations and their order are those of `BertModel` with scaled dot
+# product attention, mean pooling and normalization, so that vectors of earlier builds stay valid; a test compares them.
+
 _MIN_TOKENS = 1e-9
 
 
@@ -110,6 +116,8 @@ def load_network(folder: Path, number_format: "dtype") -> MiniLmNetwork:
     weights = {name: value.to(number_format) for name, value in load_file(folder / "model.safetensors").items()}
     return MiniLmNetwork(weights, config["num_hidden_layers"], config["num_attention_heads"], config["layer_norm_eps"])
 
+
+# The batch embedder: all-MiniLM-L6-v2 in batches of a fixed shape.
 
 MODEL_ID = "all-MiniLM-L6-v2"
 DIMENSIONS = 384

@@ -19,6 +19,8 @@ from palimpsest.text.document_status import ended_status_heading
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.stated_ends import ENDS_PATTERN, stated_end
 
+# Until when memories hold by their own words, where neither a turn nor a document states it in a field.
+
 _SAME = ("memory_id", "observed_at", "utc_offset", "valid_from")
 
 
@@ -55,6 +57,8 @@ def _end_of(day: dt.date | None, utc_offset: int) -> dt.datetime | None:
     after = dt.timedelta(days=1, minutes=-utc_offset)
     return dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC) + after if day else None
 
+
+# Memories from chunks: one memory a chunk, with the texts that are embedded and that word search indexes.
 
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
 _CONTEXT_FIELDS = (
@@ -281,6 +285,11 @@ def embed_inputs(memories: pl.DataFrame, previous: tuple[pl.DataFrame, pl.DataFr
     fresh = fresh.with_columns(pl.Series("text_hash", [text_hash(t) for t in fresh["text"]], pl.String))
     return pl.concat([carried, conform("embed_inputs", fresh)]).sort("memory_id", "ordinal")
 
+
+# The context_inputs table: sentences of memories, in collections where names link one memory to the next.
+#
+# The vector of a long passage shows what it is about; which of its sentences answers a question, and so which of its
+# names to follow, only the vectors of the sentences show.
 
 _KEY = ["memory_id", "kind", "ordinal"]
 

@@ -15,6 +15,8 @@ import polars as pl
 from palimpsest.core.ids import SCOPE
 from palimpsest.memories.formed import stated_memories
 
+# The order of turns in a conversation and of memories in a document: which memory follows each.
+
 _DIGITS = 20
 
 
@@ -80,6 +82,9 @@ def natural_key(uri: str) -> str:
 
 
 _NUMBER = re.compile(r"\d+")
+
+
+# Which memory is the newer one (decision 4), once, for candidate pairs and for versions.
 
 
 def recency_columns(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:

@@ -10,6 +10,8 @@ import polars as pl
 from palimpsest.sources.extracted import StatedFields, combine_stated_fields, parse_stated_fields
 from palimpsest.store.collection_config import TrustConfig
 
+# Attributes that sources state of memories: type, tags, importance, confidence, kind, privacy and retention.
+
 # Defaults by type and by kind of source, where nobody states a value.
 IMPORTANCE = {"preference": 0.7, "task": 0.7, "semantic": 0.6, "summary": 0.6, "inference": 0.4}
 CONFIDENCE = {"file": 1.0, "message": 0.9, "import": 0.8, "tool": 0.6}
@@ -107,6 +109,9 @@ def _first(*found: tuple[float | None, str]) -> tuple[float, str]:
 
 
 _NOTHING = StatedFields()
+
+
+# How far documents and memories are trusted: what the collection's settings say, lowered by what sources state.
 
 
 def document_trust(documents: pl.DataFrame, config: TrustConfig) -> pl.Series:

@@ -22,6 +22,8 @@ from palimpsest.query.request.types import ScoreStats
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.text.terms import name_key
 
+# Named arrays as Arrow IPC: how a node of the graph stores what readers need of a scope.
+
 _DTYPES = {"halffloat": "<f2", "float": "<f4", "double": "<f8"}
 """Numpy's names of Arrow types, where they differ."""
 
@@ -95,6 +97,8 @@ def _texts(column: Any) -> list[str]:
         return [text[a:b] for a, b in pairwise(ends)]
     return [content[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends)]
 
+
+# What a reader needs of a whole scope, packed as Arrow: ids, vectors, words, and the parts that scorers read.
 
 _POSTINGS_PER_BUCKET = 8192
 _VECTORS_PER_BLOCK = 512

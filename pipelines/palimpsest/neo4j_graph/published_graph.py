@@ -22,6 +22,8 @@ from palimpsest.neo4j_graph.model import CURRENT, DIMENSIONS, EDGES, KEYS, VECTO
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 
+# What must be true of the server after a load; each violation is one line that names what is wrong.
+
 MAX_P95_MS = 400.0
 _QUERIES_PER_ROUND = 40
 _MAX_ROUNDS = 6
@@ -147,6 +149,8 @@ def _check_versions(connection: Connection, home: str, number: int) -> list[str]
         for row in connection.read(statement, home=home, number=number)
     ]
 
+
+# The published build of a home on the server: loaded and checked, for assets, the command line and verify.
 
 _LATENCY_QUERIES = 25
 _WORDS_PER_QUERY = 8

@@ -39,6 +39,8 @@ from palimpsest.store.graph_decisions import PROPERTIES, GraphDecision
 from palimpsest.store.tables import Schema, conform
 from palimpsest.text.words import fold
 
+# Edges of facts between entities, and `depends_on` edges of clauses with `cannot .. until` or `cannot .. without`.
+
 _THINGS = ("product", "project", "concept")
 _OBJECTS_OF_USE = (*_THINGS, "topic", "organisation", "event")
 _PARTS = ("part_of", "located_in")
@@ -123,6 +125,8 @@ def barred_edges(memories: pl.DataFrame, mentions: pl.DataFrame, typed: pl.DataF
     return edge_rows(found.with_columns(weight=pl.lit(_CONFIDENCE)), "depends_on", "cannot without")
 
 
+# Projects: the project of a scope, and goals that people state.
+
 _END = r"([^.,;:!?\n]{4,80})"
 _GOAL = (
     r"\b(?i:my|our|his|her|their)\s+(?:\w+\s+){0,2}goal\s+(?:for [^.,;]{2,30} )?"
@@ -199,6 +203,8 @@ def _goal_name(phrase: str) -> str:
     return words if len(fold(words).split()) > 1 else ""
 
 
+# How important a node is: how much is known of it, from 0 to 1, whatever its age.
+
 FACT_WEIGHT, MEMBER_WEIGHT = 2.0, 1.0
 HALF_AT = 10.0
 HALF_TOPIC_AT = 50.0
@@ -217,6 +223,8 @@ def importance(nodes: pl.DataFrame) -> pl.Series:
     stated = pl.when(pl.col("stated").is_null()).then(value).otherwise((value + pl.col("stated")) / 2)
     return nodes.select(stated.round(3).alias("importance")).to_series()
 
+
+# What documents state of the entity that they are about: fields of their metadata.
 
 _MAX_FIELDS, _MAX_VALUES, _MAX_CHARS = 20, 10, 200
 
@@ -255,6 +263,8 @@ def _properties(fields: dict[str, set[str]]) -> JsonObject:
         kept[field] = values[0] if len(values) == 1 else [*values]
     return kept
 
+
+# The tables of nodes and of edges between them, derived from entities, topics, facts and memories of each scope.
 
 READS = (
     "memories",

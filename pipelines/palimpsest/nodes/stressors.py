@@ -13,6 +13,8 @@ from palimpsest.store.graph_decisions import PROPERTIES
 from palimpsest.store.tables import Schema
 from palimpsest.text.words import fold
 
+# Edges of projects: to the events that a project or goal is reached by, and to the categories that a goal is about.
+
 BY_NAME = 0.7
 """Weight of an edge that rests on a name in common."""
 
@@ -76,6 +78,8 @@ def words_of(column: str) -> pl.Expr:
     words = pl.col(column).str.to_lowercase().str.replace_all(r"[^\p{L}\p{N}]+", " ").str.strip_chars()
     return pl.concat_str(pl.lit(" "), words, pl.lit(" "))
 
+
+# Stressors: what people say, of themselves, that it worries or strains them.
 
 ROLE = "stressor"
 """Value of the property `role` of a node that is a stressor."""

@@ -23,6 +23,11 @@ from palimpsest.entities.names.scope_evidence import find_people
 from palimpsest.nodes.type_nouns import ending_type, head_noun, noun_type, singular
 from palimpsest.text.words import CALENDAR_WORDS, fold
 
+# What the words before and after a name show of it: `the guide Anders Moll`, `Basin is the database`, `in Brakel`.
+#
+# Every rule is a regular expression over a short window of text at each mention; polars applies it to all mentions at
+# once, in linear time (the engine has no backtracking).
+
 _BEFORE_CHARS, _AFTER_CHARS = 60, 160
 _DETERMINER = r"(?i:a|an|the|our|my|his|her|their|its|your|one of the|one of our|one of my)"
 _ASIDE = r"(?:\s*\([^()]*\))?"
@@ -153,6 +158,8 @@ def with_noun_types(frame: pl.DataFrame, column: str) -> pl.DataFrame:
     return frame.join(known.filter(pl.col("type") != ""), on=column)
 
 
+# What a name's own words show of its type: `Grit Lane`, `Flood of 1874`, `Dr. Hallam`, `Calder (river)`, `Mondays`.
+
 _HOLIDAYS = frozenset({"christmas", "easter", "pentecost", "ramadan", "hanukkah", "new year"})
 _PARENTHESIS = re.compile(r"\(([^()]+)\)\s*$")
 _CUT = re.compile(
@@ -228,6 +235,8 @@ def full_name_shapes(entities: pl.DataFrame, memories: pl.DataFrame) -> pl.DataF
 def _is_counted(name: str) -> bool:
     return name.split()[0].split("-")[0].lower() in COUNTED
 
+
+# Evidence of what type an entity is: its name, the words at its mentions, its facts, and documents about it.
 
 _SCHEMA = ("node_id", "type", "rule", "weight", "noun", "memory_id")
 _OF_ENTITY_TYPE = {"person": 0.8, "organisation": 1.5, "place": 0.5}

@@ -132,6 +132,8 @@ def serve_after_publishing(context: dg.RunStatusSensorContext, home: HomeResourc
     return dg.RunRequest(run_key=f"{run.run_id}/graph", job_name="serve_graph", tags=tags)
 
 
+# When the entries of `sources.yaml` are crawled: a look every quarter of an hour, and a run where one is due.
+
 crawl_sites = dg.define_asset_job(
     "crawl_sites",
     dg.AssetSelection.assets("web_pages"),
@@ -164,6 +166,8 @@ def due_sites(context: dg.ScheduleEvaluationContext, home: HomeResource) -> dg.R
     failed = "".join(f"; {name}: {why}" for name, why in problems)
     return dg.SkipReason(f"none of {len(sites)} entries with a schedule is due{failed}")
 
+
+# When consolidation runs: with the nightly schedule, after the rebuild of that night is published.
 
 consolidate_home = dg.define_asset_job(
     "consolidate_home",

@@ -33,6 +33,13 @@ from palimpsest.store.embedder_setting import record_embedder
 from palimpsest.store.event_log import observed, run_scope, write_event
 from palimpsest.store.home import Home
 
+# Cheaper SQLite connections to Dagster's run history while a build writes it.
+#
+# Dagster opens and closes a connection for every statement of an event. When the last connection to a file closes,
+# SQLite moves its write-ahead log into the file; every commit syncs the log. Here one idle connection keeps each file
+# open until the runs end, and commits are not synced: a loss of power can lose the last events of a run, but cannot
+# damage a file (https://sqlite.org/pragma.html#pragma_synchronous).
+
 _BUSY_TIMEOUT_S = 30
 
 
@@ -73,6 +80,9 @@ def _open_log(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     return connection
+
+
+# The error that a run of the command line ended with, as the command line reports it.
 
 
 def check_run(result: Any) -> None:
@@ -117,6 +127,8 @@ def _usage_errors(kind: type[PalimpsestError]) -> set[str]:
     names = {kind.__name__} if kind.exit_code == PalimpsestError.exit_code else set()
     return names.union(*(_usage_errors(k) for k in kind.__subclasses__()))
 
+
+# `palimpsest build`: the asset graph in this process, one run for each changed collection and one for the tail.
 
 _LOCK_WAIT_S = 5.0
 _QUIET_CONFIG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

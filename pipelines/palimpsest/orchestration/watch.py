@@ -28,6 +28,12 @@ from palimpsest.store.event_log import run_scope, write_event
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import GateRecord
 
+# An alert to a person when the gate closes, a build fails or is overdue: one JSON message to a webhook.
+#
+# It is sent again while the server fails.
+#
+# The webhook's address often contains a token: it is read from PALIMPSEST_ALERT_URL only, and never printed.
+
 URL = "PALIMPSEST_ALERT_URL"
 TRIES, TIMEOUT_S, MAX_WAIT_S = 4, 10.0, 8.0
 _MAX_REASONS = 5
@@ -116,6 +122,11 @@ def _post(url: str, data: bytes) -> None:
         raise _Retryable(f"no answer ({type(getattr(e, 'reason', e)).__name__})") from None
 
 
+# Runs of Dagster whose process is gone: killed with all of `palimpsest dev`, or with a `palimpsest build`.
+#
+# Dagster's code server reports a run whose process dies, and its daemon retries that run. Where the server dies too,
+# nobody reports it: the run would be `started` for ever, and no queued run would begin.
+
 _CLOCK_S = 1.0  # two clocks name the start of a process
 
 
@@ -150,6 +161,8 @@ def _has_process(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
     created_s = process_created_s(pids[-1])
     return created_s is not None and created_s <= record.start_time + _CLOCK_S
 
+
+# Alerts and health: hooks on failed runs, what is overdue, and runs whose process is gone.
 
 _POLL_INTERVAL_S = 900
 _REPEAT_S = 86_400.0

@@ -115,6 +115,8 @@ class Note:
         }
 
 
+# Reads the notes of a build for some scopes. An item is shown where all memories that it rests on may be shown.
+
 MAX_NOTES = 1_000
 """Notes of an answer."""
 

@@ -14,6 +14,8 @@ from palimpsest.query.request.types import Scope, one_line, shorten_text
 from palimpsest.store.inbox import PREFIX, InboxFile, InboxText, inbox_files, is_of_user, operation_hash
 from palimpsest.text.terms import query_terms, terms
 
+# Which texts of the inbox a published build does not have, and may be shown.
+
 _URIS = "SELECT DISTINCT uri FROM read_parquet(?) WHERE starts_with(uri, ?)"
 _TABLES = ("documents", "rejects")
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}

@@ -114,6 +114,11 @@ class Profile:
         }
 
 
+# The profile of a user: what they state of themselves, and what was formed from it, each line with its citation.
+#
+# It is read from what each build keeps ready, facts, nodes and formed memories, by a few statements and without a
+# search.
+
 MIN_SHOWN = 0.1
 """Least likelihood that a newer memory ended what a line states for it to be named there: as `consolidate` proposes."""
 RECENT = dt.timedelta(days=30)

@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     from palimpsest.query.summarize import Summary
     from palimpsest.query.task import WorkingSet
 
+
+# What can be read of a build besides searching it: its graph, facts, profiles, summaries and histories.
+
 _FACT_MEMORIES = 10  # whose facts are shown for a text that is no key
+
+
+# The query API: open a home, search a scope, get ranked memories and a cited context.
 
 
 def real_time() -> dt.datetime:

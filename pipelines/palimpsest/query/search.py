@@ -53,6 +53,8 @@ from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.store.usage_log import DAYS_VARIABLE, UsageLog
 from palimpsest.text.terms import query_terms
 
+# Checks that the fields of a `where` exist in what a search reads, and that they are compared with their own kind.
+
 _MAX_NAMED, _MAX_NAME_CHARS = 12, 60
 _A_KIND = {"text": "a text", "number": "a number", "date": "a date", "boolean": "true or false"}
 _EXAMPLES = {"text": '"word"', "number": "3", "date": "2026-05-31", "boolean": "true"}
@@ -115,6 +117,8 @@ def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _MAX_NAME_CHARS else line[: _MAX_NAME_CHARS - 1] + "…"
 
+
+# One search from request to answer: embed, rank each scope, merge, read, pack.
 
 _COMPLETED = 0.03
 """Least relevance of a result that neighbors complete, and that what was said later follows."""

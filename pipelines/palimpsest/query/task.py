@@ -117,6 +117,10 @@ def task_uris(build: Path, brief: TaskBrief) -> list[str]:
     return [memory.uri or "", *(link for link in links if isinstance(link, str))]
 
 
+# What matters in the current session: its active files, its stored turns, then those of the caller.
+#
+# Everything that fits the window is included, the newest turns first; nothing is ranked. What is left out is counted.
+
 _TURN_TOKENS = 4  # of a message around its text
 _FILES_SHARE = 2  # files take half of the window at most
 _EVERY: dict[str, Any] = {"k": MAX_K, "hops": 0, "budget_tokens": 0, "all_results": True}  # of a search for all

@@ -34,6 +34,12 @@ from palimpsest.store.tables import completed, conform
 
 NEXT_TO = 3
 """The distance of a near premise where the other one is anywhere in the scope."""
+
+# Premises whose amounts give an amount of a conclusion: 180,000 and 64,000 for `That leaves 116,000 euros`.
+#
+# Small numbers follow from many pairs of others by chance. The fewer digits an amount has, the more must link it to the
+# premises: the conclusion repeats an operand, or the premise is near it.
+
 MAX_AMOUNTS = 4
 """A memory with more amounts is a table, of which only amounts that the conclusion repeats are used."""
 MIN_COUNT = 10
@@ -142,6 +148,12 @@ def _is_accepted(computed: Computed, links: _Operands, is_marked: bool) -> bool:
 
 
 """The distance up to which one of the premises must be."""
+
+# Premises that together supply the terms of a conclusion, linked by a term that it lacks, as in a syllogism.
+#
+# `It still speaks to Punt.` and `Herons built before 2022 need firmware 4.1 to speak to Ferry.` share `speak`; together
+# they support `So it needs firmware 4.1.`
+
 MIN_COVERED = 0.25
 """Of the weight of the conclusion's terms, in both premises together."""
 MIN_MIDDLE = 0.5
@@ -204,6 +216,8 @@ def _covering_premises(
     return CoveredPremises(round(score, 6), rows, tuple(sorted((a | b) & terms)), tuple(sorted(a & b - terms)))
 
 
+# The premises of the conclusions of one scope: by computation where amounts give it, else by terms.
+
 COMPUTED_CONFIDENCE = 0.9
 COVERED_CONFIDENCE = 0.6
 """Below the confidence at which `palimpsest review` lists a DERIVE: shared terms do not prove that it follows."""
@@ -248,6 +262,8 @@ def _find(scope: ScopeStatements, i: int, conclusion: Conclusion) -> Premises | 
 def _result(scope: ScopeStatements, i: int, rows: tuple[int, ...], confidence: float, evidence: JsonObject) -> Premises:
     return Premises(scope.rows[i].memory_id, tuple(scope.rows[j].memory_id for j in rows), confidence, evidence)
 
+
+# Scopes whose premises need not be searched again: nothing that the search reads differs from an earlier build.
 
 _SEEDS = (1, 2)  # two sums of 64-bit hashes: that both are equal by chance never happens
 

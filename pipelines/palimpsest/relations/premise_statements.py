@@ -10,6 +10,8 @@ from palimpsest.text.date_mentions import MONTH_NAMES
 from palimpsest.text.quantities import quantities
 from palimpsest.text.words import content_words, fold, stem_words
 
+# Amounts that follow from two others: sums, differences, products and quotients of quantities that texts state.
+
 _KINDS = frozenset({"number", "money", "duration", "length", "weight", "volume", "data", "power", "date"})
 _ORDINALS = frozenset({"count st", "count nd", "count rd", "count th"})
 _DURATIONS = (31_557_600, 2_629_800, 604_800, 86_400, 3_600, 60)  # seconds of a year, month, week, day, hour, minute

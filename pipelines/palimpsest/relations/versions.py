@@ -17,6 +17,8 @@ from palimpsest.store.decisions import Decisions, MemoryDecision
 from palimpsest.store.tables import Schema, completed, conform
 from palimpsest.text.sentences import covers
 
+# What people decided of single memories, as a build applies it: `store.memory_decisions`.
+
 
 def retired_by_decision(state: pl.DataFrame, decisions: Decisions | None) -> pl.DataFrame:
     """Returns (memory_id, decided_by): memories that another takes the place of, by decision.
@@ -65,6 +67,8 @@ def decided_memories(memories: pl.DataFrame, decisions: Decisions) -> pl.DataFra
     return conform("decided_memories", frame.join(memories.select("memory_id", *SCOPE), on="memory_id"))
 
 
+# Versions of formed memories: those of the memories they rest on.
+
 MIN_ENDED = 0.5
 """Share of what a formed memory rests on that ended in part, from which it ends; of less, its text still says both."""
 
@@ -108,6 +112,8 @@ def formed_versions(memories: pl.DataFrame, stated: pl.DataFrame, ended: pl.Data
     rows = rows.with_columns(valid_until=pl.when(end < pl.col("valid_from")).then("valid_from").otherwise(end))
     return conform("versions", rows.select(c for c in stated.columns if c in rows.columns))
 
+
+# Documents that state to replace others: which memories that retires, and which are trusted too much to be retired.
 
 _LINK = [*SCOPE, "newer_uri", "older_uri"]
 
@@ -215,6 +221,8 @@ def _is_acyclic(links: Iterable[tuple[str, ...]]) -> list[bool]:
 
     return [not reaches((*scope, old), (*scope, new)) for *scope, new, old in links]
 
+
+# Versions: which memories are valid now, from when, until when and what replaced them. Derived, never stored as state.
 
 UPDATE = "UPDATE"
 # Of numbers: a literal of a time is computed when the module is imported, and starts the threads of Polars.

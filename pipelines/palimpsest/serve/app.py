@@ -32,6 +32,8 @@ from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.remote.remote_home import refresh
 from palimpsest.store.remote.working_copy import WorkingCopy, working_copy
 
+# Keeps the copy of a home on object storage up to date while it is served.
+
 SYNC_S = 2.0
 """Seconds between two looks at the store, each of which is one small read."""
 _LOG = logging.getLogger(__name__)
@@ -61,6 +63,8 @@ class StoreSync:
         refresh(copy)
         send_unwritten(self.home, wait_s=0)
 
+
+# The app: endpoints, errors, limits, and what they share.
 
 MCP_PATH = "/mcp"
 _PROBLEMS = {

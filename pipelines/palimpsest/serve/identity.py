@@ -70,6 +70,8 @@ def identity_of(claims: Mapping[str, object]) -> Identity:
     return Identity(user, frozenset(projects), frozenset(scope.split()) & frozenset(PERMISSIONS), expires_at)
 
 
+# JSON Web Tokens: verified with one algorithm, issuer and audience; made for development with the secret.
+
 LEEWAY_S = 30
 """Seconds by which clocks may differ."""
 _REQUIRED = ("exp", "iss", "aud", "sub")

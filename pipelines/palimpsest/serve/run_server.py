@@ -30,6 +30,8 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home, home_option
 from palimpsest.store.manifest import has_hash
 
+# Connections of the service: one that sends no whole request keeps nobody else out.
+
 HEADER_S = 5.0
 """Seconds in which the headers of a request must have come, once its connection is open or its first byte is there."""
 MAX_WAITING = 256
@@ -105,6 +107,12 @@ def allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+# The log of the service: what happened and where, and never what anybody wrote.
+#
+# Texts, questions, tokens and names reach a log through messages that are put together from them and through exceptions
+# that quote what they could not use. So only our own log calls are written with their words, and their arguments are
+# chosen; of every other call, and of every exception, the kind and the place in the code.
+
 _OWN = "palimpsest"
 _SAFE = (ComponentFailed, DamagedFile)
 """Errors about the home and its servers: their messages name files and addresses of who runs the service."""
@@ -159,6 +167,9 @@ def _write_uncaught(kind: type[BaseException], error: BaseException | None, _: T
     sys.stderr.write("\n".join(["uncaught exception", *lines]) + "\n")
 
 
+# What is checked before the service listens: one that cannot answer does not start.
+
+
 def check_start(home: Home, backend: str) -> None:
     """Checks the published build of a home by its checksums, and that the store opens with the schema of this version.
 
@@ -186,6 +197,8 @@ def check_start(home: Home, backend: str) -> None:
         )
     open_backend(home.path, backend).close()
 
+
+# Runs the service with uvicorn.
 
 TOKEN = "PALIMPSEST_TOKEN"  # noqa: S105 (the name of a variable)
 _BACKLOG = 1024

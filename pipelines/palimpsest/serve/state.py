@@ -31,6 +31,11 @@ from palimpsest.serve.problems import Problem
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.home import Home
 
+# Reads scopes into memory before they are searched: the first search of a scope takes several times as long.
+#
+# After a start and after each publication all scopes are cold, and searches of many users at once would wait for one
+# another. Those who searched last come first.
+
 MAX_WARM_S = 60.0
 """Seconds of reading after each publication; what is cold then is read by its first search."""
 MAX_USERS = 1000
@@ -94,6 +99,8 @@ class Warming:
             return time.perf_counter() - started
 
 
+# One change of the home at a time: what requests decide or edit waits for a build for a moment, then says so.
+
 WAIT_S = 0.5
 _BUSY = "a build is running; send it again when it is done"
 _RETRY = {"Retry-After": "15"}
@@ -124,6 +131,9 @@ class Writer:
             except PalimpsestError:
                 raise Problem(503, _BUSY, _RETRY) from None
             yield self._home
+
+
+# What the endpoints of one app share.
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,10 @@ from palimpsest.sources.extracted import DocumentRow, Segment, TextRow, parse_st
 from palimpsest.sources.text_edits import BULLETS, Span, TextRemoval, remove_spans
 from palimpsest.store.decisions import Decisions, ErasedText, Utterance
 
+# Finds texts that were deleted one by one, so that a source that is still on disk never brings one back.
+#
+# Used where the log is written and where a delete rewrites it and the builds.
+
 _MIN_CHARS_INSIDE = 16  # a shorter text is erased only where it begins a line or a sentence
 _ENDS_A_SENTENCE = frozenset("\n.!?:;…\"'”\u2019)]")
 _ENDING_CATEGORIES = frozenset({"Po", "Pe", "Pf", "So"})  # full stops of any script, closing quotes, bullets, emoji
@@ -139,6 +143,9 @@ def apply_removal(row: DocumentRow, removal: TextRemoval) -> DocumentRow:
     if redactions := row["redactions"]:
         changed["redactions"] = removal.move_redactions(redactions)
     return changed
+
+
+# Finds the text of a document that is past its retention.
 
 
 def expired_spans(row: DocumentRow, retention_days: int | None, now: dt.datetime) -> list[Span]:

@@ -14,6 +14,8 @@ from palimpsest.sources.find_secrets import shorten_value
 from palimpsest.store.collection_config import KINDS, Limits
 from palimpsest.text.dates import DateOrder
 
+# What a turn or a document states of its own memories: type, tags, importance, confidence, kind and privacy.
+
 TYPES = MEMORY_TYPES
 FIELD_NAMES = frozenset({"type", "tags", "importance", "confidence", "kind", "privacy", "memory", "trust"})
 MAX_RETENTION_DAYS = 36_500
@@ -394,6 +396,9 @@ def _from_iso(value: str | datetime | None) -> datetime | None:
     return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
+# A document as a row of the ingest log, see `store.ingest_log.EXTRACTION`.
+
+
 class TextRow(TypedDict):
     """The text of a document and where it is from; `segments` is JSON."""
 
@@ -449,6 +454,9 @@ def row_to_document(row: DocumentRow) -> ExtractedDocument:
     return replace(ExtractedDocument.from_json({**row, **parsed}), redactions=row["redactions"])
 
 
+# Whose a text is.
+
+
 class Scope(NamedTuple):
     """The user, project and session of a text; None for one that is not stated."""
 
@@ -459,6 +467,9 @@ class Scope(NamedTuple):
     def or_else(self, other: "Scope") -> "Scope":
         """Returns the scope, with the names of another where this one has none."""
         return Scope(*(mine or theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+# What every reader receives, and how many problems of a source are listed.
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from functools import cache
 from importlib import import_module
 from itertools import chain, pairwise
 
+# Card and bank numbers: found by their shape, and only where their check digits are valid.
+
 _CARD = re.compile(r"(?<![\w.+/-])\d(?:[ -]?\d){12,18}(?![\w/=]|[.-]\d)")
 _IBAN = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]){11,30}(?![A-Za-z0-9+/=_])")
 _ROUTING = re.compile(r"\b(?:routing|aba|rtn)\b[^\d\n]{0,20}(\d{9})(?!\d)", re.IGNORECASE)
@@ -96,6 +98,8 @@ def _is_routing(digits: str) -> bool:
     weights = (3, 7, 1) * 3
     return digits != "0" * 9 and sum(w * int(d) for w, d in zip(weights, digits, strict=True)) % 10 == 0
 
+
+# Secrets that are known by the name they are given to: `password = ...`, `--token ...`, `https://user:...@host`.
 
 _QUOTED = r"\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|`[^`\n]{1,300}`"
 _BARE = r"[^\s\"'`<>,;]{1,300}"
@@ -245,6 +249,8 @@ def _entropy(value: str) -> float:
     return -sum(n / len(value) * math.log2(n / len(value)) for n in Counter(value).values())
 
 
+# Secrets in the cells of a table, known by the head of their column: `| user | password |`.
+
 Span = tuple[int, int]
 _ALSO_COUNTS = frozenset({"pass", "pw"})  # as in `| Pass | Fail |`
 _SAMPLE = "Zq7-kR2vXw94Lm1TbE"
@@ -291,6 +297,8 @@ def _cells(line: str, at: int) -> list[Span]:
         spans.append((start, max(start, at + a + 1 + len(cell.rstrip()))))
     return spans
 
+
+# Keys and tokens that are known by their form: detect-secrets' patterns, and those of issuers that it lacks.
 
 # (kind, module and class of detect-secrets' plugin, what one of its patterns always has in it). Left out are plugins
 # for what is no secret (public addresses), for entropy alone (hashes and ids are everywhere), and for assignments.

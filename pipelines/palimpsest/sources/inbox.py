@@ -42,6 +42,8 @@ from palimpsest.store.inbox import (
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.web_pages import is_web_uri
 
+# Where a text of the inbox belongs: its collection, its scope and what is stated of it, all checked.
+
 _MAX_USER_BYTES = 800
 _MAX_OPERATION_CHARS = 200
 _OWN_WAIT_S = 60.0
@@ -218,6 +220,12 @@ def _check_user(home: Home, config: CollectionConfig, user_id: str) -> None:
     if decisions.hides_document(config.name, user_id, f"{PREFIX}any", None, None):
         raise ArgumentError("user", "was deleted from this home; nothing of this user is stored", user_id)
 
+
+# Writes what is sent to a home into its inbox: whole or not at all, once for each operation id, private to its owner.
+#
+# A text or session is a file of turns; a file is copied, with a sidecar that states its scope. What a collection's
+# `secrets` keeps out of memories is already replaced or refused here, where the text is known: in copies of other than
+# text files the build finds it.
 
 MAX_TEXT_BYTES = 1_000_000
 """Of a text or a session; a longer one is a file."""
@@ -445,6 +453,9 @@ def _iso(when: dt.datetime) -> str:
 __all__ = ["Receipt", "ingest_file", "ingest_session", "ingest_text"]
 
 
+# Sends the files of a folder to the inbox, each once for each content: sent again, a folder changes nothing.
+
+
 @dataclass(frozen=True)
 class FolderReceipt:
     """What the inbox received of a folder.
@@ -518,6 +529,8 @@ def _files(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         yield from (Path(root, name) for name in sorted(names) if not name.startswith("."))
 
+
+# Replaces what a source of the inbox says: the next build makes a new version of it, as of any edited source.
 
 _CONTENT = ("text", "speaker", "role", "timestamp")
 

@@ -37,6 +37,10 @@ from palimpsest.store.inbox import is_inbox_uri, is_of_user
 from palimpsest.store.ingest_log import IngestLog, text_key
 from palimpsest.store.web_pages import is_web_uri
 
+# Brings what the ingest log already contains up to the current settings and deletions.
+#
+# The files of old versions may be gone, so their extracted text is changed in place.
+
 STORED_BY, DELETED = "stored_by.json", "deleted.json"
 """What was applied to a log already; where these are missing it is applied again."""
 STORAGE_POLICY = "palimpsest.sources.storage_policy"
@@ -87,6 +91,8 @@ def apply_deletions(log: IngestLog, collection: str, decisions: Decisions) -> tu
     write_sealed_json(path, {"key": decisions.erased_key, "tombstones": tombstones})
     return not set(applied["tombstones"]) <= set(tombstones), gone
 
+
+# Stops a build where too much of a collection is gone: a disk that is not mounted looks like a deletion.
 
 _MIN_SOURCES = 5
 _MIN_MEMORIES = 20
@@ -151,6 +157,8 @@ def check_removals(
         "or pass --allow-removals"
     )
 
+
+# Brings the ingest log of a collection up to what is in its folder now.
 
 _LEADS_OUT = "a link that leads out of the collection or to no file; copy the file in"
 _MAX_USER_BYTES = 800  # what a collection.yaml may name: 200 characters

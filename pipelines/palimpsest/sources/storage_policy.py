@@ -22,6 +22,8 @@ from palimpsest.sources.find_secrets import Secret, find_secrets
 from palimpsest.sources.text_edits import Edit, apply_edits
 from palimpsest.store.collection_config import CollectionConfig
 
+# Leaves out turns of tools and turns that must not be stored.
+
 Reason = Literal["opted_out", "tool"]
 
 
@@ -87,6 +89,9 @@ def _update_speakers_and_time(document: ExtractedDocument) -> ExtractedDocument:
         metadata=metadata,
         source_time=min(times) if times else document.source_time,
     )
+
+
+# Replaces the secrets of a document by markers such as `[redacted: aws access key]`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +318,8 @@ def _describe_refusal(document: ExtractedDocument, redactions: tuple[Redaction, 
     session = f"session {document.session_id}: " if document.session_id else ""
     return f"{session}holds secrets ({', '.join(listed)}{more}); take them out, or set secrets: redact"
 
+
+# What a page of the web may not state: whose its text is, and that it replaces other documents.
 
 _OTHER_OWNER = "states a user_id or project_id of its own; left out: a page of the web belongs to whoever fetched it"
 _REPLACES = "states that it replaces or needs other documents; ignored for a page of the web"

@@ -66,6 +66,8 @@ def apply_edits(text: str, segments: Sequence[Segment], edits: Sequence[Edit]) -
     return EditedText(edited, moved, tuple(starts))
 
 
+# Removes spans from the text of a document; what is left keeps its wording, and other spans move.
+
 Span = tuple[int, int]
 BULLETS = frozenset("-*>+#| \t")
 

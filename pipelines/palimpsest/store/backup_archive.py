@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 
+# A stream that ends with the digest of all that comes before: neither a flipped bit nor a lost end goes unnoticed.
+#
+# The end is a member of a tar archive and the archive's own end, so that `tar` reads such a stream as any other. It has
+# a fixed length, and a reader compares every byte of it.
+
 DIGEST_NAME = "palimpsest-digest"
 BLOCK = 512  # of a tar archive
 _END_BYTES = 4 * BLOCK  # header and text of the member, and the two empty blocks that end an archive
@@ -295,6 +300,12 @@ def _read_json(file: IO[bytes], name: str) -> JsonObject:
         raise PalimpsestError(f"{name}: {_DAMAGED}")
     return found
 
+
+# A stream encrypted by a password: scrypt makes the key, AES-256-GCM seals each block with its number and place.
+#
+# A block cannot be changed, left out, moved or cut off unnoticed: its number and whether it is the last are sealed with
+# it, as in the STREAM construction (Hoang, Reyhanitabar, Rogaway and Vizár, 2015). Each file has a random salt and so a
+# key of its own, which is why numbers may serve as nonces.
 
 PASSWORD_VARIABLE = "PALIMPSEST_BACKUP_PASSWORD"  # noqa: S105 (the name of a variable)
 MAGIC = b"palimpsest encrypted backup 1\n"

@@ -26,6 +26,8 @@ from palimpsest.store.home import TRIAL_FOLDER, Home
 from palimpsest.store.manifest import MANIFEST, BuildManifest, StageRecord, changed_files, file_states, has_hash
 from palimpsest.store.tables import completed, conform, empty
 
+# Rows of a table whose stage takes long, written while it runs: a build that was stopped goes on from them.
+
 
 @dataclass(frozen=True)
 class UnfinishedRows:
@@ -60,6 +62,8 @@ class UnfinishedRows:
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("[0-9]*.parquet"))
 
+
+# Numbered builds: a folder each, immutable once published; how many are kept, and which one readers see.
 
 KEPT_BUILDS = 5
 _REPAIR = "run palimpsest build, which makes it again, or restore a backup"
@@ -332,6 +336,9 @@ def remove_build(build: Build) -> None:
     aside = build.path.with_name(f".{build.build_id}.tmp")
     build.path.rename(aside)
     shutil.rmtree(aside)
+
+
+# The tables of a build over all collections, read one at a time: those of a million memories take 3 GB together.
 
 
 class BuildTables(Mapping[str, pl.DataFrame]):

@@ -27,6 +27,8 @@ from palimpsest.core.memory_types import FormedKind
 from palimpsest.text.dates import DateOrder
 from palimpsest.text.words import fold
 
+# What a collection says of its consolidation: `consolidation` in collection.yaml.
+
 AppliedKind = Literal["contradiction", "duplicate", "prune", "connection", "confidence"]
 """A kind of proposal that changes a build when it is confirmed."""
 
@@ -57,6 +59,9 @@ class ConsolidationConfig(BaseModel):
     grace_days: int = Field(
         default=7, ge=0, le=3_650, description="days that a proposal of these kinds is open before it is confirmed so"
     )
+
+
+# The JSON Schema of a collection's metadata: its parts, and whether it can be used.
 
 
 def schema_parts(schema: Mapping[str, JsonValue]) -> JsonObject:
@@ -117,6 +122,8 @@ MetadataSchema = Annotated[dict[str, pydantic.JsonValue], BeforeValidator(_check
 """A metadata_schema as `collection.yaml` states it: JSON, valid, and without references to anything outside itself."""
 
 
+# How much of one source is read: the `limits` of collection.yaml.
+
 _LEAST_SECONDS, _SECONDS_PER_MB = 20.0, 5.0
 
 
@@ -147,6 +154,8 @@ class Limits(BaseModel):
         """Returns the seconds of processor time that a source of this size may take."""
         return min(self.max_seconds, _LEAST_SECONDS + _SECONDS_PER_MB * size_bytes / 1e6)
 
+
+# How far sources are trusted: the `trust` setting of collection.yaml.
 
 DEFAULT_TRUST = 0.5
 """Where nothing is set: all sources are trusted alike, and trust decides nothing."""
@@ -223,6 +232,9 @@ def _number(value: object, problem: str) -> float:
     return float(value)
 
 
+# Whose memories a collection keeps: `users` in collection.yaml.
+
+
 class UsersConfig(BaseModel):
     """Whose memories a collection keeps: all users' but those who are denied."""
 
@@ -230,6 +242,8 @@ class UsersConfig(BaseModel):
 
     deny: tuple[str, ...] = ()
 
+
+# Checked weights of the ranking of a collection.
 
 _WEIGHT = Field(default=None, ge=0, le=100, allow_inf_nan=False, strict=True)
 
@@ -264,6 +278,9 @@ class WeightsConfig(BaseModel):
         return self
 
 
+# Says why a folder has no collections to build, and what to do about it.
+
+
 def why_no_corpus(folder: Path) -> str:
     """Returns why a folder is no corpus, and the fix: it may be a collection itself, or the files of one."""
     folder = folder.absolute()
@@ -273,6 +290,8 @@ def why_no_corpus(folder: Path) -> str:
     command = f"palimpsest collection create {made.name} --description TEXT --corpus {made.parent}"
     return f"no folder in it has a collection.yaml; {command} writes one"
 
+
+# Checked settings of a collection, read from its collection.yaml.
 
 Unit = Literal["chunk", "turn", "statement"]
 _MAX_PROBLEMS = 10
@@ -565,6 +584,8 @@ def find_collections(corpora: list[Path], known: Mapping[Path, str] = MappingPro
             found[name] = folder
     return dict(sorted(found.items()))
 
+
+# The fields of a collection's metadata_schema, and the kinds of values that each may have: what queries filter by.
 
 _KINDS = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean"}
 _MAX_LEVELS = 4

@@ -27,6 +27,8 @@ from palimpsest.store.graph_decisions import (
     undo_row,
 )
 
+# The lines of `decisions.jsonl`: each has a checksum of what it says; lines of earlier versions have none.
+
 _SUM = "sum"
 
 
@@ -83,6 +85,9 @@ def _line_sum(row: Mapping[str, Any]) -> str:
     return content_id("decision", json.dumps(row, sort_keys=True, ensure_ascii=False))[:8]
 
 
+# A deleted text as hashes, as `decisions.jsonl` keeps it.
+
+
 class Utterance(NamedTuple):
     """Hashes of who said a text and when, and of the speaker alone, which lines of earlier versions do not have."""
 
@@ -104,6 +109,11 @@ class ErasedText:
         (needle,) = Needles.of([text], place.encode()).items
         return cls(place, utterance, needle)
 
+
+# What was decided of single memories when a proposal of consolidation was confirmed.
+#
+# Lines of kind `memory` in `decisions.jsonl`, and of kind `memory_undo` that take one back. Both name the memories, so
+# that a delete of one removes them.
 
 MemoryAction = Literal["retire", "prune", "confidence"]
 ACTIONS = get_args(MemoryAction)
@@ -192,6 +202,8 @@ def memory_decisions_key(decisions: Iterable[MemoryDecision]) -> str:
     """Returns a hash of the decisions."""
     return content_id(*(" ".join(d.to_list()) for d in decisions))
 
+
+# People's decisions about a home: undo, confirm, names that are one or not, tombstones. Lines in `decisions.jsonl`.
 
 Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)
@@ -473,6 +485,9 @@ def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         f.flush()
         os.fsync(f.fileno())
     path.chmod(0o600)
+
+
+# Removes the decisions about what is deleted.
 
 
 def forget_overrides(path: Path, probes: RowSearch) -> int:

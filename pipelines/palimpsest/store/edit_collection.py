@@ -61,6 +61,8 @@ def create_collection(
     return folder
 
 
+# Changes fields of a collection.yaml in place: comments and order stay, and nothing is saved that cannot be read.
+
 _WIDTH = 4096
 _TOGETHER = frozenset({"unit", "form"})
 """Fields of which one sets the other."""

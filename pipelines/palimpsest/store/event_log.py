@@ -29,6 +29,12 @@ from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import say
 
+# OpenTelemetry spans, where OTEL_EXPORTER_OTLP_ENDPOINT names a collector; else they cost nothing.
+#
+# The SDK reads its other settings itself: OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES. A
+# collector that does not answer delays no build: spans are sent by a thread of their own, and lost after its time
+# limit.
+
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _FLUSH_MS = 5_000
 
@@ -75,6 +81,8 @@ def _tracer() -> Any:
     atexit.register(provider.shutdown)
     return provider.get_tracer("palimpsest")
 
+
+# The event log of a home: what builds, deletes, the gate and the inbox did, one line of JSON an event.
 
 DAYS_VARIABLE, DEFAULT_DAYS, MAX_DAYS = "PALIMPSEST_LOG_DAYS", 30, 3650
 MIB_VARIABLE, DEFAULT_MIB, MAX_MIB = "PALIMPSEST_LOG_MIB", 64, 1 << 20

@@ -286,6 +286,8 @@ def home_option(home: Home) -> str:
     return "" if usual else f" --home {shlex.quote(home.name)}"
 
 
+# Files of what runs in the background for a home: `<home>/.service/`; no backup takes them, deletes search them.
+
 FOLDER = ".service"
 OLDER = ".1"
 """Suffix of the older file of a log."""

@@ -13,6 +13,8 @@ from typing import Any, Literal, NamedTuple, TypedDict, cast
 from palimpsest.core.files import file_hash
 from palimpsest.core.json_types import JsonObject
 
+# Size, time of change and checksum of each file of a build, as its manifest lists them.
+
 MANIFEST = "manifest.json"
 
 
@@ -95,6 +97,8 @@ def _files(folder: Path) -> list[tuple[str, Path]]:
         if name.as_posix() != MANIFEST and not any(part.startswith(".") for part in name.parts)
     )
 
+
+# What a build records about itself, as typed records with one JSON form each: `manifest.json` and stage records.
 
 CacheStatus = Literal["done", "linked", "kept", "adopted"]
 """Whether a stage ran, took the published build's tables over, or was finished by a run that was stopped."""

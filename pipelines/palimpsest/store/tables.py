@@ -304,6 +304,8 @@ def _column(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataTyp
     return (value.fill_null(GENERAL) if name == "project_id" else value).alias(name)
 
 
+# What each column of a build's tables means, as the UI shows it next to the schemas of `tables`.
+
 _SPAN = {
     "char_start": "First character in the document's text, counted from 0.",
     "char_end": "Character after the last one in the document's text.",

@@ -260,6 +260,8 @@ def _write_private(path: Path, data: bytes) -> None:
     aside.replace(path)
 
 
+# The sites that a collection is kept up to date from: `sources.yaml` beside its collection.yaml.
+
 SITES_FILE = "sources.yaml"
 MAX_DEPTH, MAX_PAGES = 50, 100_000
 DEFAULT_DEPTH, DEFAULT_PAGES = 5, 1_000

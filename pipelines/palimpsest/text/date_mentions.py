@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+# Calendar arithmetic: the first and last day of months, quarters, seasons and of what lies before or after a day.
+
 DaySpan = tuple[dt.date, dt.date]
 """First and last day, both included."""
 
@@ -93,6 +95,8 @@ def nearest(spans: Sequence[DaySpan], reference: dt.date) -> DaySpan:
     return min(spans, key=lambda span: max(span[0] - reference, reference - span[1], dt.timedelta()))
 
 
+# Periods: stretches of time as numbers in years, so that any two can be compared.
+
 Period = tuple[float, float]
 """Beginning and end in years: 2020.5 is about the first of July; infinite where one is open."""
 
@@ -115,6 +119,9 @@ def _years(date: dt.date, days_later: int) -> float:
 
 
 _MONTH = rf"(?P<month>{'|'.join(MONTHS)})[a-z]*\.?"
+
+# Dates that a text states with their year: years, months, days, decades and ranges of them.
+
 _DATE = re.compile(
     rf"(?<![\w.,/-])(?:(?:(?P<before>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?{_MONTH}"
     r"(?:\s++(?P<after>\d{1,2})(?:st|nd|rd|th)?)?(?:\s*+,)?\s++(?:of\s++)?)?"
@@ -230,6 +237,9 @@ def _read_date(m: re.Match[str]) -> DateMention:
 
 
 _NAMED_YEAR = r"(?P<year>1\d{3}|20\d\d)"
+
+# Parts of a year that a question names: quarters, halves, seasons: `Q2 2026`, `first quarter`, `H1`, `in summer`.
+
 _OF_YEAR = rf"(?:\s*+(?:,\s*+)?(?:of\s++|in\s++)?{_NAMED_YEAR}\b)"
 _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
 _ORDINAL_WORDS = "|".join(_ORDINALS)
@@ -296,6 +306,11 @@ def _part_months(groups: dict[str, str | None]) -> tuple[int, int]:
         return 3 * number - 2, 3
     return (6 * number - 5, 6) if number <= 2 else (1, 0)
 
+
+# Dates that a text states relative to a reference day: `yesterday`, `two weeks ago`, `last March`, `mid May`, `3 May`.
+#
+# No model reads them: what is not one of the forms below is not a date. In a memory the reference day is the one on
+# which it was stated, in a question the day of the question.
 
 _MIN_YEAR, _MAX_YEAR = 1002, 9996  # of a reference day: 999 years before it and two after it must have days too
 
@@ -486,6 +501,10 @@ _FORMS: tuple[tuple[Callable[[str, dt.date], Iterator[DateMention]], tuple[str, 
     (_month_days, _CAPITALIZED_MONTHS),
 )
 
+
+# Periods that memories state, and how well they fit the one that a question asks about.
+#
+# A passage that says `from 2003 to 2006` answers for 2004, though no word of the question is in it.
 
 _MAX_CHARS = 20_000  # of a memory that are searched for relative dates
 _BEGINNING_WEIGHT = 0.7  # of whether a period begins with the one in question; the rest is whether both overlap

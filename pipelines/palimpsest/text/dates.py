@@ -139,6 +139,8 @@ def parse_stated_end(value: object, order: DateOrder | None = None) -> datetime 
     return start + relativedelta(days=1) if day_alone else start
 
 
+# Full dates in file names, titles and lines of text: a day with month and year, written in a form people use.
+
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 # English, German, French, Spanish, Italian, Dutch and Portuguese; in the order of the year.
 _MONTHS = (

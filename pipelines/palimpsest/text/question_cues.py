@@ -32,6 +32,8 @@ def asks_for_answers(question: str) -> bool:
     return _CUE.search(question.lower().replace("\u2019", "'")) is not None
 
 
+# What kind of formed memory a question is about: `What have we decided ...?`, `What do I dislike ...?`.
+
 _CUES = {
     "preference": re.compile(
         r"\b(?:prefer\w*|(?<!look )(?<!looks )(?<!sound )likes?|dislikes?"
@@ -66,6 +68,9 @@ _LISTING = re.compile(
     r"(?: (?:me|us|all|the|our|my|of|are))* (?P<rest>.+)",
     re.IGNORECASE,
 )
+
+# What a question asks to list: `Which customers do we have?`, `List all football clubs`.
+
 _MAX_BEFORE = 2  # words before the noun: `notable`, `football`
 _FUNCTION_WORDS = """
 is are was were be been do does did has have had can could will would shall should may might must a an in on at to for
@@ -96,6 +101,9 @@ _WHY = re.compile(
     r"\bwhy\b|\bhow come\b|\bwhat (?:is|was|were|are) the (?:reason|cause|ground)s?\b|\bfor what reason\b"
     r"|\bwhat (?:caused|causes|led to)\b"
 )
+
+
+# Whether a question asks for reasons: what a conclusion follows from.
 
 
 def asks_for_reasons(question: str) -> bool:

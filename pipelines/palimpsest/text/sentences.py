@@ -159,6 +159,8 @@ def _splitter() -> "TextSplitter":
     return TextSplitter(MAX_SENTENCE_CHARS)
 
 
+# Clauses of a text with exact offsets: the parts of which one can be outdated while the others still hold.
+
 MIN_CLAUSE_CHARS = 8
 """A shorter piece belongs to the clause before it."""
 _BOUNDARY = re.compile(
@@ -205,6 +207,10 @@ def covers(text: str, spans: Sequence[tuple[int, int]]) -> bool:
     rest = "".join([*outside, text[at:]])
     return not any(c.isalnum() for c in rest)
 
+
+# Whether a statement takes back, corrects or goes on about one just made: `scratch that`, `I misspoke`, `He's late`.
+#
+# What it is about then stands in the turns before it, whose words it need not share. English only.
 
 _MAX_CHARS = 160
 """A longer statement says itself what it is about."""

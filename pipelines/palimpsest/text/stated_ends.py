@@ -27,6 +27,11 @@ from palimpsest.text.date_mentions import (
 from palimpsest.text.dates import parse_stated_time
 from palimpsest.text.sentences import memory_sentence_spans
 
+# Dates of a statement as somebody means them who plans: one that lacks a year or a week is the next such day.
+#
+# The forms of `date_mentions` and `relative_dates`, and those that only what is ahead has: weekdays, weekends, days of
+# a month without its name, `the next two weeks`.
+
 NUMBER_WORDS = r"one|two|three|four|five|six|seven|eight|nine|ten|\d{1,3}"
 """Counts of days, weeks and months, as part of a pattern."""
 
@@ -144,6 +149,8 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], dt.date], DaySpan 
     (re.compile(r"\bthe\s+(?P<n>\d{1,2})(?:st|nd|rd|th)\b(?=\s*(?:[.,;:!)]|$|and\b))", re.I), _day_of_month),
 )
 
+
+# Until when a statement holds, as its own words say: `until 8 July`, `this week`, an event on 28 June.
 
 _MAX_CHARS = 600  # of a text: a longer one says more than one thing
 _MAX_DAYS_AHEAD = 300  # of an event without a year: one that is later was rather a little before the statement

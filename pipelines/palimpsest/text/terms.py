@@ -81,6 +81,8 @@ def _stem(word: str) -> str:
     return str(_stemmer.stemWord(word[:_MAX_TERM_CHARS]))
 
 
+# The numbers under which names are looked up, in memories and in queries: of their words, without case and accents.
+
 _MAX_NAME_WORDS = 8  # of a name that is looked up in a query
 _MIN_LETTERS = 4  # of one word in small letters that may be a name
 
@@ -150,6 +152,8 @@ def _words(text: str) -> list[tuple[str, bool]]:
 def _key(words: str) -> int:
     return int.from_bytes(hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
 
+
+# The words of a memory's sentences as numbers: a build stores them, so that no query cuts texts or stems words.
 
 LONG_TOKENS = 256
 """Tokens up to which a memory is always quoted whole; the sentences of longer ones are stored."""

@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+# Folding: the forms in which spellings of one word are equal.
+
 _ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
 
 
@@ -26,6 +28,13 @@ def strip_accents(text: str) -> str:
         return text
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
+
+# Every list of words that count for nothing, and who uses which.
+#
+# The lists are part of the program, not learned from a corpus, so that what two memories share is a function of those
+# two alone and a build that changed a little equals a build from scratch (decision 15). They differ because their uses
+# do: a comparison of two memories ignores everything that says little, a search ignores only what almost every text
+# has.
 
 _FUNCTION_WORDS = """
 a about above across after again against ago ah all almost along already also although always am among an and another
@@ -89,6 +98,8 @@ Shorter than STOPWORDS: prepositions that tell times apart (from, before, after,
 NON_TOPIC_WORDS = STOPWORDS | CALENDAR_WORDS | frozenset(_NON_TOPIC_WORDS.split())
 """Words that are no topic: STOPWORDS, CALENDAR_WORDS, and words that texts about anything use."""
 
+
+# The content words of a text, and their stems: what two memories are compared by.
 
 _NOT_CONTENT = STOPWORDS | CALENDAR_WORDS
 _WORD = re.compile(r"[^\W_](?:[\w\-./]*[^\W_])?")

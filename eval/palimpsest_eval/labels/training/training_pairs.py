@@ -11,6 +11,8 @@ from palimpsest.relations.classify.encoder.change_encoder import PAIR_CLASSES
 from palimpsest.relations.classify.pairs_file import PairRow, golden_pairs, written_pairs
 from palimpsest.store.home import SHIPPED
 
+# Invented names, and the kinds of subjects and values that generated statements are about.
+
 Kind: TypeAlias = Callable[[Random], str]
 """Draws the text of one subject or value."""
 
@@ -261,6 +263,11 @@ KINDS: dict[str, Kind] = {
 """The kinds that data/golden/fact_properties.jsonl names."""
 
 
+# Labeled pairs generated from structured facts with a time: for training next to those of people.
+#
+# data/golden/fact_properties.jsonl lists the properties: those with one value at a time, and those with many. A
+# property, with all its subjects, values and statements, is one group: it is held out as a whole.
+
 _PER_PROPERTY = 10
 _PAST = ("Years ago, ", "Back in 2009 this was different: ", "For a while before that, ", "Formerly, ")
 _PLANS = (
@@ -412,6 +419,8 @@ def _state(template: str, subject: str, value: str) -> str:
 def _capitalized(text: str) -> str:
     return text[0].upper() + text[1:]
 
+
+# The labeled pairs that chooser and judge are trained on, besides the worlds.
 
 _CLASSES_OF_LABEL = {
     "UPDATE": ("update",),

@@ -13,6 +13,8 @@ from palimpsest_eval.suites.benchmarks.benchmarks import Benchmark, Ranking, Uni
 from palimpsest_eval.suites.run_suite import score_suite
 from palimpsest_eval.suites.suite import Suite
 
+# The figures of a published benchmark, for people and as JSON.
+
 
 @dataclass(frozen=True)
 class ScoreTable:
@@ -81,6 +83,8 @@ class BenchmarkResult:
             lines += ["", *types_text(rows | dict(table.by_type), list(table.metrics), name)]
         return "\n".join(lines)
 
+
+# Measures that published benchmarks define and the library of measures does not have: of one ranking, at a cutoff.
 
 Measure = Callable[[Sequence[str], Set[str], int], float]
 """Takes (ids, best first; relevant ids, at least one; cutoff); returns a fraction."""
@@ -157,6 +161,8 @@ def stale_scores(ranked: Sequence[str], current: Set[str], stale: Set[str], k: i
         f"current_first@{k}": float(first in current),
     }
 
+
+# A run of a suite's queries scored as a benchmark defines it.
 
 DEPTH = 100
 """Turns that are searched for each query: sessions are ranked by the turns among them."""

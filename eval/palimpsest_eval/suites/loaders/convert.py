@@ -19,6 +19,8 @@ from palimpsest_eval.suites.loaders.record import Record, records
 from palimpsest_eval.suites.loaders.suite_draft import Item, SuiteDraft, content_row_id
 from palimpsest_eval.suites.qrels import qrels_rows
 
+# Folders as BEIR distributes them: corpus.jsonl, queries.jsonl, and the judgements of each split under qrels/.
+
 SPLITS = ("test", "dev", "train")
 
 
@@ -52,6 +54,8 @@ def load_beir(folder: Path, draft: SuiteDraft) -> None:
     for query_id, relevant in grades.items():
         draft.add_query(query_id, queries[query_id], relevant)
 
+
+# LoCoMo and LongMemEval: long conversations, questions about them, and the turns that contain the answers.
 
 _LOCOMO_TYPES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _TURN = re.compile(r"D:?(\d+):(\d+)")  # "D:11:26" and "D30:05" occur too
@@ -155,6 +159,8 @@ def _plain_words(text: object) -> str:
     return " ".join(re.findall(r"\w+", str(text or "").casefold()))
 
 
+# LMEB: tasks of retrieving memories, each with the candidates of a scene.
+
 CANDIDATES = "candidates.jsonl"
 _WHOLE_CORPUS = "all"
 
@@ -224,6 +230,9 @@ def _plain(row: Record, name: str) -> str:
     return str(row.get(name) or "")
 
 
+# HotpotQA, 2WikiMultihopQA and MuSiQue: the passages of all questions in one corpus, the supporting ones judged.
+
+
 def load_hotpot(items: list[Item], draft: SuiteDraft) -> None:
     """Adds HotpotQA or 2WikiMultihopQA, in their own JSON or as a data hub's columns.
 
@@ -260,6 +269,8 @@ def load_musique(items: list[Item], draft: SuiteDraft) -> None:
         name = str(item["id"])
         draft.add_query(name, str(item["question"]), relevant, name.split("__")[0].rstrip("0123456789") or "")
 
+
+# Recognizes a public data set by its shape and converts it to a suite, once per content and code of the loaders.
 
 Loader = Callable[[list[Item], SuiteDraft], None]
 

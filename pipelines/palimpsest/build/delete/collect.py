@@ -43,6 +43,11 @@ from palimpsest.store.web_pages import (
     web_pages,
 )
 
+# What of the inbox a delete names, and its removal: files of operations, and why builds failed with them.
+#
+# The file of an operation goes as soon as anything of it is deleted. What is retained of it is in the log, which a
+# build reads where the inbox has no file.
+
 DocumentKey = tuple[str, str, str, str | None, str | None]
 """Collection, user, uri, session and project of a document, as `DeletionSet.documents` has it."""
 
@@ -109,6 +114,12 @@ def _remove_folder(folder: Path) -> int:
     return len(paths)
 
 
+# What of the pages of the web a delete names, and the removal of their files.
+#
+# The files of a page go as soon as anything of it is deleted: raw bytes cannot be deleted in part. What is retained of
+# it is in the log, and its record says that a part was deleted, so that no crawl stores it again.
+
+
 def matched_page(collection: str, page: WebPage, target: Target) -> list[DocumentKey]:
     """Returns the document of a page that a target names as a whole, whether or not a build has read it."""
     if not target.covers(collection) or target.by_memory:
@@ -143,6 +154,8 @@ def erase_pages(home: Home, target: Target, whole: Set[tuple[str, str]], in_part
             removed += remove_collection(home.web, str(target.collection))
     return removed
 
+
+# Collects what a delete must remove everywhere, from the log and every kept build, and what is retained.
 
 _NAME_COLUMNS = ("uri", "title", "session_id", "user_id", "project_id")
 
@@ -333,6 +346,9 @@ def _lines(texts: pl.Series) -> Iterator[str]:
 
 def _values(rows: pl.DataFrame, columns: Iterable[str]) -> Iterator[str]:
     return (value for column in columns for value in rows[column].drop_nulls().unique())
+
+
+# Folders of collections that lie in the home: what a delete removes there, and which files are sources of a person.
 
 
 def sources_in_home(home: Home) -> set[Path]:

@@ -43,6 +43,8 @@ from palimpsest.store.manifest import BuildManifest
 from palimpsest.store.proposals import forget_proposals
 from palimpsest.store.usage_log import keep_reads
 
+# Cuts erased texts out of retained documents: their ids change with their text, and spans after the cut move.
+
 Frames = dict[str, pl.DataFrame]
 _FIELDS = ("document_id", "user_id", "project_id", "uri", "session_id", "title", "text", "metadata", "segments")
 
@@ -164,6 +166,10 @@ def _update(
     rows = [{key: k, **{c: v[c] for c in columns}} for k, v in values.items()]
     return frame.update(pl.DataFrame(rows, schema=schema), on=key, how="left")
 
+
+# Removes what a delete names from a kept build: rows of its tables are removed, and derived tables are made again.
+#
+# Which rows those are, and which stages run again, is what the stages declare (`on_delete`, `removed_by`).
 
 _REWRITTEN = "rewritten by delete"
 
@@ -297,6 +303,8 @@ def _removed_ids(
         "source": (sources - {uri.partition("#")[0] for uri in left}) | matched.rejected,
     }
 
+
+# Erases what a delete names from log, builds, decisions, ledger, vectors, usage log, run history and Neo4j.
 
 # They quote texts and questions, or name users; the next build writes its own.
 _QUOTING_FILES = ("builds/*/report.*", "notes/*", "health/report.html")

@@ -163,6 +163,11 @@ _DECODERS: dict[str, Callable[[Path], Iterator[tuple[str, str]]]] = {
 }
 
 
+# What Palimpsest and Dagster write into every home: comments, keys, names of tables.
+#
+# A name such as `index` or `monitoring`, and a line of a document about Dagster, are in files of a home in which nobody
+# ever wrote them. They prove nothing there, and are searched for in the columns that have what people wrote.
+
 _PACKAGES = ("palimpsest", "palimpsest_eval", "dagster")
 _SUFFIXES = (".py", ".yaml", ".json", ".sql")
 

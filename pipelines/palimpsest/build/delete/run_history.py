@@ -13,6 +13,12 @@ from palimpsest.build.delete.sqlite import compact, connect, quote_name, read_ro
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 
+# What Dagster keeps of a collection that is deleted whole: runs, partitions, backfills, ticks, checks.
+#
+# The name of a collection is too common a word to search for, so what names it is found by its columns. Runs of one
+# partition name that collection alone. Every other run may name any collection, in its metadata or in a message: all of
+# them are deleted, and so are ticks and backfills that have the name anywhere.
+
 _PARTITION, _PARTITIONS = "dagster/partition", "collections"
 _TAGS = (_PARTITION, "dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
 _NAMES = ("palimpsest/collection", f"{_PARTITION}/collection")
@@ -114,6 +120,8 @@ def _is_partition(column: Any, collection: str) -> Any:
 def _has(column: Any, words: str) -> Any:
     return column.contains(words, autoescape=True)
 
+
+# Deletes from Dagster's run history the runs that contain something that was deleted; every other run stays.
 
 _BATCH_ROWS = 500
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
 
 
+# Dagster's run history in the tables of a Postgres database: what contains a probe is found and deleted.
+
 _PAGE_ROWS = 500
 _TABLES = """
     SELECT tablename, pg_has_role(tableowner, 'USAGE') FROM pg_tables
@@ -214,6 +216,8 @@ def _matching(db: "Connection", table: str, probes: Probes) -> list[tuple[str, d
         if probes.any_in(row_text(tuple(row.values())).encode("utf-8", "surrogatepass"))
     ]
 
+
+# Where Dagster keeps the run history of a home: SQLite files in the home, or tables of a Postgres database.
 
 _CONFIGURATION = "dagster.yaml"
 _SQLITE, _POSTGRES = "sqlite", "postgres"

@@ -23,6 +23,8 @@ from palimpsest.store.home import SOURCES_FILE, Home
 from palimpsest.store.manifest import MANIFEST, BuildManifest, has_hash
 from palimpsest.text.tokenizer import has_damaged_tokenizer, save_tokenizer
 
+# Writes small files of a home again that say nothing of its memories: folders, format, the copy of the tokenizer.
+
 
 def repair_sources(home: Home, corpora: list[Path] | None) -> list[str]:
     """Records the folders of collections again where their list is damaged; returns a line for it.
@@ -71,6 +73,9 @@ def damaged_settings(home: Home) -> list[Path]:
 def is_format_damaged(home: Home) -> bool:
     """Returns whether a home records a format that cannot be read; homes of earlier versions record none."""
     return (home.path / FORMAT_FILE).exists() and read_format(home.path) is None
+
+
+# Repairs the kept builds: tables from another build with the same bytes, the index from the tables.
 
 
 @dataclass(frozen=True)

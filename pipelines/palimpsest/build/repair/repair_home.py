@@ -33,6 +33,11 @@ from palimpsest.store.manifest import MANIFEST
 from palimpsest.store.snapshot import PENDING_DELETES
 from palimpsest.store.web_pages import damaged_pages
 
+# Checks that people's decisions are all there: without its lines, what they deleted would come back.
+#
+# The manifest of a build has the number of lines that it was made with; lines are only added, and a delete counts
+# again.
+
 
 def describe_damage(home: Home) -> str:
     """Returns what is wrong with the decisions of a home; empty where nothing is."""
@@ -70,6 +75,10 @@ def repair_decisions(home: Home, allow_lost: bool) -> list[str]:
     count_decisions_again(home)
     return [f"decisions.jsonl: {what}; what was decided by it is lost"]
 
+
+# Repairs the ingest log, which is the record: from its copy, or by reading sources again that did not change.
+#
+# Files of the inbox are written once, so that one with other bytes than the log read is damaged; the log has its text.
 
 _MAX_NAMED = 3
 _HOW = "restore a backup with palimpsest restore, or build without them with --allow-lost"
@@ -225,6 +234,9 @@ def _content_hashes(home: Home, log: IngestLog, name: str) -> dict[str, str]:
 def _some(names: list[str]) -> str:
     more = len(names) - _MAX_NAMED
     return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+# Repairs a home before it is built, and finds every damaged file of one for `palimpsest verify`.
 
 
 @dataclass

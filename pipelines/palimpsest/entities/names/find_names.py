@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from palimpsest.text.words import CALENDAR_WORDS, STOPWORDS, fold
 
+# Words that show what a name can be: a firm, a body, a place, a work, a people, an office. Part of the program.
+
 
 def word_set(text: str) -> frozenset[str]:
     """Returns the words of a list that white space separates."""
@@ -117,6 +119,8 @@ def is_full_name(tokens: list[str]) -> bool:
     return all(t.replace("-", "").replace("'", "").isalpha() and not t.endswith("'s") for t in plain)
 
 
+# Cues in the words next to a name: an article, a number, a place word, what only people or only firms do.
+
 LAST_WORD = re.compile(r"(?<![\w’'])([\w’']++)\s++[\"“‘'(]?$")  # noqa: RUF001
 _ADDRESSED = re.compile(r"(?:^|[.!?,;]\s+|\b)(?:hey|hi|hello|dear|thanks|thank you|bye),?\s+$", re.IGNORECASE)
 _ENDS_ADDRESS = re.compile(r"[!?]")
@@ -158,6 +162,8 @@ def _leading_honorific(surface: str) -> str | None:
     plain = first.rstrip(".").lower()
     return plain if rest and plain in HONORIFICS else None
 
+
+# Names in one text: capitalised n-grams, acronyms and codes, each with the cue of its context.
 
 _UPPER = "A-ZÀ-ÖØ-Þ" + "".join(c for c in map(chr, range(0x100, 0x530)) if c.isupper())
 _INITIAL = rf"(?<![\w.])[{_UPPER}]\.(?=\s+[{_UPPER}])"

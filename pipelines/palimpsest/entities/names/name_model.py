@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from palimpsest.entities.names.find_names import HONORIFICS
 
+# Clusters of names that are one, joined pair by pair with the reason of each; pairs set apart are never joined.
+
 
 class Merge(NamedTuple):
     """Two names that are one: `alias` refers to `target` because of `why`; `memory_id` shows it, where one does."""
@@ -68,6 +70,8 @@ class NameClusters:
             out.update(dict.fromkeys(members, best))
         return out
 
+
+# What resolution in one scope depends on (`ScopeEvidence`), works on (`MergeContext`) and finds (`Resolution`).
 
 ACRONYM_REASONS = ("long form", "initials", "short for", "stands for", "acronym plural")
 """Reasons of merges that hold only where the alias is written in capitals."""

@@ -36,6 +36,10 @@ from palimpsest.entities.names.name_model import (
     preference_order,
 )
 
+# Rules that merge names by what texts say and by spelling.
+#
+# Each rule yields (document, merge): the merge holds in that document only, or in the whole scope where it is None.
+
 _MIN_STATEMENTS = 2  # memories that have a name with a code in brackets
 _SEPARATORS = re.compile(r"(?<!\d)[\s\-'.]+|[\s\-'.]+(?!\d)")
 _BRACKETED = re.compile(r"(.+?) \(([^()]+)\)?")
@@ -195,6 +199,8 @@ def merge_offices(context: MergeContext) -> Iterator[FoundMerge]:
         if len(holders[document, m.alias]) == 1 and not clusters.are_apart(m.alias, m.target):
             yield document, m
 
+
+# Rules that merge short forms: by whom or what one word can be meant in a scope, and where.
 
 _MIN_COVERED = 0.2  # share of the documents with a short form that also have the long one
 _MIN_NICKNAME_LETTERS = 3
@@ -401,6 +407,8 @@ def _without_extensions(keys: list[str]) -> set[str]:
     """Drops names that contain another of them: a foundation named after a person is not a second person."""
     return {k for k in keys if not any(o != k and f" {o} " in f" {k} " for o in keys)}
 
+
+# Decides which names of one scope are one, by rules that state their reason; an ambiguous name is left alone.
 
 _RULES = (
     merge_stated,

@@ -124,6 +124,8 @@ def _rows(frame: pl.DataFrame | None, *columns: str) -> Iterator[tuple[Any, ...]
     return iter(()) if frame is None else frame.select(columns).iter_rows()
 
 
+# Titles as names: of documents in passages, and where other texts of the scope mention them.
+
 MENTION_SCHEMA: Schema = {
     "memory_id": pl.String,
     **dict.fromkeys(SCOPE, pl.String),
@@ -223,6 +225,8 @@ def _find(rows: pl.DataFrame, patterns: list[str], any_case: bool) -> pl.DataFra
 def _is_word_char(char: str) -> bool:
     return char.isalnum() or char == "_"
 
+
+# People that a document names outside its text: its speakers, and authors, attendees and the like in its metadata.
 
 _PEOPLE: Schema = {
     **dict.fromkeys(SCOPE, pl.String),

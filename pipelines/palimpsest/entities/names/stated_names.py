@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from palimpsest.entities.names.find_names import CODE, MAX_NAME_CHARS, MentionCandidate, entity_key
 
+# Acronyms that a text explains: `Long Form (LF)`, `LF, short for Long Form`. A long form must spell its acronym.
+
 # A capital, and another one after which no `&` comes: no text matches in two ways, so that none is read twice.
 _SHORT = r"[A-Z](?:[A-Za-z]*+&)*+[a-z]*+[A-Z][A-Za-z]*"
 _EXPLAINED = re.compile(
@@ -102,6 +104,8 @@ def _may_start_long_form(first: re.Match[str], letters: list[str]) -> bool:
         return False
     return len(letters) > 1 and (word[0].isupper() or len(letters) > 2)
 
+
+# Finds what a text itself says about names: that two of them are one, or who has an office.
 
 _QUOTE = r"[\"“”'‘’]?"  # noqa: RUF001
 _THE = rf"(?:the\s++|an?\s++)?{_QUOTE}"

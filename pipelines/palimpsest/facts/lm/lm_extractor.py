@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import dspy
 
 
+# From a model's answer to facts: every part must be in the text, and every name an entity of the memory.
+
 MAX_FACTS = MAX_ENTITIES = 30
 """Of one memory; what a model lists beyond is dropped."""
 ENTITY_TYPES = frozenset({"person", "organisation", "place", "product", "project", "event", "concept", "date"})
@@ -143,6 +145,8 @@ def _value(quote: str, target: str) -> str:
 def _key(name: str) -> str:
     return fold(name.strip().strip("\"'`“”.,")).removeprefix("the ")
 
+
+# Extracts facts with a language model: each memory is read once, in threads, within a budget.
 
 MAX_ANSWER_TOKENS = 1200
 _FIXED_TOKENS = 700

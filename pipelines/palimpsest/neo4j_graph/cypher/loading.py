@@ -17,6 +17,13 @@ from palimpsest.neo4j_graph.model import (
     row_label,
 )
 
+# Cypher that moves what people see: labels and relationships of the published build.
+#
+# The query path matches `...Row` labels and filters by load numbers. People write `PalimpsestMemory` and no numbers. So
+# that they see the published build as well, new rows get their label, closed rows lose it, and relationships that are
+# no longer true go. Readers of the previous build find those under the type `PALIMPSEST_CLOSED`, copied before the
+# published number moves.
+
 
 def copy_edges_of_node(kind: str) -> str:
     """Returns the end of a statement that closes nodes `n`: readers of the previous build follow their edges."""
@@ -101,6 +108,8 @@ def all_visibility_statements() -> Iterator[str]:
     """Yields the statements of every kind and type: what an interrupted load changed is not recorded."""
     return visibility_statements(set(KEYS), set(DROP_CLOSED_EDGES))
 
+
+# Cypher of loading: the lock, batches that are applied once, the difference of nodes and edges, and sweeping.
 
 BUILD_RECORD = "MATCH (b:PalimpsestBuild {home_id: $home, number: $number}) RETURN properties(b) AS record"
 TAKE_LOCK = """

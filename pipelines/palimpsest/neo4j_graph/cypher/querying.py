@@ -140,6 +140,12 @@ WITH [min(m.observed_at), max(m.observed_at)] AS both
 
 
 _VISIBLE_ALIAS = "{0}.since <= $number AND {0}.until > $number"
+
+# Cypher that reads the graph of a scope: nodes, edges between them, facts, and the memories of nodes.
+#
+# A relationship that was closed since is of type `PALIMPSEST_CLOSED` for readers of the build before, and `was` of the
+# type it had; where a load is running there are both, so that a row may come twice.
+
 _TYPE = "coalesce(r.was, type(r))"
 _KNOWN = f"{_VISIBLE_ALIAS} AND {INSIDE}"
 _NODES = f"MATCH (n:PalimpsestNodeRow {SCOPE}) WHERE {_VISIBLE_ALIAS.format('n')}"

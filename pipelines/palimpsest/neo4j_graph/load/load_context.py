@@ -9,6 +9,8 @@ from palimpsest.neo4j_graph.cypher import loading
 from palimpsest.neo4j_graph.load.writer import Batch, Writer
 from palimpsest.neo4j_graph.model import VectorSpace
 
+# What a load did, and how it reports progress.
+
 ProgressCallback: TypeAlias = Callable[[str], object]
 """Takes a line after each part of a load, for a log."""
 
@@ -40,6 +42,8 @@ class LoadStats:
     seconds: dict[str, float] = field(default_factory=dict)
     number: int = 0
 
+
+# What the parts of one load share: the server's state as the load began, and what the load changed since.
 
 MAX_ROWS_AT_ONCE = 20_000
 """How many rows may change in the transaction that publishes; a larger difference becomes visible in batches."""

@@ -39,6 +39,8 @@ from palimpsest.neo4j_graph.schema.migrations import make_vector_index, migrate
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 
+# One load of a home at a time: a write lock on the server, which frees it when this process dies.
+
 LOCK_WAIT_S = 5.0
 _LOCKED_CODES = ("LockClientStopped", "Terminated", "Timeout", "TimedOut")
 
@@ -80,6 +82,8 @@ def _release(transaction: neo4j.Transaction) -> None:
     except (Neo4jError, DriverError, OSError):
         return  # the server is gone, and the lock with it
 
+
+# Publishing a load: the number moves with what people see, and rows of no kept number are swept.
 
 _SWEPT_PER_BATCH = 5000
 
@@ -147,6 +151,8 @@ def _is_published(load: LoadContext, record: Mapping[str, object]) -> bool:
     found = load.connection.read(loading.BUILD_RECORD, home=load.home, number=load.writer.number)
     return bool(found) and found[0]["record"].get("digest") == record["digest"]
 
+
+# The loader: brings what the server has of a home to what a build has, while readers go on reading.
 
 _T = TypeVar("_T")
 

@@ -15,6 +15,8 @@ from palimpsest.neo4j_graph.load.load_context import LoadContext
 from palimpsest.neo4j_graph.load.writer import HAVE_VECTORS, VECTOR_KINDS, edge_batches, node_batches
 from palimpsest.neo4j_graph.model import CURRENT, DETAILS, EDGES, OPEN, VectorSpace, batch_size
 
+# What a load must do to the rows that the server has of one kind or relationship: a pure comparison by key.
+
 Row: TypeAlias = Mapping[str, Any]
 
 
@@ -62,6 +64,8 @@ def difference(listed: Iterable[Row], wanted: set[int], number: int, full_reload
             out.close.append(row)
     return out
 
+
+# Brings the nodes and relationships of one kind to what the build has: delete, close, reopen, create.
 
 _NODES_PER_BATCH = 1000
 _EDGES_PER_BATCH = 5000

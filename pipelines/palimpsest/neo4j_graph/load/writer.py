@@ -18,6 +18,8 @@ from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.cypher import loading
 from palimpsest.neo4j_graph.packed import pack_block
 
+# Batches of rows as parameters of a statement, prepared one ahead of the write.
+
 Batch: TypeAlias = list[Mapping[str, Any]]
 """Values for the rows of one statement."""
 
@@ -83,6 +85,8 @@ def _with_blocks(part: pl.DataFrame, vectors: VectorLookup) -> Batch:
     packed = zip(rows, part["counts"].to_list(), part["hashes"].to_list(), strict=True)
     return [row | {"data": pack_block(np.array(counts), vectors(hashes))} for row, counts, hashes in packed]
 
+
+# Writing in batches: each is applied exactly once, whatever is retried, and never after a later load began.
 
 _NO_LIMIT = 2**31 - 1
 

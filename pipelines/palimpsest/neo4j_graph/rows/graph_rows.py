@@ -36,6 +36,8 @@ from palimpsest.neo4j_graph.rows.node_rows import document_keys, memory_rows, no
 from palimpsest.query.backends.part_query import Range
 from palimpsest.store.tables import completed, empty
 
+# Relationships of the graph: the ends and properties of each, by the name of the edge.
+
 _EDGE_TYPE_OF_LABEL = {"UPDATE": "UPDATES", "EXTEND": "EXTENDS", "DERIVE": "DERIVES"}
 _OF_RELATION = ("relation_id", "confidence", "labeler", "conflict", "consequence", "part", "likelihood")
 """Properties of what is a relation; `part` has the start and the end of each span of the older text that ended."""
@@ -129,6 +131,8 @@ def _pairs(frame: pl.DataFrame, a: str, b: str, *properties: str) -> pl.DataFram
     return out.unique(identity, keep="first", maintain_order=True)
 
 
+# Keys of rows: a hash of all that a row contains, so that equal rows are not written again.
+
 _SEPARATOR = "\x1f"
 _LIST_SEPARATOR = "\x1e"
 _NULL = "\x00"
@@ -187,6 +191,8 @@ def _as_text(column: pl.Expr, data_type: pl.DataType) -> pl.Expr:
         return column.dt.epoch("us").cast(pl.String)
     return column.cast(pl.String)
 
+
+# The rows of the graph that readers need of a whole scope: statistics, words, vectors and packed arrays.
 
 _SCOPE = {**dict.fromkeys(SCOPE, pl.String), "scope_id": pl.String}
 _PACKED = {**_SCOPE, "data": pl.Binary}
@@ -286,6 +292,8 @@ def _stats(mine: pl.DataFrame, beyond: pl.DataFrame, vectors: VectorLookup) -> b
     ids = np.array(mine["memory_id"].to_list(), dtype=object)
     return ScopeStats(ids, latest, count, mean, covariance).pack()
 
+
+# The rows of the graph, from the tables of a build: pure functions; each row has a key, the hash of its contents.
 
 TABLES = (
     "documents",

@@ -9,6 +9,8 @@ from palimpsest.index.memory_table import with_decided_values
 from palimpsest.memories.memory_times import memory_times
 from palimpsest.sources.extracted import CONVERSATION, SUITE_ROW
 
+# Documents under the names that a reader of the graph expects: file name, kind of source, time of creation.
+
 _SOURCE_TYPES = {
     CONVERSATION: "conversation",
     SUITE_ROW: "passage",
@@ -47,6 +49,8 @@ def with_names(documents: pl.DataFrame) -> pl.DataFrame:
         .with_columns(filename=pl.col("uri").str.split("/").list.last().str.split("#").list.last())
     )
 
+
+# Nodes of the graph that people look at, and windows: one frame of properties for each kind.
 
 _MEMORY_PROPERTIES = (
     "memory_id",

@@ -22,6 +22,8 @@ from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.server import server_config
 from palimpsest.neo4j_graph.server.server_config import HOST, first_password_file, password_file
 
+# The jars of the Neo4j server: which ones, by the lock, and where they are kept.
+
 LOCK = Path(__file__).with_name("jars.lock")
 _JARS = JarSet("neo4j", LOCK, "PALIMPSEST_NEO4J_JARS", "neo4j-jars")
 __all__ = ["Jar", "fetch_jars", "jar_folder", "locked_jars"]
@@ -41,6 +43,8 @@ def fetch_jars(jars: Iterable[Jar] | None = None, folder: Path | None = None, so
     """Returns the path of each jar, all present and checked; see `core.maven.fetch_jars`."""
     return fetch_jar_set(_JARS, jars, folder, source)
 
+
+# A real Neo4j server for one OS user: no Docker, no installed Java, loopback only, running until it is stopped.
 
 USER = "neo4j"
 _DATABASE = "neo4j"

@@ -66,6 +66,9 @@ def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.M
     )
 
 
+# Group `labels`: the labeler that stage `relations` uses.
+
+
 @dg.asset(group_name="labels", kinds={"onnx", "numpy"}, owners=OWNERS, code_version=labeler_code())
 def offline_labeler() -> dg.MaterializeResult:
     """The labeler that comes with Palimpsest, with the probabilities from which it retires and disputes."""

@@ -58,6 +58,8 @@ def run_of(run: dg.DagsterRun) -> str:
 __all__ = ["DEFAULT_HOME", "HomeResource"]
 
 
+# What steps share: the pool that limits them, the tags of their runs, and which failures are tried again.
+
 BY, COLLECTION, BUILD = "palimpsest/by", "palimpsest/collection", "palimpsest/build"
 """Tags of runs: what started it, the collection that it builds, and the build that it makes."""
 POOL = "palimpsest/pool"

@@ -16,6 +16,8 @@ from palimpsest.query.scope.graph_scope import Ends, NamedTogether, NodeVectors
 from palimpsest.query.scope.scope_arrays import known_rows
 from palimpsest.query.scope.scope_graph import Adjacency
 
+# Which nodes of a scope are linked, as arrays that are cached by build: walks follow them without a statement.
+
 _BETWEEN = "WHERE node BETWEEN $first_node AND $last_node"
 _MEMBERS = f"SELECT node, row, relevance FROM node_members {_BETWEEN} ORDER BY node, row"
 _LINKED_EDGES = "SELECT source, target, type FROM edges WHERE scope = $scope ORDER BY source, target, type"
@@ -160,6 +162,8 @@ def _pairs(links: Mapping[str, np.ndarray], index: NodeIndex) -> Pairs:
     first, last = ((np.asarray(ends) - index.first).astype(np.int32) for ends in (sources, targets))
     return Pairs(first, last, codes.astype(np.int32), names, len(index.ids))
 
+
+# The graph of a scope of a DuckDB index; implements `scope.graph_scope.GraphScope`.
 
 _NODES = f"SELECT {', '.join(STORED_NODE_FIELDS)} FROM nodes WHERE scope = $scope AND node IN (SELECT unnest($nodes))"
 _NODE_IDS = "SELECT node, node_id, type, importance FROM nodes WHERE scope = $scope ORDER BY node"

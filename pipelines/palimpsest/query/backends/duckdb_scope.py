@@ -21,6 +21,8 @@ from palimpsest.query.scope.scope_graph import NO_SENTENCES, MemorySentences, Pa
 from palimpsest.query.scope.view import CachedScopeView, Part, Withheld
 from palimpsest.text.terms import SentenceTerms, keys_of_sentences
 
+# What the DuckDB backend caches of a scope besides the arrays that scorers read: ids, terms, memories.
+
 
 @dataclass(frozen=True)
 class ScopeIds:
@@ -81,6 +83,8 @@ class CachedMemories:
         return sum(1500 + 2 * len(m.text) for m in self.values)
 
 
+# The SQL conditions of filters.
+
 SqlParameters: TypeAlias = Mapping[str, object]
 """Values of a statement's parameters, by name."""
 
@@ -130,6 +134,8 @@ def _as_stored(value: object) -> object:
     return value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
 
 
+# Reads the postings of a scope's terms from an index.
+
 RANGES_AT_ONCE = 32  # terms read by one statement
 NO_POSTINGS = Postings(np.zeros(0, np.int32), np.zeros(0, np.float32))
 _TERMS = "SELECT term, first, df FROM terms WHERE scope = $scope ORDER BY first"
@@ -171,6 +177,8 @@ def read_postings(query: Query, at: Range, terms: list[tuple[str, int, int]]) ->
         for (term, _, df), end in zip(terms, ends.tolist(), strict=True)
     }
 
+
+# Reads the vectors of a scope from an index.
 
 _BATCH = 16_384  # vectors read at a time
 _VECTORS = "SELECT row, vector FROM {table} WHERE row BETWEEN $first AND $last"
@@ -225,6 +233,8 @@ def _as_numpy(array: Any, dtype: type[np.generic]) -> np.ndarray:
     data = array.buffers()[1]
     return np.frombuffer(data, dtype, len(array), array.offset * np.dtype(dtype).itemsize)
 
+
+# A scope of a DuckDB index as dense arrays, cached once read; implements `scope.view.ScopeView`.
 
 SMALL_SCOPE = 1000
 """Memories of a scope that is read whole: most of a statement is planning, so all its rows cost what ten do."""

@@ -17,6 +17,8 @@ from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
 from palimpsest.query.scope.view import BOOLEANS, CLOCK, NUMBERS, TEXTS, TIMES
 from palimpsest.text.chat_roles import ASSISTANT_ROLES
 
+# Reads the fields of a scope's memories that `where` filters by: columns of the index, and metadata of documents.
+
 _SECONDS = [f"epoch({name}) AS {name}" for name in TIMES]
 _COLUMNS = ", ".join([*TEXTS, *NUMBERS, *_SECONDS, *BOOLEANS, f"coalesce(utc_offset, 0) AS {CLOCK}"])
 _FIELDS = f"SELECT {_COLUMNS} FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
@@ -80,6 +82,8 @@ def encode(values: list[str | None]) -> tuple[np.ndarray, list[str]]:
     codes = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in values]
     return np.array(codes, "<i4"), list(numbers)
 
+
+# Reads the parts of one scope of an index as arrays: the DuckDB view makes them its own, the Neo4j loader packs them.
 
 LONG_ANSWERS = 2
 """How many times the tokens of the other turns an assistant's have at least where its answers count as long."""

@@ -14,6 +14,8 @@ from palimpsest.query.scope.scope_graph import PREMISE
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 
+# The premises of derived memories, read through the filters of the search.
+
 DERIVED = "derived"
 """Kind of reason that `palimpsest.memories.version_reasons` writes for each premise of a memory."""
 
@@ -37,6 +39,8 @@ def premise_texts(served: ServedScope, ids: Sequence[str]) -> dict[str, tuple[Pr
         )
     return found
 
+
+# The history of one fact: each of its versions, until when it was valid, what replaced it, and why.
 
 _MAX_VERSIONS = 1000  # of one fact that are followed to the newest
 
@@ -191,6 +195,8 @@ def _describe_evidence(reason: Reason) -> str:
 def _on_day(written: str | None) -> str:
     return f" on {written[:10]}" if written else ""
 
+
+# Why a memory is in an answer: its base score, and the links that lifted it, in words; notebooks draw the links.
 
 _LABEL_CHARS = 60
 _ADDED_KINDS = ("near", "title", "pair", "topic", "about")

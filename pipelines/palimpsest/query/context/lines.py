@@ -163,6 +163,11 @@ def _ranges(numbers: Iterable[int]) -> str:
     return f"[{', '.join(str(a) if a == b else f'{a}-{b}' for a, b in runs)}]"
 
 
+# The order in which a context is read: topics by their best result, and within a topic in order of time.
+#
+# All turns of a user are one topic: what was said first comes first. So is each document: its passages come in its
+# order. A question about the present has the newest turns first.
+
 _PRESENT = re.compile(
     r"\b(?:now|currently|current|still|today|these days|at the moment|latest|newest|most recent(?:ly)?|any ?more)\b",
     re.I,

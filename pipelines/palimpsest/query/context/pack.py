@@ -37,6 +37,8 @@ from palimpsest.store.inbox import is_inbox_uri
 from palimpsest.text.document_status import status_in_heading
 from palimpsest.text.sentences import refers_back
 
+# The results of a search as facts: the versions of one fact together, repetitions folded.
+
 SAME = 0.9  # Jaccard overlap of words from which a text repeats another
 
 _NEGATIONS = frozenset(["no", "not", "never", "none", "cannot", "without", "nor", "neither", "t"])
@@ -116,6 +118,8 @@ def is_repetition(a: Fingerprint, b: Fingerprint) -> bool:
     union = len(a.words | b.words)
     return union == 0 or len(a.words & b.words) / union >= SAME
 
+
+# Packs ranked memories into the lines of a context under a budget of tokens.
 
 _NEARLY_WHOLE = 0.8  # share of a memory's tokens in a quote from which it is packed whole where that fits
 _MIN_ENTRY_TOKENS = 30  # of the shortest line with its citation and its source
@@ -552,6 +556,8 @@ def _flat(text: str | None) -> str:
     return one_line((text or "").translate(_HEAD_MARKS))
 
 
+# Short lines of facts and relations in a context, in the tokens that its memories leave.
+
 _HEADING = "Relations:"
 _MAX_LINES = 20
 
@@ -590,6 +596,10 @@ def add_relation_lines(
         return packed
     return replace(packed, lines=(*packed.lines, heading, *added), tokens=budget_tokens - left)
 
+
+# The memories next to a result that complete it.
+#
+# They are the reply to a question, the question of a short reply, and what a statement that refers back is about.
 
 REACH = 1  # neighbors on each side
 _MAX_TOKENS = 80  # of a neighbor: a longer one says more than what is missing

@@ -15,6 +15,8 @@ from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.terms import WORD, name_words, query_terms, terms
 from palimpsest.text.words import STOPWORDS, strip_accents
 
+# What a question is about: the nodes that it names, and the other words that say more than how it is put.
+
 MAX_NAMES = 8  # of a question
 _MAX_WORDS = 200  # of a question
 _MAX_NAME_WORDS = 6
@@ -158,6 +160,8 @@ def _may_name(words: Sequence[str]) -> bool:
     capital = any(w[0].isupper() or w[0].isdigit() for w in (first, last))
     return (capital and not _is_frame(last)) or not (_is_frame(first) or _is_frame(last))
 
+
+# The memories that may answer a question about the graph, and how well each fits it.
 
 CANDIDATES = 150  # of each of the two searches
 MAX_MEMBERS = 400  # of the nodes of one name

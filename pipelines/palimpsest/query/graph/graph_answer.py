@@ -135,6 +135,8 @@ def _value(value: object) -> JsonValue:
     return value if isinstance(value, (int, str)) else None
 
 
+# An answer over the graph as text for people.
+
 _MAX_LINES = 60  # of an answer; JSON has all
 _MAX_DESCRIPTION = 300
 

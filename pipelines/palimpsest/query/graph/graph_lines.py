@@ -25,6 +25,8 @@ from palimpsest.text.date_mentions import (
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.terms import terms
 
+# How two things relate: the memories that tie one to the other, directly or in two steps, ranked.
+
 DIRECT_BONUS = 0.45  # of a memory that speaks of both
 FACT_BONUS = 0.15  # of one that states a fact between both
 _SPEAKS = 0.55  # coverage from which a memory speaks of something
@@ -169,6 +171,8 @@ def _select(ties: Sequence[Tie], evidence: Evidence, n: int) -> list[Tie]:
         waiting.remove(best)
     return chosen
 
+
+# How something changed: the memories about it that mark a stage, in the order in which things happened.
 
 _COVERAGE, _CHANGE, _SUBJECT, _VERSION = 0.5, 0.2, 0.1, 0.2  # weights of what marks a stage, next to the fit
 _MIN_COVERAGE = 0.4  # share of the words of the question that a stage has at least
@@ -335,6 +339,8 @@ def changed_ids(memories: Sequence[Memory]) -> set[str]:
     return {i for m in memories if m.superseded_by for i in (m.memory_id, m.superseded_by)}
 
 
+# What is near nodes: their facts, their edges, and the nodes that memories name with them.
+
 MENTIONED_WITH = "mentioned_with"
 """Type of the edge between nodes that a memory names together; made when it is read, not stored."""
 
@@ -445,6 +451,9 @@ def find_subgraph(graph: ServedGraph, memory_ids: Sequence[str]) -> Neighborhood
 
 
 _CITED = 3  # memories of a line
+
+# Facts, edges, ties and stages as lines that cite memories.
+
 _MAX_CHARS = 400  # of a quote
 
 

@@ -21,6 +21,15 @@ from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.question_cues import asks_for_answers
 
+# The scores of a chat with an assistant: each role by its own statistics, and an answer counts for its question.
+#
+# An assistant's turns are many times as long as the user's. They have more words and more windows, and repeat what the
+# user stated: on one scale with the user's turns they win whatever the question is. So a score is compared with the
+# scores of its own role first. An answer tells what its question is about, so the turn before it takes a share of its
+# scores; the answer itself, which is long, needs nothing from around it. A question about what the assistant wrote
+# ("What did you recommend ...?") exchanges the roles. Where the assistant's turns are short, a chat is scored as other
+# conversations are: `conversation`.
+
 HALF_TRUSTED = 30
 """Turns of a role that is scored by its own statistics and by those of all turns in equal parts."""
 
@@ -115,6 +124,8 @@ def answer_word_scores(
     return out
 
 
+# Exact scores of the turns of a large scope that lead by estimated cosines; see `scope.estimated_cosines`.
+
 LEADERS = 400
 """Four times the candidates of a search: by its estimate no candidate falls behind so many."""
 
@@ -146,6 +157,8 @@ def score_leaders(view: ScopeView, query: ScopeQuery, layout: LineLayout, b: Bas
     near = sum(share * (change[leaders - i] + change[leaders + i]) for i, share in enumerate(shares, 1))
     total[leaders] += change[leaders] + layout.smoothing_weight[leaders] * near
 
+
+# The scorer of `turns`: vectors and words of a conversation, each turn scored with its neighbors by given shares.
 
 _LEAST_DEVIATION = 1e-9  # of the word scores of a query
 _SLICE = 32_768  # places of the line at a time

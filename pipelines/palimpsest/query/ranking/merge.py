@@ -62,6 +62,13 @@ def _on_common_scale(candidate: Candidate, size: int, common: ScoreStats, weight
     return replace(candidate, base=base, score=base + candidate.score - candidate.base)
 
 
+# A formed memory and the memory it rests on take one place in the results.
+#
+# Both say the same, the formed one in a sentence that can be read alone. Where that sentence answers the question
+# better, its evidence takes its score, and is what is shown: the words that were said. A formed memory that rests on
+# several, a problem and what fixed it, is a result itself, which has the words of all. So is one whose evidence is no
+# candidate, and one that a filter selects.
+
 _READ_PER_RESULT = 4  # candidates: a turn seldom has more formed memories than two
 
 
@@ -103,6 +110,10 @@ def _single_evidence(served: ServedScope, ids: Sequence[str]) -> dict[str, str]:
             premises.setdefault(link.source, []).append(link.target)
     return {source: targets[0] for source, targets in premises.items() if len(targets) == 1}
 
+
+# What is known of the task behind a question favors candidates: those like its brief, and those of its files.
+#
+# No memory becomes or stops being a candidate by it.
 
 BRIEF_WEIGHT = 0.5
 PATH_WEIGHT = 1.0

@@ -23,6 +23,12 @@ from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.question_cues import listed_nouns, requested_kinds
 
+# A superseded memory answers through what took its place, and what disputes one comes before it.
+#
+# A question often has the words of what was said first: `Where do we rent?` is nearer to `We rent a flat in Kothrud`
+# than to `The last box is unpacked in Nashik`. The newer memory therefore takes the score of the older one where that
+# is higher.
+
 SUCCEEDS = "UPDATE"
 """The kind of the link from a superseded memory to the one that answers for it."""
 MAX_CHAIN = 20
@@ -135,6 +141,8 @@ def lift_disputing(view: ScopeView, query: ScopeQuery, found: dict[str, Candidat
                 found[newer] = replace(found[newer], score=above, hops=(*found[older].hops, link))
 
 
+# Lifts formed memories of the kind that a question is about: words of the question rarely name what was decided.
+
 KIND_WEIGHT = 1.0
 """Standard deviations of a signal that a memory of the kind gains."""
 
@@ -151,6 +159,8 @@ def lift_requested_kinds(scored: Scored, view: ScopeView, query: ScopeQuery) -> 
     total[scored.layout.places(rows[scored.layout.allowed[rows]])] += KIND_WEIGHT
     return replace(scored, total=total)
 
+
+# Questions that ask for all of a kind: the category that they name has members, each described by a memory.
 
 MAX_MEMBERS = 50  # a category with more is no answer
 
@@ -183,6 +193,8 @@ def _described_members(graph: GraphScope, nouns: list[str]) -> set[str]:
 def _description_memory(node: Node) -> str:
     return str(json.loads(node.metadata or "{}").get("description_memory_id") or "")
 
+
+# The registry of scorers: a strategy names one in its weights, and no backend knows of any.
 
 Scorer = Callable[[ScopeView, ScopeQuery], Scored]
 """Scores every memory of a scope for one query."""
@@ -223,6 +235,8 @@ def scorer_named(name: str) -> Scorer:
         raise ValueError(f"scorer {name!r}: not one of {', '.join(sorted(_SCORERS))}; register it first")
     return _SCORERS[name or "alone"]
 
+
+# Ranking, the same over every backend: fused seeds, then what links reach from the best, with a decay per hop.
 
 SEEDS = 100  # candidates; statistics are exact, so more of them change nothing
 DECAY = 0.7

@@ -16,6 +16,8 @@ from palimpsest.query.scope.scope_arrays import MANY, Postings, Priors, threads_
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 
+# Reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009): sums of 1 / (60 + rank).
+
 RRF_CONSTANT = 60
 
 
@@ -25,6 +27,11 @@ def reciprocal_ranks(scores: np.ndarray, floor: float = -np.inf) -> np.ndarray:
     rank[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
     return np.where(scores > floor, 1 / (RRF_CONSTANT + rank), 0.0)
 
+
+# Fusion of scores of different kinds: each standardized over all candidates of its scope, for one query.
+#
+# Sums of z-scores won over reciprocal ranks on every collection that was measured: ranks lose by how much the best is
+# better.
 
 _BLOCKS_OF_ONE = 8  # blocks for each score that is wanted: few of the others are above the least of them
 _BLOCK = 1024  # scores of which the best, or the sum of squares, is found first
@@ -150,6 +157,12 @@ def leading(scores: np.ndarray, n: int) -> np.ndarray:
     blocks = len(scores) // size
     best = scores[: blocks * size].reshape(blocks, size).max(axis=1)
     return np.flatnonzero(scores >= np.partition(best, blocks - n)[blocks - n])
+
+
+# Where each memory of a scope is in the arrays of scores of one query, and the statistics of its candidates.
+#
+# Most scorers keep the score of a memory at its local row. A scorer that reads the neighbors of every turn keeps the
+# scores of a session next to each other: see `TurnOrder`.
 
 
 class Layout(ABC):
@@ -297,6 +310,11 @@ class LineLayout(Layout):
         return found
 
 
+# What no question changes about a memory: how new it is, how many others support it, how important it is.
+#
+# Each of these terms of the composite is in 0..1 and centered over the candidates, so that a weight of 1 moves a memory
+# by at most one standard deviation of a signal, and by nothing where all are alike.
+
 UNKNOWN = 0.5  # of an undated memory's recency, and of an importance that is not stated
 
 
@@ -348,6 +366,12 @@ def recency(observed: np.ndarray, now: float | None = None) -> np.ndarray:
     return out
 
 
+# Takes out of cosines what a memory gains by its number of windows alone.
+#
+# A memory scores by its best window, and the best of more windows is better by chance. By how much depends on how alike
+# the windows of a memory are, which differs from collection to collection; so it is not assumed but read, for each
+# query, off the candidates themselves: nearly all of them are not relevant.
+
 _MIN_WINDOWED = 10  # memories of several windows: of fewer no slope can be read
 
 
@@ -376,6 +400,9 @@ def without_window_bias(cosines: np.ndarray, windows: np.ndarray) -> np.ndarray:
     centered = expected - expected.mean()
     slope = float(centered @ cosines) / float(centered @ centered) if centered.any() else 0.0
     return cosines - max(slope, 0.0) * expected
+
+
+# Base scores of every memory of a scope, which all scorers start from.
 
 
 @dataclass(frozen=True)

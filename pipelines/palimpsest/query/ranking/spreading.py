@@ -19,6 +19,11 @@ from palimpsest.query.scope.scope_graph import PassageGraph, Sentences
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 
+# Which two memories answer a question together: one found by itself, and one that it names with the words it lacks.
+#
+# Neither has the whole answer of a question over two steps, so neither scores best alone. A pair scores the base score
+# of its first memory plus what the second adds; both are lifted by the best pair that they are in.
+
 NONE = -1
 
 
@@ -81,6 +86,8 @@ def best_pairs(
                     best[row], partners[row], names[row] = scores[at], others[at], entity
     return Pairs(np.exp(best - best.max()) if len(leading) else np.zeros(graph.size), partners, names)
 
+
+# The strategies `graph` and `statements`: from what vectors, words and names find, over names to what they lead to.
 
 MIN_SHARE = 1e-5  # of the walk: a name that brought less explains nothing
 MIN_LIFT = 0.1  # a pair that lifts by less explains nothing

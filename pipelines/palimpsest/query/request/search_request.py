@@ -29,6 +29,8 @@ from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.request.where import Where, parse_where
 
+# How the strategy `hierarchical` uses the nodes of a scope.
+
 MAX_DEPTH = 2
 NODE_OPTIONS = ("narrow", "node_types", "node_where", "depth")
 _STRATEGY = "hierarchical"
@@ -71,6 +73,9 @@ def parse_node_search(options: Mapping[str, object], strategy: object) -> NodeSe
     if given != NodeSearch() and isinstance(strategy, str) and strategy != _STRATEGY:
         raise ArgumentError("strategy", f"must be {_STRATEGY} with narrow, node_types, node_where or depth", strategy)
     return given
+
+
+# The keyword arguments of a search.
 
 
 class SearchOptions(TypedDict, total=False):
@@ -165,6 +170,8 @@ class SearchOptions(TypedDict, total=False):
     tiers: Sequence[str]
     task: str
 
+
+# The JSON schema of a search: the fields that a service reads, their kinds and defaults.
 
 COMPRESS = ("words", "lm", "none")
 Sources = Literal["short", "full", "none"]
@@ -290,6 +297,14 @@ PROPERTIES: dict[str, Property] = {
 }
 
 
+# Tiers of memory as a filter: personal, project and task. They follow from scope and type, and are stored nowhere.
+#
+# | tier | memories |
+# |---|---|
+# | task | of type `task`, in any scope of the search |
+# | project | the others of a project |
+# | personal | the others of the user's general memory |
+
 TIERS = ("personal", "project", "task")
 
 
@@ -322,6 +337,9 @@ def narrow_to_tiers(filters: Filters, scope: Scope, tiers: Sequence[str]) -> Fil
 
 def _tier_of(scope: Scope) -> str:
     return "project" if scope.project_id else "personal"
+
+
+# A search as a value: what `Reader.search` builds, and what a service reads from JSON.
 
 
 @dataclass(frozen=True)

@@ -290,6 +290,8 @@ class CollectionInfo:
     has_formed: bool = False
 
 
+# Stored texts on one line of an answer, with their day and citations; nothing in them passes for a citation.
+
 _MAX_QUOTED = 400  # characters of a newer memory
 _HIDDEN = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"

@@ -83,6 +83,13 @@ def parse_date(text: str) -> tuple[float, float] | None:
     return start, start + 86_400 - 1e-6 if len(text.strip()) <= len("2026-05-31") else start
 
 
+# Reads `where`: conditions on fields of memories, joined by and, or, not, by recursive descent.
+#
+#     category = "academic" and (stressor = true or year in (2024, 2025)) and not exists(draft)
+#
+# Operators are = != < <= > >= in, `not in` and exists. Values are "text", numbers, true, false, and dates such as
+# 2026-05-31 or 2026-05-31T12:00:00Z. A name with other characters is written in backquotes.
+
 MAX_CHARS, MAX_DEPTH, MAX_CONDITIONS = 2000, 20, 50
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _KEYWORDS = ("and", "or", "not", "in", "exists", "true", "false")

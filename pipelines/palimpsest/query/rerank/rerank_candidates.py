@@ -16,6 +16,8 @@ from palimpsest.query.ranking.scoring import z_values
 from palimpsest.query.request.types import Memory
 from palimpsest.query.rerank.answer_reader import AnswerReader, is_prose
 
+# What reranks: the interface, and which reranker a name means.
+
 RERANKED = 30
 """Candidates that a reranker reads at most."""
 
@@ -73,6 +75,9 @@ def open_reranker(name: str | None, home: Path | None) -> AnyReranker | None:
     from palimpsest.query.rerank.cross_encoder import CrossEncoderReranker
 
     return CrossEncoderReranker(name)
+
+
+# Puts the best candidates of a search in a new order: by their relevance, or by what another reranker says.
 
 
 @dataclass(frozen=True)

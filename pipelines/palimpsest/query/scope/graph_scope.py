@@ -111,6 +111,9 @@ class GraphScope(Protocol):
         """
 
 
+# The vectors of the nodes of a scope, and which of them are nearest to a query: the same over every backend.
+
+
 @dataclass(frozen=True)
 class NodeVectors:
     """The vectors of the nodes of a scope that have memories.

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
+# Work on the arrays of a large scope in several threads: numpy works on them without Python's lock.
+
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -46,6 +48,11 @@ def _pool() -> ThreadPoolExecutor:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a fork has none of the threads
 
+
+# Cosines of a large scope by its vectors as 8-bit integers: read in a quarter of the time, wrong by .003 at most.
+#
+# Their products are whole numbers, which every processor adds to the same sum. Who ranks by them computes the cosines
+# of the best again by the float32 vectors.
 
 _ZERO, _LARGEST = 128, 127  # of the unsigned integers of a vector
 _LARGEST_OF_QUERY = 64  # processors without VNNI add two products of 8 bits in 16
@@ -121,6 +128,8 @@ def _products() -> "InferenceSession":
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(PRODUCTS_GRAPH, options, providers=["CPUExecutionProvider"])
 
+
+# The arrays of one scope that a query reads, by local row: vectors, postings, ids, priors.
 
 Arrays = dict[str, Any]
 """Numpy arrays and lists of strings by name: one part of a scope as a store keeps it; empty where it has none."""

@@ -141,6 +141,11 @@ class ScopeLinks:
         return sorted(found)
 
 
+# Passages and the names in them as a graph, and personalized PageRank over it: pure numpy, in compressed edges.
+#
+# The walk follows HippoRAG (Gutierrez et al., 2024) without a language model: names are found by rules, and titles
+# weigh most, for a passage is about its title.
+
 TITLE, OWN_TITLE = 3.0, 9.0  # factor of an edge over a title, and of one between a passage and its own title
 
 
@@ -327,6 +332,8 @@ class PassageGraph:
 def _sum(at: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
     return np.maximum(np.bincount(at, weight, size), 1e-12)
 
+
+# The sentences of single memories, as a store reads and caches them, and those of several as one table.
 
 _OVERHEAD_BYTES = 600  # of one cache entry
 

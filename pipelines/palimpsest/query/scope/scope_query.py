@@ -16,6 +16,8 @@ from palimpsest.text.date_mentions import Period
 from palimpsest.text.question_cues import asks_for_reasons
 from palimpsest.text.question_time import needs_reference, parse_question_time
 
+# Interprets the words about time in a question, for one scope; every answer reports the interpretation.
+
 
 @dataclass(frozen=True)
 class TemporalInterpretation:
@@ -90,6 +92,8 @@ def interpret_time(served: ServedScope, text: str) -> tuple[Filters, TemporalInt
     period = None if expression.as_of_is_period else expression.period
     return replace(filters, as_of=as_of, now=None), replace(temporal, as_of=as_of, period=period)
 
+
+# One query in one scope: everything that ranking needs, resolved.
 
 _NO_TIME = TemporalInterpretation()
 _LIFTING = NodeSearch()

@@ -178,6 +178,8 @@ def _with_name(name: str, ids: Sequence[str], shown: Mapping[str, Node], by_word
     return [i for i, known in names.items() if any(name in n.split() if by_word else name == n for n in known)]
 
 
+# Filters nodes by type, fields and metadata, the same over every backend.
+
 _TEXTS, _NUMBERS, _TIMES = ("name", "type", "description"), ("importance", "memory_count"), ("created_at", "updated_at")
 NODE_FIELDS = (*_TEXTS, "aliases", *_NUMBERS, *_TIMES)
 """The fields that every node has; any other name is metadata."""

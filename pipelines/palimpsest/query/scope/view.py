@@ -21,6 +21,8 @@ from palimpsest.query.scope.scope_graph import Adjacency, PassageGraph, ScopeLin
 from palimpsest.text.date_mentions import MemoryPeriods
 from palimpsest.text.terms import SentenceTerms, find_named_entities, name_key
 
+# The fields of a scope's memories that `where` filters by, the same over every backend.
+
 TEXTS = ("type", "unit", "kind", "session_id", "speaker", "title", "heading", "uri", "document_title")
 NUMBERS = ("page", "confidence", "importance", "token_count")
 TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
@@ -220,6 +222,9 @@ def _metadata_columns(metadata: Arrays) -> dict[str, FieldColumn]:
     return columns
 
 
+# The formed memories of a scope by local row: their kinds, and the memories they rest on.
+
+
 @dataclass(frozen=True)
 class FormedRows:
     """Pairs of a formed memory and one that it rests on, sorted.
@@ -258,6 +263,9 @@ class FormedRows:
         """Which pairs are the only one of their formed memory, shape (pairs,) bool."""
         is_single: np.ndarray = np.bincount(self.rows)[self.rows] == 1
         return is_single
+
+
+# Entities rare enough to link memories: those that a question names, and the memories that share one.
 
 
 @dataclass(frozen=True)
@@ -316,6 +324,8 @@ class NamedEntities:
         return list(found.values())[:n]
 
 
+# What a scope does not serve by default: memories past their retention, hidden ones and those with personal data.
+
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -364,6 +374,8 @@ class Withheld:
         included = {"hidden": filters.include_hidden, "pii": filters.include_pii}
         return tuple(name for name, is_included in included.items() if getattr(self, name) and not is_included)
 
+
+# A scope as dense arrays by local row: what scorers need that look at every memory, the same over every backend.
 
 Part = TypeVar("Part", bound=Sized)
 

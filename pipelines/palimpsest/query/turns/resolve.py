@@ -40,6 +40,8 @@ from palimpsest.query.turns.phrases import (
     subject_phrase,
 )
 
+# A phrase or a time put into the last question: `and the catalogue` after `when is the novel due`.
+
 _THAT = re.compile(r"\b(?:that|this|then|it)\b", re.IGNORECASE)
 _SUBJECTS = HE_OR_SHE | {"i", "we", "you"}
 _MAX_PHRASE = 5  # words of a noun phrase
@@ -169,6 +171,8 @@ def _subject_span(words: list[re.Match[str]], phrase: str) -> tuple[int, int] | 
     subject = next((w for w in words if w.group().lower() in _SUBJECTS), None) if is_person else None
     return subject.span() if subject else None
 
+
+# A follow-up question in words that stand alone: what it leaves open is taken from the turns before it.
 
 MAX_TURNS = 5
 MAX_TURN_CHARS = 2_000

@@ -22,6 +22,8 @@ from palimpsest.text.chat_roles import NO_PERSON_ROLES
 from palimpsest.text.sentences import refers_back
 from palimpsest.text.words import fold
 
+# What candidate pairs depend on, and which of their memories changed since an earlier build.
+
 TURN_BEFORE = "turn before"
 """`why` of a pair of a turn that refers back with one before it: found anew by each build."""
 _SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id", "is_person"]
@@ -116,6 +118,8 @@ def find_changes(state: pl.DataFrame, previous: PreviousCandidates | None) -> Ch
     carried = pairs.filter(~pl.col("searched").is_in(list(todo | gone))).select(previous.pairs.columns)
     return Changes(carried, todo, changed)
 
+
+# The table of candidate pairs: finds those of every scope, or updates those of the previous build.
 
 TURNS_BEFORE = 3
 """Turns before one that refers back, in its session and in its scope: candidates whatever their vectors say."""

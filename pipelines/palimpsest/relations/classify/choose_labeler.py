@@ -20,6 +20,8 @@ from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair,
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
 from palimpsest.store.home import Home
 
+# Pairs cut into batches for workers, and the labeler of builds over them: those of one newer memory go together.
+
 _MEMORIES_PER_BATCH = 32  # about a second
 PROBE_PAIRS = [
     LabelPair("p1", "p0", "The deadline is now 20 April instead of 12 March.", "The deadline is 12 March."),
@@ -78,6 +80,8 @@ class DistributedLabeler:
 def _key_of(group: Sequence[LabelPair]) -> str:
     return " ".join([group[0].newer_id, *(pair.older_id for pair in group)])
 
+
+# Which labeler a build uses: the offline one, an LM, or both. Set by the environment, never by a document.
 
 LABELERS = ("offline", "dspy", "cascade")
 _CASCADE_LM_SHARE = 0.8
@@ -156,6 +160,8 @@ def expected_calls(home: Home, new_pairs: int, relations: pl.DataFrame | None = 
     calls = round(pairs * (_CASCADE_LM_SHARE if name == "cascade" else 1.0))
     return calls, calls * lm_settings().cost(*_TOKENS_PER_CALL)
 
+
+# The cascade: the offline labeler decides where it is certain, the language model of a few pairs elsewhere.
 
 MIN_CONFIDENCE = 0.85
 """Of the offline labeler's calibrated answer to be final (measured by `eval.studies.cascade_tradeoff`)."""

@@ -116,6 +116,9 @@ def _parse_date(pair_id: str, field: str, text: object) -> dt.datetime | None:
     return parsed.replace(tzinfo=dt.UTC) if parsed.tzinfo is None else parsed
 
 
+# The checked-in labeled pairs: those of data/golden/pairs.jsonl, and those of each domain in data/golden/pairs.
+
+
 def golden_pairs(split: str) -> list[PairRow]:
     """Returns the pairs of data/golden/pairs.jsonl of a split: train or test."""
     return [r for r in read_pairs_file(data_file("golden/pairs.jsonl"), "golden pairs") if r["split"] == split]

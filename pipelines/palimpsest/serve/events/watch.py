@@ -24,6 +24,8 @@ from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import read_failures
 
+# What changed in a caller's graph from one build to the next: only the difference is sent.
+
 MAX_PAGES = 4
 """Of `MAX_NODES` nodes, the most important first: of a larger graph the rest is not followed."""
 _UNSTABLE = ("updated_at", "access_count", "x", "y")  # a new node moves others: that alone is no change
@@ -91,6 +93,8 @@ def _hash(part: JsonObject) -> str:
     stable = {name: value for name, value in part.items() if name not in _UNSTABLE}
     return content_id(json.dumps(stable, sort_keys=True, default=str))
 
+
+# Looks for publications while somebody is connected, and sends each what changed for them.
 
 MAX_FOLLOWED = 1_000
 """Operations of one user that are followed until they end; of more the oldest are not."""

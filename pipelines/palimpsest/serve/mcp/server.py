@@ -34,6 +34,8 @@ from palimpsest.sources.crawl.analyze_site import analyze_site
 from palimpsest.sources.crawl.ingest_web import WebOwner, ingest_url
 from palimpsest.store.builds import published
 
+# Tools that few agents need, behind a setting: files, pages of the web, documents and collections.
+
 _MAX_LISTED = 500
 _READ_WEB = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 _WRITE_WEB = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
@@ -171,6 +173,8 @@ def add_rare_tools(server: MCPServer[None], service: Service, caller: Caller) ->
 def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
+
+# The MCP server: twelve tools, the resource `profile` and the prompt `context`, each for the caller of a token.
 
 _INSTRUCTIONS = (
     "Long-term memories of the user who signed in. Search before you answer questions about the user or their work; "

@@ -21,6 +21,10 @@ from palimpsest.sources.crawl.urls import HTML, SiteScope, folder_of, origin_of,
 from palimpsest.store.collection_config import Limits
 from palimpsest.store.web_pages import DEFAULT_PAGES
 
+# The pages of a site that Common Crawl has seen, for an analysis of a site without sitemaps.
+#
+# Only URLs are read from its index, no page. It learns which site is analyzed: it is queried where a person wants it.
+
 VARIABLE, _SERVER = "PALIMPSEST_COMMON_CRAWL_URL", "https://index.commoncrawl.org/"
 _MAX_BYTES = 5_000_000
 _ASKED_FOR = 4  # URLs for each that is wanted: many differ in what is no part of a page's one URL
@@ -64,6 +68,8 @@ def _read(fetcher: Fetcher, url: str) -> str:
         raise FetchFailed(f"Common Crawl answered with status {response.status}")
     return response.body.decode("utf-8", "replace")
 
+
+# Groups the URLs of a site by the pattern of their paths.
 
 MAX_GROUPS = 20
 _EXAMPLES = 3
@@ -126,6 +132,8 @@ def _name(segment: str) -> str:
         return "{n}"
     return "{id}" if _ID.fullmatch(segment) else segment
 
+
+# How a site is structured: its pages by the pattern of their paths, within a fixed time, and what to crawl of it.
 
 MAX_SECONDS, MAX_URLS = 50.0, 150
 _REQUEST_S = 15.0

@@ -17,6 +17,8 @@ from palimpsest.sources.crawl.stored_pages import StoredPages
 from palimpsest.sources.crawl.urls import HTML, SiteScope, charset_of, media_type_of, suffix_of
 from palimpsest.store.web_pages import DEFAULT_DEPTH, DEFAULT_PAGES, MAX_DEPTH, MAX_PAGES, Mode, SiteEntry, WebPage
 
+# How a site is crawled.
+
 MAX_SECONDS, MAX_DELAY_S = 3_600.0, 60.0
 
 
@@ -67,6 +69,8 @@ class CrawlOptions:
         if self.delay_s is not None and not 0 <= self.delay_s <= MAX_DELAY_S:
             raise ArgumentError("delay", f"must be 0 to {MAX_DELAY_S:.0f} seconds", self.delay_s)
 
+
+# What a crawl did: every URL that it came to is counted once by what became of it.
 
 OUTCOMES = (
     "new",
@@ -163,6 +167,8 @@ class CrawlResult:
         return "\n".join(lines)
 
 
+# The URLs that a crawl is to visit, in a fixed order, each once; and which pages are left to their canonical URL.
+
 MAX_SEEN = 200_000
 """URLs of a crawl that are remembered; of a site that names more, the rest is counted as not fetched."""
 
@@ -252,6 +258,8 @@ class Frontier:
             self._result.counts["duplicates"] -= 1
             self.push([replace(left, as_itself=True)])
 
+
+# The crawl of a site: from its start, its sitemaps or its links to the pages that are stored, in a fixed order.
 
 Renderer = Callable[[str], bytes]
 """Returns the page of a URL as a browser shows it; raises FetchFailed where it cannot."""

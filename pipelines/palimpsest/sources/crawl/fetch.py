@@ -15,6 +15,8 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 from palimpsest.sources.crawl.address_guard import AddressPolicy, AddressRefused, Resolver, resolve_host
 from palimpsest.sources.crawl.urls import try_normalize
 
+# Connections to checked addresses, with a time by which the whole of a response must be there.
+
 
 class GuardedBackend(httpcore2.NetworkBackend):
     """Connects to the address that was checked, never to a name; every read and write ends by `deadline`."""
@@ -90,6 +92,8 @@ class _TimedStream(httpcore2.NetworkStream):
         return self._stream.get_extra_info(info)
 
 
+# Unpacks what a server packed, up to a limit: a small response may unpack to more than fits in memory.
+
 _GZIP, _DEFLATE = ("gzip", "x-gzip"), ("deflate",)
 _ANY_HEADER = 32 + zlib.MAX_WBITS
 GZIP_MARK = b"\x1f\x8b"
@@ -164,6 +168,8 @@ def unpack_gzip(data: bytes, max_bytes: int) -> bytes:
     unpacker.add(data)
     return unpacker.body()
 
+
+# One request at a time, politely: within limits of size and time, with a pause between requests and few retries.
 
 ROBOT_NAME = "palimpsest"
 MAX_REDIRECTS = 5

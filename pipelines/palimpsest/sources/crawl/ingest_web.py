@@ -282,6 +282,9 @@ def _write_event(home: Home, destination: Destination, result: CrawlResult) -> N
     )
 
 
+# Crawls what `sources.yaml` of the collections of a home names, where it is due.
+
+
 @dataclass(frozen=True)
 class DueSite:
     """An entry of a collection, and why it is not due; empty where it is."""

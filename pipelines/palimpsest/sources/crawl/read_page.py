@@ -107,6 +107,8 @@ def _main_text_hash(root: Any, limits: Limits) -> str:
     return text_hash(builder.text) if builder.segments else ""
 
 
+# Reads pages in a worker process, so that none can hang, end or fill the process that crawls.
+
 MAX_SECONDS = 20.0
 """Of processor time for one page, and four times that by the clock, where limits.max_seconds is not lower."""
 

@@ -163,6 +163,8 @@ def _resolve_dots(path: str) -> str:
     return "/" + "/".join(found)
 
 
+# Which responses are documents, and the suffix by which they are read.
+
 HTML = ".html"
 _SUFFIXES = {
     "text/html": HTML,

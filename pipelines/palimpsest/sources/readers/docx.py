@@ -13,6 +13,11 @@ from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuil
 from palimpsest.sources.readers.office_package import Comments, office_properties, to_transitional
 from palimpsest.store.collection_config import Limits
 
+# Equations of Office files as a line of text: x=(-b±√(b^2-4ac))/(2a).
+#
+# The form is that of Unicode's linear mathematics (Unicode Technical Note 28), which keeps each symbol as it is: words
+# search finds it and a person can read it.
+
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 EQUATION = f"{_M}oMath"
 _ATOM = re.compile(r"\w+(?:[.,]\d+)*|\W")  # nothing but one name, number or sign: it needs no parentheses

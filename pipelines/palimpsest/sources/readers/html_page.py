@@ -12,6 +12,10 @@ from palimpsest.sources.readers.common.encodings import decode
 from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder, first_heading
 from palimpsest.store.collection_config import Limits
 
+# HTML into segments: main text without menus, headings, paragraphs, lists, tables and code, in order.
+#
+# Shared by web pages, books and mails. Trees are walked without recursion: nesting is the author's, the stack is ours.
+
 _UNREAD = "script style noscript template svg head iframe object embed canvas audio video map"
 _FIELDS = "select datalist textarea input annotation annotation-xml rp"
 _BOXES = "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption"

@@ -248,6 +248,8 @@ def _name(part: EmailMessage, number: int) -> str:
     return name
 
 
+# Outlook's .msg: turned into a standard mail, which the reader of mails reads.
+
 # The name of the stream that every stored message has, as the file's directory holds it.
 OUTLOOK_MARK = "__properties_version1.0".encode("utf-16-le")
 

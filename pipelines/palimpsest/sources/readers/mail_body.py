@@ -16,6 +16,8 @@ from palimpsest.sources.readers.html_page import add_markup
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import DateOrder, written_dates
 
+# Greetings, closings and notes of phones in mails, in the languages most mails are written in.
+
 _GREETING = re.compile(
     r"(?:hi|hello|hey|dear|good\s(?:morning|afternoon|evening|day)|hallo|liebe[rs]?|sehr\sgeehrte[rs]?|moin|servus"
     r"|guten\s(?:tag|morgen|abend)|bonjour|bonsoir|salut|ch[eè]re?s?|hola|buen[oa]s\s\w+|estimad[oa]s?|ciao"
@@ -90,6 +92,10 @@ def is_name_of(line: str, name: str | None) -> bool:
     words = re.findall(r"\w+", line.lower())
     return bool(words and name) and set(words) <= set(re.findall(r"\w+", (name or "").lower()))
 
+
+# Where a mail quotes another: `>` lines, `On 3 May 2026, Ann wrote:`, blocks of From, Sent, Subject.
+#
+# The lines that introduce a quote are found in thirteen languages by mail-parser-reply.
 
 _MARKS = re.compile(r"[^\S\n]*((?:>[^\S\n]?)+)")
 _FROM = r"from|von|de|da|van|från|fra|od|发件人|보낸\s?사람|差出人"

@@ -70,6 +70,8 @@ def office_properties(data: bytes) -> JsonObject:
     return properties
 
 
+# Comments in Office files: by whom, when, and on which cell.
+
 _PEOPLE = re.compile(r"ppt/(commentA|a)uthors\.xml|xl/persons/[^/]+\.xml")
 _KINDS = ("/comments", "/threadedComment")
 _THREAD = "tc="  # in a sheet, the copy of a threaded comment for older programs has such an author

@@ -12,6 +12,8 @@ from palimpsest.sources.readers.common.text_builder import TextBuilder
 from palimpsest.sources.readers.text_files import text_segments
 from palimpsest.store.collection_config import Limits
 
+# The layout of a PDF page: columns that were drawn line by line across, and tables, by the positions of the words.
+
 _GAP_HEIGHTS = 1.2  # white space inside a line wider than this many letter heights divides cells
 _MIN_TABLE_ROWS, _MIN_COLUMN_LINES, _MIN_COLUMN_WORDS = 3, 6, 4.0
 _ALIGNED, _ALIGNED_POINTS = 0.6, 3.0  # of the cells of a row are under cells of the row above, to 3 points

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 
+# Text files that may begin with front matter.
+
+
 def read_text_document(
     source: Source,
     limits: Limits,
@@ -152,6 +155,8 @@ def _is_title(title: str, under: str, over: bool) -> bool:
     return len(under) >= len(words) and (over or not title[0].isspace())
 
 
+# Markdown: front matter, headings, paragraphs, lists, tables and code by the CommonMark block structure.
+
 _KINDS: dict[str, Kind] = {"heading_open": "heading", "fence": "code", "code_block": "code", "table_open": "table"}
 _LINK = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*(?:\s[^()]*)?\)")
 _EMPHASIS = re.compile(r"(?<![\w\\])[*_]{1,3}(?=\S)|(?<=[^\s\\])[*_]{1,3}(?!\w)|`")
@@ -212,6 +217,8 @@ def _parser() -> "MarkdownIt":
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
 
+
+# CSV and its relatives: the delimiter is the one that gives the rows the same number of columns.
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_ROWS, _SAMPLE_CHARS = 50, 200_000

@@ -23,6 +23,12 @@ from palimpsest.sources.extracted import ExtractedDocument, Extraction, ReadResu
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import DateOrder
 
+# A worker process: started when it is needed, sent one request at a time, and ended where one takes too much.
+#
+# Process pools (multiprocessing, Pebble 5.2) were tried and not used: their workers inherit the environment, so that
+# `/proc/self/environ` shows a build's secrets to whatever the file makes a parser open; they import the caller's main
+# module; a daemon cannot have them; and they unpickle here what comes from a process that parsed a hostile file.
+
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
 
@@ -110,6 +116,8 @@ class WorkerProcess:
             process.kill()
             process.communicate()
 
+
+# Reads sources in worker processes, so that no file can hang, end or fill the build that reads it.
 
 _MAX_WORKERS = 2
 _PATIENCE_S = 1.0

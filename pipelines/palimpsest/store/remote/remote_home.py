@@ -179,6 +179,11 @@ def writing_copy(folder: Path) -> tuple[WorkingCopy, Lease] | None:
         return _leases.get(folder.resolve())
 
 
+# The delete of a home on object storage, and its proof: what a bucket keeps of objects that are gone is removed too.
+#
+# S3 keeps versions of objects, delete markers and the parts of unfinished uploads. boto3 lists them: obstore cannot. Of
+# other stores only the objects are listed.
+
 _AT_ONCE = 1000  # keys of one request
 _OURS = (f"{OBJECTS}/", f"{TREES}/", HEAD, LEASE)
 """What Palimpsest writes below a prefix: versions of what others have there are not removed."""

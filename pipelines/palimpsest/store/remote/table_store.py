@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
 
+# The files of a home at one moment: for each path the object with its content. A tree is an object itself.
+
 FORMAT = 1
 OBJECTS = "objects"
 OTHER_CONTENT = "not what Palimpsest wrote; restore that object"
@@ -115,6 +117,8 @@ def shared_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
         if stat.S_ISREG(found.st_mode):
             yield str(name), found
 
+
+# What a home on object storage needs of a store, and the stores that obstore reaches: S3, Google Cloud, Azure.
 
 SCHEMES = ("s3", "gs", "az")
 _CHUNK_BYTES = 8 * 2**20

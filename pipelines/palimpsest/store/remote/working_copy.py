@@ -31,6 +31,8 @@ from palimpsest.store.remote.table_store import (
     tree_bytes,
 )
 
+# What the working copy of a home on object storage knows of its last meeting with the bucket.
+
 STATE = ".remote.json"
 _WRITING = ".remote-writing"
 
@@ -100,6 +102,8 @@ def set_written(folder: Path, written: bool) -> None:
     else:
         (folder / _WRITING).unlink(missing_ok=True)
 
+
+# The folder on this machine that a home on object storage is read and written in.
 
 _ASIDE = ".remote"
 _BUILDS, _LEDGER = "builds", "lm-ledger.sqlite"

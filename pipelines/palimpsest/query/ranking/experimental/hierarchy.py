@@ -22,6 +22,8 @@ from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.terms import name_words
 from palimpsest.text.words import SEARCH_STOPWORDS
 
+# Searches the nodes of a scope: by vector, by name and by type; then follows edges from the best of them.
+
 EDGE_TYPES = ("subtopic_of", "related_to", "part_of")
 """Types of the edges that are followed: to related nodes, and from a node to what is below it or part of it."""
 
@@ -206,6 +208,8 @@ def _named_nodes(graph: GraphScope, text: str) -> set[str]:
             at = ends[0]
     return named
 
+
+# The strategy `hierarchical`: nodes first, then the memories under them.
 
 TOP_NODES = 5
 LIFT = 0.2  # of a node's score, by the memory's relevance to it

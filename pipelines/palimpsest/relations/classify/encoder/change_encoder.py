@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
+# What the change encoder reads: a new statement and the older ones of its scope that it may end, in one input.
+#
+# `[CLS] newer [SEP] older 1 [SEP] older 2 [SEP] ...`, oldest first, each older one after how long before it was and who
+# said it. The encoder compares the candidates with each other: which of two similar notes is meant shows in the other.
+
 MAX_NEWER_TOKENS = 96
 MAX_OLDER_TOKENS = 64
 MAX_TOKENS = 512
@@ -182,6 +187,8 @@ def gap_words(days: int) -> str:
     return f"{round(days / 365.25)} years before"
 
 
+# Which part of an older statement a newer one ends: whole clauses, by the words that the encoder reads as outdated.
+
 MIN_OUTDATED = 0.6
 """Mean probability of a clause's words from which it is outdated."""
 MIN_DEPENDENT = 0.4
@@ -251,6 +258,8 @@ def _mean(clause: Span, words: Words) -> float | None:
     inside = [p for span, p in words if _overlap(span, clause)]
     return sum(inside) / len(inside) if inside else None
 
+
+# Reads a new statement together with the older ones that it may end: fine-tuned transformers, as quantized ONNX.
 
 PAIR_CLASSES = ("update", "extend", "conditional", "derive", "none", "static")
 """In the order of the graph's output. `conditional` is an EXTEND, `static` a NONE that contradicts the older."""

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     import dspy
 
 
+# The form of a model's answer: marked text, or JSON that the server keeps to a schema.
+#
+# Small models rarely keep to a form that is only described to them; a server that constrains the answer makes every
+# answer readable. It makes none of them right.
+
 AnswerFormat = Literal["text", "json_object", "json_schema"]
 """`text`: fields marked by headers, which any server gives. The other two are values of `response_format.type`:
 `json_object` (llama-cpp-python, with the schema next to it) and `json_schema` (as OpenAI's own API names it)."""
@@ -48,6 +53,9 @@ def _answer_schema() -> JsonObject:
         "conflict": {"type": "string", "enum": ["dynamic", "static", "conditional", "none"]},
     }
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+# Settings of the language model, from the environment alone; the key is never shown or written.
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,8 @@ def _numbers(name: str, default: str) -> list[float]:
         raise PalimpsestError(f"PALIMPSEST_LM_{name}: {text[:40]!r} must be a number of 0 or more; fix it")
     return found
 
+
+# A limit on what calls of a language model may cost, kept by threads that share it.
 
 _MIN_CHARACTERS_A_TOKEN = 3  # so that a call's highest cost is known before it is made
 

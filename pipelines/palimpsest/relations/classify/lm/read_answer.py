@@ -120,6 +120,8 @@ def unreadable(why: str) -> LabelResult:
     return LabelResult("NONE", 0.0, {"rule": "abstain", "failed": why}, labeler="dspy", decided=False)
 
 
+# Stops a build whose language model returns unreadable answers.
+
 MAX_UNREADABLE_SHARE = 0.5
 """Of all pairs of a collection that the model answered, those of earlier builds included."""
 

@@ -21,6 +21,8 @@ from palimpsest.relations.classify.rules.reading import (
 from palimpsest.relations.classify.rules.values import read_value, refines, replaces, same_value
 from palimpsest.text.words import STOPWORDS, content_words, fold, is_content_word, stem_words
 
+# What an update would lose: what an older memory states besides the replaced value.
+
 _MIN_CONTENT_WORDS = 3  # `Lovely.` and `It rained.` are no loss
 _REQUEST = re.compile(r"\b(?:can|could|will|would) you\b|\bplease\b", re.IGNORECASE)  # a question that states a wish
 _MIN_REPEATED_SHARE = 0.5  # of a sentence's content words in the newer text: it is part of what changed
@@ -50,6 +52,8 @@ def _is_lost(s: Sentence, newer: Reading) -> bool:
     is_statement = not s.question or bool(_REQUEST.search(s.text))
     return is_statement and len(s.content) >= _MIN_CONTENT_WORDS and _repeated_share(s, newer) < _MIN_REPEATED_SHARE
 
+
+# What a statement ends by its words: `no longer on Mondays`, `30 instead of 14`, `scratch that: 16:00`.
 
 _NO_LONGER = re.compile(
     r"\b(?:no longer|(?:not|n['\u2019]t)\b.{1,60}\b(?:any ?more|any longer)|(?:has|have|had)? ?stopped|quit|"
@@ -264,6 +268,8 @@ def _first_person(text: str) -> str:
     words = set(re.findall(r"[a-z]+", text.lower()))
     return "i" if words & {"i", "my", "me"} else "we" if words & {"we", "our", "us"} else ""
 
+
+# The rules of the offline labeler: which UPDATEs the words of two memories prove. No corpus statistics.
 
 _MIN_REPLACED_SHARE = 0.3  # of the older memory's characters: the rest is retired with the replaced sentence
 _CHANGE_VERB = re.compile(

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from palimpsest.relations.classify.rules.values import APPROXIMATE, Value, read_value
 from palimpsest.text.words import fold
 
+# Slots: attributes with one value at a time, by the nouns, verbs and states that English uses for them.
+#
+# Written from the language and frozen in the program (decision 15). A noun or verb that is not listed may take several
+# values at a time (hobby, friend, likes, uses), so nothing is retired for it unless the text states what ended.
+
 _NOUNS = """
 deadline: deadline cutoff due-date
 price: price cost fee fare rent tariff
@@ -127,6 +132,8 @@ for _group, _line in enumerate(_STATES.strip().splitlines()):
     # A line whose first state is in an earlier line belongs to the same group.
     STATE_GROUP.update(dict.fromkeys(_states, STATE_GROUP.get(_states[0], _group)))
 
+
+# The fact that a clause states, as far as a careful rule can read it: one slot of one subject, and its value.
 
 _NOW = r"(?:now|currently|today|at present|officially|already|just|instead|henceforth|again|still|also)"
 _SLOT_VERB = re.compile(

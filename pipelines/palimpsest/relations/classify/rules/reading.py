@@ -10,6 +10,8 @@ from palimpsest.relations.classify.rules.facts import FUNCTION_WORDS, PRONOUNS, 
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.words import CALENDAR_WORDS, STOPWORDS, content_words, fold, stem_words
 
+# Templates: what remains of a sentence when its numbers, dates and times are taken out.
+
 PLACEHOLDER = "#"
 _WORD = re.compile(r"[€$£]|[^\W_](?:[\w\-.:/%]*[\w%])?")
 _MONTH = (
@@ -48,6 +50,8 @@ def words_before_value(words: list[str], nth: int) -> list[str]:
     places = [i for i, word in enumerate(words) if word == PLACEHOLDER]
     return words[: places[nth]]
 
+
+# The sentences of a memory as the rules read them: what each states, when it was valid, whether it is certain.
 
 _MULTIVALUED_VERB = re.compile(
     r"\b(?:likes?|loves?|enjoys?|prefers?|hates?|speaks?|knows?|uses?|visits?|visited|reads?|eats?|drinks?|handles?|"
@@ -182,6 +186,8 @@ def _names(text: str) -> frozenset[str]:
     found = re.findall(r"[^\W_][\w\-]*(?:\s+\d[\w.]*)?", text)
     return frozenset(fold(n) for n in found if n[0].isupper() and fold(n) not in _NO_NAMES)
 
+
+# A memory as the rules read it, and what a rule finds.
 
 MAX_SENTENCES = 40
 Span: TypeAlias = tuple[int, int]

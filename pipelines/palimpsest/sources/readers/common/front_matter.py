@@ -42,6 +42,11 @@ from palimpsest.sources.readers.common.document_time import DATE_FIELDS, check_d
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import NO_DATE_WORDS, DateOrder
 
+# Whose a text is: the `user_id`, `project_id` and `session_id` that a source states.
+#
+# A field that is missing has the collection's default. One that is there and cannot be used never has: the text would
+# be served to another user.
+
 SCOPE_FIELDS = ("user_id", "project_id", "session_id")
 
 # What cleaning would remove or replace: two names that differ in it alone would become one.
@@ -82,6 +87,8 @@ def require_scope(values: Mapping[str, JsonValue], where: str) -> Scope:
         raise Rejected(f"{where}: {'; '.join(problems)}")
     return names
 
+
+# Fields in YAML, for front matter and sidecars, read as their author wrote them.
 
 _INT, _FLOAT, _BOOL, _TIME, _TEXT = (f"tag:yaml.org,2002:{t}" for t in ("int", "float", "bool", "timestamp", "str"))
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|nan)", re.IGNORECASE)
@@ -160,6 +167,8 @@ _Loader.add_implicit_resolver(
     list("-+0123456789."),
 )
 
+
+# YAML and TOML front matter: metadata, and the relations to other documents that it states.
 
 _HANDLER = YAMLHandler()
 _LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)")
@@ -304,6 +313,10 @@ def _resolve(item: str | int, uri: str) -> str | None:
     path = posixpath.normpath(path.lstrip("/") or ".")
     return None if path == "." or path.startswith("..") else path
 
+
+# Sidecars: `<file>.meta.yaml` next to a source has the fields that front matter would, for formats that have none.
+#
+# `kep.yaml` is the sidecar of the README.md next to it.
 
 SIDECAR_SUFFIX = ".meta.yaml"
 _KEP, _KEP_TEXT = "kep.yaml", "README.md"

@@ -19,6 +19,8 @@ from palimpsest.text.dates import (
     parse_stated_time,
 )
 
+# When a turn or a row of a table is valid: its `valid_from` and `valid_until`.
+
 _FROM, _UNTIL = {"validfrom"}, {"validuntil", "validto"}
 
 
@@ -63,6 +65,8 @@ def parse_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tu
         valid_from=first.astimezone(UTC).isoformat() if first else None, valid_until=last.isoformat() if last else None
     ), problems
 
+
+# Tables of many rows as text: a line `| a | b |` for each row, in blocks of a chunk's size that repeat the header.
 
 _BLOCK_CHARS = 1_200  # about 400 tokens of a table
 _MAX_HEADER_CHARS = 300

@@ -19,6 +19,8 @@ from palimpsest.sources.readers.conversations.chat_turns import (
 )
 from palimpsest.text.dates import parse_stated_time
 
+# A tree of messages, as programs keep it that let a person edit a message: which branch is the conversation.
+
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
@@ -117,6 +119,8 @@ def _newest_leaf(nodes: Mapping[str, Node], parents: Mapping[str, JsonValue]) ->
 def _time(node: Node) -> datetime:
     return parse_stated_time(node.time) or _EARLIEST
 
+
+# The exports of ChatGPT and Claude: conversations with an assistant, as trees of messages.
 
 _RATED_OR_SHARED = {"rating", "is_anonymous"}
 ID_FIELDS = ("session_id", "conversation_id", "id", "uuid", "name", "title")

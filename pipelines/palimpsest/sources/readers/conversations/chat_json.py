@@ -36,6 +36,8 @@ from palimpsest.sources.readers.text_files import markdown_segments, text_segmen
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import parse_stated_time
 
+# Texts that were attached to the messages of a chat: each a document of its own, as attachments of mails are.
+
 _MAX_NAME_CHARS = 200
 
 
@@ -92,6 +94,8 @@ def _name(stated: str) -> str:
     name = one_line(clean_text(PurePosixPath(stated.replace("\\", "/")).name))[:_MAX_NAME_CHARS].replace("#", "_")
     return name if name not in ("", ".", "..") else "attachment.txt"
 
+
+# Conversations in JSON: the shapes of LoCoMo and LongMemEval, and what chat programs export.
 
 _SESSION = re.compile(r"session_(\d+)")
 _TURNS = ("messages", "turns", "conversation", "chat", "dialogue", "history")

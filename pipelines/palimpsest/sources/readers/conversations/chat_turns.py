@@ -15,6 +15,9 @@ from palimpsest.store.collection_config import KINDS
 from palimpsest.text.chat_roles import INSTRUCTION_ROLES, TOOL_ROLES
 
 _TEXT_KINDS = frozenset({"text", "input_text", "output_text", "refusal", "audio_transcription"})
+
+# What a chat message contains: its words, calls of tools and their results, attached texts, and what is no text.
+
 _IMAGES = frozenset({"image", "input_image", "output_image", "image_url", "image_file", "image_asset_pointer"})
 _SOUNDS = frozenset(
     {
@@ -221,6 +224,8 @@ def _to_text(arguments: JsonValue) -> str:
         return ""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
+
+# The turns of a chat in JSON: who says what and when, in the field names that chat programs use.
 
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?")
 _SPEAKER = ("speaker", "role", "author", "from", "sender", "sender_name", "user", "username", "name")

@@ -22,6 +22,8 @@ from palimpsest.sources.readers.conversations.turns import read_conversations
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.chat_roles import TOOL_ROLES, chat_role
 
+# The corpus of a suite, JSONL {"_id", "title", "text", "scope"?, "meta"?}: each row a document, and one memory.
+
 _DATES = ("date_time", "date", "timestamp", "created")
 
 
@@ -98,6 +100,9 @@ def _text(text: JsonValue, title: str, meta: Mapping[str, JsonValue]) -> str:
     if caption := parse_name(meta.get("image_caption")):
         text = f"{text} [image: {caption}]".lstrip()
     return text or title
+
+
+# JSON lines: a suite, a conversation or a chat export, whichever the rows are.
 
 
 def read_json_lines(source: Source, limits: Limits) -> Extraction:
