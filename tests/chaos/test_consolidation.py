@@ -30,14 +30,6 @@ def _words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palimpsest.memories.embed.load_embedder", WordEmbedder)
 
 
-@pytest.fixture(scope="module")
-def processes() -> multiprocessing.context.ForkServerContext:
-    """Processes that have the project imported when they start."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.chaos.child"])
-    return context
-
-
 class Folder:
     """A folder with a home, its corpus and its golden questions."""
 

@@ -331,17 +331,6 @@ def _words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palimpsest.sources.ingest.check_removals", lambda *_: None)
 
 
-@pytest.fixture(scope="module")
-def processes() -> multiprocessing.context.ForkServerContext:
-    """Processes that have the project imported when they start.
-
-    Nothing of it may compute with Polars while it is imported: its threads do not survive a fork, which waits for them.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.chaos.child"])
-    return context
-
-
 def live(folder: Path, seed: int, processes: multiprocessing.context.ForkServerContext, steps: int = STEPS) -> None:
     """Lives a history to its end; an error says which it was and what had happened."""
     history = History(folder, seed, processes)

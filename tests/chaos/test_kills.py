@@ -27,14 +27,6 @@ def _words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def processes() -> multiprocessing.context.ForkServerContext:
-    """Processes that have the project imported when they start."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.chaos.child"])
-    return context
-
-
-@pytest.fixture(scope="module")
 def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A published build of two collections, then an edit, an addition and a removal that no build has seen."""
     folder = tmp_path_factory.mktemp("changed")

@@ -4,6 +4,7 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
+from palimpsest.core.times import readable
 from palimpsest_eval.report.charts import HEIGHT, WIDTH
 from palimpsest_eval.report.page import ReportPage
 
@@ -23,6 +24,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.globals |= {"spark_width": WIDTH, "spark_height": HEIGHT}
+    environment.filters["time"] = readable
     environment.filters["number"] = _format_number
     return environment
 

@@ -1,4 +1,4 @@
-"""The command that checks the installation and a home."""
+"""`palimpsest doctor`: checks the installation and a home; each failure names its fix."""
 
 import os
 import shutil

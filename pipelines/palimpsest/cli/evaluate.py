@@ -1,4 +1,4 @@
-"""Commands that evaluate: the gate and its baseline, invariants, comparisons, suites, benchmarks."""
+"""Commands that evaluate: the gate and its baseline, invariants, comparisons, suites, benchmarks, labels, health."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ from click.core import ParameterSource
 
 from palimpsest.cli.shared import FOLDER, STRATEGY, CostParam, Output, common, embedder_option, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
+from palimpsest.core.times import readable
 from palimpsest.store.home import Home
 from palimpsest_eval.suites.benchmarks.benchmarks import BENCHMARKS
 
@@ -298,8 +299,7 @@ def health(home_path: Path, as_json: bool, backend: str, report_file: Path | Non
         f"{title:<18}{format_number(numbers.get(name), form):>14}  {explanation}"
         for name, title, explanation, form in CARDS
     ]
-    made = found.created_at[:19].replace("T", " ")
-    out.text("\n".join([f"build {found.build_id}, {made} UTC, gate {found.status}", *lines]))
+    out.text("\n".join([f"build {found.build_id}, {readable(found.created_at)}, gate {found.status}", *lines]))
     out.result(found.to_json())
 
 

@@ -1,4 +1,4 @@
-"""The commands `palimpsest home ...`, which are about a home as a whole."""
+"""Commands about a home as a whole: upgrade, backup, delete, export, logs, housekeeping."""
 
 import datetime as dt
 import re

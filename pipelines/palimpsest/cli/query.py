@@ -1,4 +1,4 @@
-"""Commands that read a home: search memories, and show what a name refers to."""
+"""Commands that read a home: searches, names, facts, profiles, notes, summaries, single memories, scopes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

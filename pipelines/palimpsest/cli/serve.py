@@ -1,4 +1,4 @@
-"""Commands of the service: run it, make a token for development."""
+"""Commands of the service: run it, keep it in the background, make a token for development."""
 
 import datetime as dt
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The commands `palimpsest remember`, which sends a text or file to the inbox, and `palimpsest operation`."""
+"""Commands about sources: what is sent to the inbox, what is read from the web or from files, single documents."""
 
 import datetime as dt
 import re

@@ -1,4 +1,4 @@
-"""The types of a memory."""
+"""The types and units of memories."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""A batch: items in a fixed order, whose result depends on nothing else, whichever process computes it."""
+"""Batches of items, and the processes that compute them: of this machine, or of a Ray cluster (`ray_runner`)."""
 
 import os
 import warnings

@@ -48,6 +48,11 @@ def is_of_own_clock(limit: object) -> bool:
     return isinstance(limit, dt.datetime) and limit.tzinfo is None
 
 
+def readable(time: str) -> str:
+    """Returns a time in ISO form and UTC as people read it, to the second."""
+    return f"{time[:19].replace('T', ' ')} UTC"
+
+
 def is_time_zone(name: str) -> bool:
     """Returns whether a text is the IANA name of a time zone."""
     try:

@@ -1,4 +1,4 @@
-"""A linear model over the features of sentences: logistic regression, with words weighted by their rarity.
+"""Which sentences form an item: their features, a linear model over them, and the judgement of both with the rules.
 
 `palimpsest_eval.studies.train_sentences` trains it; data/models/README.md is its card.
 """

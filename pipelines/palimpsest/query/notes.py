@@ -1,4 +1,4 @@
-"""The values of a note."""
+"""The notes of sessions: their values, and how they are read from a build."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence

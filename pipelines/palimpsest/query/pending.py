@@ -1,7 +1,7 @@
 """Searches texts that are not built yet by the words of a question, and adds them to a context under its budget."""
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,8 +9,13 @@ from palimpsest.core.files import read_json_object
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.times import comparable
 from palimpsest.query.context.lines import ContextLine, CountTokens
+from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.search_request import SearchRequest, is_in_tiers
 from palimpsest.query.request.types import Scope, one_line, shorten_text
+from palimpsest.query.result import SearchResult
+from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.resolve_scopes import project_scopes
+from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.store.inbox import PREFIX, InboxFile, InboxText, inbox_files, is_of_user, operation_hash
 from palimpsest.text.terms import query_terms, terms
 
@@ -231,3 +236,34 @@ def _seconds(time: dt.datetime | None) -> float:
 def _flat(text: str) -> str:
     """Returns a text on one line in which nothing passes for a citation."""
     return one_line(text.replace("[pending:", "(pending:"))
+
+
+def answer_with_pending(
+    request: SearchRequest,
+    backend: Backend,
+    home: Path,
+    clock: dt.datetime,
+    answer: Callable[[SearchRequest], SearchResult],
+) -> SearchResult:
+    """Answers a request, and adds pending texts of its scopes in at most a quarter of the budget of its context.
+
+    Args:
+        request: the search; its users and projects may be new.
+        backend: the store of the build.
+        home: whose inbox is searched.
+        clock: the real time.
+        answer: answers a request from the build alone.
+    """
+    request = replace(request, scopes=_scopes_of(request, backend, home), project=None)
+    text = resolve_text(request.text, request.turns, request.brief).text
+    pending = search_pending(home, backend.build_id, request.scopes, request, text, clock)
+    lines, tokens = pending_lines(pending, request.budget_tokens, count_tokens)
+    result = answer(replace(request, budget_tokens=request.budget_tokens - tokens))
+    return replace(result, pending=pending, lines=(*result.lines, *lines))
+
+
+def _scopes_of(request: SearchRequest, backend: Backend, home: Path) -> tuple[Scope, ...]:
+    if not request.project:
+        return request.scopes
+    known = sorted({*backend.scopes(), *unbuilt_scopes(home, backend.build_id)})
+    return tuple(sorted({s for at in request.scopes for s in project_scopes(known, *at[:2], request.project)}))

@@ -1,4 +1,4 @@
-"""The values of a profile."""
+"""The profile of a user: its values, and how it is read from a build."""
 
 import datetime as dt
 import math

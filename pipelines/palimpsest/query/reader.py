@@ -201,7 +201,7 @@ class Reader:
 
     def _run(self, request: SearchRequest) -> SearchResult:
         if request.include_pending and self._home is not None:
-            from palimpsest.query.answer_with_pending import answer_with_pending
+            from palimpsest.query.pending import answer_with_pending
 
             return answer_with_pending(request, self._backend, self._home, self._clock(), self._run_built)
         return self._run_built(request)

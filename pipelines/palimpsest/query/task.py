@@ -1,4 +1,4 @@
-"""Finds the source of a task in the scopes of a search and puts its brief in front of the context."""
+"""A task and its session: the brief that leads a context, and the files and turns at hand."""
 
 import datetime as dt
 import json

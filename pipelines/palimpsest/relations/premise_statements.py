@@ -1,4 +1,4 @@
-"""The memories of one scope as statements: their terms, which are near another, and which share rare terms with it."""
+"""The memories of one scope as statements: their terms, which are near another, and amounts that follow from two."""
 
 import math
 import re

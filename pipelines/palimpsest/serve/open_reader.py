@@ -157,7 +157,7 @@ class SharedReader:
     def published_state(self) -> PublishedState:
         """Returns what changes with each publication and each delete.
 
-        A server is loaded after that: what it shows is asked too, once something was read.
+        A server is loaded after that: what it shows is read too, once something was read.
         """
         store, shown = self._store, self._state[-1]
         if store is not None:

@@ -1,4 +1,4 @@
-"""Removes from extracted documents what was deleted by decision: documents, sessions, users, single texts."""
+"""Removes from extracted documents what was deleted by decision, and what is past its retention."""
 
 import datetime as dt
 import json

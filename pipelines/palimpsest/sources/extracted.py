@@ -1,4 +1,4 @@
-"""What readers return: extracted documents, their segments and the relations that they state."""
+"""What readers return: documents, their segments, scopes and stated fields, and how the log stores them."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

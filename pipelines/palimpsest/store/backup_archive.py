@@ -1,4 +1,4 @@
-"""The archive of a backup: a tar stream of regular files, what it is of first, sizes and checksums last."""
+"""The archive of a backup: a tar stream whose end is its digest, encrypted where a password is set."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""Makes the folder of a new collection: settings, and room for its sources."""
+"""Makes the folder of a new collection, and changes the settings of one that is there."""
 
 import io
 import tempfile

@@ -1,4 +1,4 @@
-"""Dates that a text states with their year: years, months, days, decades and ranges of them.
+"""Dates and periods that a text states: with their year, or relative to a reference day.
 
 `from Oct 1721 to Mar 1918` is all of that; `in 1992` the whole year; `since 2001` has no end, `until 2004` no
 beginning.

@@ -1,4 +1,4 @@
-"""Whether a question asks for what the assistant of a chat wrote: "What did you recommend ...?"."""
+"""What kind of answer a question asks for, by its words: what an assistant wrote, a kind of memory, a list, why."""
 
 import re
 

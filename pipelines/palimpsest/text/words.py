@@ -1,4 +1,4 @@
-"""The content words of a text, and their stems: what two memories are compared by."""
+"""Words of a text: foldings of their spellings, lists of those that count for nothing, content words and stems."""
 
 import re
 import unicodedata

@@ -5,7 +5,6 @@ all that is searched for, which stay until nothing of it is found, so that a rer
 """
 
 import datetime as dt
-import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from palimpsest.build.delete.run_storage import check_run_storage, search_runs
 from palimpsest.build.delete.target import Target, pending_path
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.progress import say
-from palimpsest.store.builds import kept, staged, sweep
+from palimpsest.store.builds import kept, remove_build, staged, sweep
 from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
@@ -98,7 +97,7 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     if not dry_run:
         _check_undamaged(home)
     if staged(home).path.is_dir() and not staged(home).is_finished and not dry_run:
-        shutil.rmtree(staged(home).path)  # left by a run that was stopped; the next build makes it again
+        remove_build(staged(home))  # left by a run that was stopped; the next build makes it again
     for name in home.sources if not dry_run else ():
         sweep_pages(home.web, name)  # bytes of earlier versions of pages would be found
     builds = kept(home)

@@ -1,4 +1,4 @@
-"""E-mail: the words of its writer, headers as metadata, and each attachment as a document of its own."""
+"""E-mail, Outlook's .msg too: the words of its writer, headers as metadata, each attachment a document of its own."""
 
 import io
 import re

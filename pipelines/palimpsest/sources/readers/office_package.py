@@ -1,4 +1,4 @@
-"""Office files as packages of XML parts: their properties, and files in Strict Open XML."""
+"""Office files as packages of XML parts: their properties, their comments, and files in Strict Open XML."""
 
 import datetime as dt
 import io

@@ -1,4 +1,4 @@
-"""Plain text and reStructuredText: paragraphs at blank lines, headings where a title is underlined."""
+"""Text files: plain text and reStructuredText, Markdown, CSV and its relatives."""
 
 import csv
 import re
