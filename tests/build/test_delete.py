@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import polars as pl
 import pytest
@@ -104,21 +105,35 @@ def test_a_short_text_is_removed_only_at_the_start_of_a_sentence_in_any_script(t
     assert erased.remove_from("c", row).text == left
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="known: what the log has of a document under its former name stays"
-)
-def test_a_renamed_document_is_deleted_under_its_former_name_too(tmp_path, shared_vectors, monkeypatch):
+@pytest.mark.parametrize("by_memory", [False, True])
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_renamed_document_is_deleted_under_its_former_names_too(
+    tmp_path, shared_vectors, monkeypatch, by_memory, killed
+):
     monkeypatch.setattr("palimpsest.sources.ingest.check_removals", lambda *_: None)
     home, corpus = Home(tmp_path / "home", shared_vectors), tmp_path / "corpus"
     text, other = "# Boats\n\nThe boathouse Zqrenamed is red.\n", "# Mills\n\nThe mill is old.\n"
-    for notes in ({"old.md": text, "mill.md": other}, {"new.md": text, "mill.md": other}):
-        (corpus / "notes/old.md").unlink(missing_ok=True)
-        write_notes(corpus, notes, on_removed="retire")
+    for name in ("first.md", "second.md", "third.md"):
+        shutil.rmtree(corpus, ignore_errors=True)
+        write_notes(corpus, {name: text, "mill.md": other}, on_removed="retire")
         run_without_dagster(home, make_plan(home, [corpus]))
-    delete(home, document="new.md", collection="notes")
-    found = [t for build in kept(home) for t in build.tables(["memories"])["memories"]["text"]]
-    assert any("The mill is old." in t for t in found), "the rest stays"
-    assert not any("Zqrenamed" in t for t in found)
+    memories = published(home).tables(["memories"])["memories"].filter(pl.col("text").str.contains("Zqrenamed"))
+    documents = published(home).table("notes", "documents")
+    newest = memories.join(documents.filter(uri="third.md"), on="document_id", how="semi")["memory_id"][0]
+    selectors = {"memories": [newest]} if by_memory else {"document": "third.md", "collection": "notes"}
+    if killed:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("palimpsest.build.delete.erase_home.rewrite_build", Mock(side_effect=KeyboardInterrupt))
+            delete(home, **selectors)
+    delete(home, **selectors)
+    write_notes(corpus, {"first.md": "# Barns\n\nThe barn is green.\n"}, on_removed="retire")
+    for _ in range(2):
+        found = [t for b in kept(home) for t in b.tables(["memories"])["memories"]["text"]]
+        assert any("The mill is old." in t for t in found), "the rest stays"
+        assert not any("Zqrenamed" in t for t in found)
+        run_without_dagster(home, make_plan(home, [corpus]))
+    found = published(home).tables(["memories"])["memories"]["text"]
+    assert any("The barn is green." in t for t in found), "another document may have a former name"
 
 
 def test_a_deleted_turn_whose_time_is_corrected_stays_deleted_and_what_others_said_stays():

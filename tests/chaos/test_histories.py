@@ -176,6 +176,7 @@ def remove_file(h: History) -> None:
 def rename_file(h: History) -> None:
     # Under another name what was deleted of it is a new source: a person has brought it back.
     if names := sorted(n for n in h.notes.keys() - h.deleted_files if marker_of(h.notes[n]) not in h.hidden):
+        h.number += 1
         h.notes[f"r{h.number}.md"] = h.notes.pop(h.random.choice(names))
 
 
@@ -243,8 +244,7 @@ def undo_relation(h: History) -> None:
 
 def delete_document(h: History) -> None:
     current = h.build()
-    # Not one that was renamed: what the log has of its former name stays; tests/build/test_delete.py has that defect.
-    if built := sorted(n for n in set(current.table("notes", "documents")["uri"]) & h.notes.keys() if n[0] != "r"):
+    if built := sorted(set(current.table("notes", "documents")["uri"]) & h.notes.keys()):
         name = h.random.choice(built)
         delete(h.home, document=name, collection="notes")
         h.forget({marker_of(h.notes[name])})

@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
-import polars as pl
-
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError, Rejected
 from palimpsest.core.files import read_sealed_json, write_sealed_json
@@ -81,12 +79,7 @@ def apply_deletions(log: IngestLog, collection: str, decisions: Decisions) -> tu
     def without_deleted(row: Mapping[str, object]) -> Mapping[str, object] | None:
         return deletions.apply(cast(DocumentRow, row))
 
-    _, emptied = log.rewrite(without_deleted)
-    last = log.versions().filter(pl.col("uri").is_in(list(emptied))).group_by("uri").last().sort("uri")
-    # The file that an imported version replaces must not be read again.
-    file_hash = pl.when(pl.col("instead_of").fill_null("") != "").then("instead_of").otherwise("content_hash")
-    gone = list(last.select("uri", file_hash).iter_rows())
-    log.forget(emptied)
+    _, gone = log.rewrite(without_deleted)
     tombstones = sorted({*decisions.tombstones, *(e.needle.digest for e in decisions.erased)})
     write_sealed_json(path, {"key": decisions.erased_key, "tombstones": tombstones})
     return not set(applied["tombstones"]) <= set(tombstones), gone

@@ -402,31 +402,44 @@ class IngestLog:
         self._commit(frame)
         return frame
 
-    def rewrite(self, change: Callable[[Mapping[str, object]], Mapping[str, object] | None]) -> tuple[int, set[str]]:
-        """Changes or drops extracted documents in place, in every version.
+    def rewrite(
+        self, change: Callable[[Mapping[str, object]], Mapping[str, object] | None]
+    ) -> tuple[int, list[tuple[str, str]]]:
+        """Changes or drops extracted documents in place, in every version; forgets sources that have none left.
+
+        They are forgotten first, so that a run that is stopped leaves no source of which only the name is left.
 
         Args:
             change: returns the new document, the same object where nothing changes, or None to drop it.
 
         Returns:
-            How many documents were changed or dropped, and the uris of sources that had documents and have none left.
+            How many documents were changed or dropped; and uri and hash of the sources that were forgotten. The hash is
+            that of the file, which is another than the content hash where an imported version replaced it.
         """
         versions, changed = self.versions(), 0
+        rewritten: dict[str, list[Mapping[str, object]]] = {}
         dropped: set[str] = set()
-        left: dict[str, int] = {}
+        retained: set[str] = set()
         for key in versions["text_key"].drop_nulls().unique().sort():
             rows = self.rows(key)
             after = [change(row) for row in rows]
             differing = sum(a is not b for a, b in zip(after, rows, strict=True))
             kept = [row for row in after if row is not None]
             if differing:
-                self.write_text(key, kept)
+                rewritten[key] = kept
                 changed += differing
-            for uri in versions.filter(pl.col("text_key") == key)["uri"]:
-                left[uri] = left.get(uri, 0) + len(kept)
-                if len(kept) < len(rows):
-                    dropped.add(uri)
-        return changed, {uri for uri in dropped if not left[uri]}
+            if rows:
+                uris = versions.filter(pl.col("text_key") == key)["uri"]
+                (retained if kept else dropped).update(uris)
+        emptied = dropped - retained
+        file_hash = pl.when(pl.col("instead_of").fill_null("") != "").then("instead_of").otherwise("content_hash")
+        last = versions.filter(pl.col("uri").is_in(list(emptied))).group_by("uri").last().sort("uri")
+        if emptied:
+            self.forget(emptied)
+        for key, kept in rewritten.items():
+            if kept or self.text_path(key).exists():
+                self.write_text(key, kept)
+        return changed, list(last.select("uri", file_hash).iter_rows())
 
     def add_imported(self, versions: Sequence[Mapping[str, object]]) -> None:
         """Commits versions that were not read from a file; their texts must have been written before.

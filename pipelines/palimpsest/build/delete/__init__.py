@@ -16,7 +16,7 @@ from palimpsest.build.delete.probes import read_pending
 from palimpsest.build.delete.proof import search_home, split_probes
 from palimpsest.build.delete.run_history import search_collection
 from palimpsest.build.delete.run_storage import check_run_storage, search_runs
-from palimpsest.build.delete.target import Target, pending_path
+from palimpsest.build.delete.target import Target, former_hash, pending_path, with_former_names
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.progress import say
 from palimpsest.store.builds import kept, remove_build, staged, sweep
@@ -101,20 +101,22 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     for name in home.sources if not dry_run else ():
         sweep_pages(home.web, name)  # bytes of earlier versions of pages would be found
     builds = kept(home)
+    earlier, pending, former = read_pending(pending_path(home, target))
+    target = with_former_names(home, builds, target, former)
     found = collect(home, builds, target)
     check_found(home, target, found, builds)
     if dry_run:
         return dry_run_result(found)
     check_server(home)
     check_run_storage(home)
-    earlier, pending = read_pending(pending_path(home, target))
     counts = {
         "documents": max(pending.get("documents", 0), len(found.documents)),
         "memories": max(pending.get("memories", 0), len(found.memories)),
     }
     probes = found.probes(earlier)
     write_tombstones(home, target, found)
-    probes.write_pending(pending_path(home, target), counts)
+    former |= {former_hash(c, name) for (c, _), names in target.former.items() for name in names}
+    probes.write_pending(pending_path(home, target), counts, former)
     say(f"delete: {count_deleted(counts)}")
     skipped = sources_in_home(home)
     anywhere, in_columns = split_probes(probes)

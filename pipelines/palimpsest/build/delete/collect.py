@@ -204,7 +204,7 @@ class DeletionSet:
 
 def collect(home: Home, builds: Sequence[Build], target: Target) -> DeletionSet:
     """Returns what a target names in the builds and the log of a home."""
-    found, edited = DeletionSet(), read_decisions(home.decisions).edited
+    found, decisions = DeletionSet(), read_decisions(home.decisions)
     if target.user is not None and not target.by_memory:
         found.names.add(target.user)
     if target.denied:
@@ -215,7 +215,7 @@ def collect(home: Home, builds: Sequence[Build], target: Target) -> DeletionSet:
             if not (target.whole_collection and target.covers(name)):
                 # What collection.yaml names is a setting and is retained: the default user, for one.
                 found.retained.append(json.dumps(settings.get(name, {}), ensure_ascii=False))
-            matched = match_rows(build, name, target, edited)
+            matched = match_rows(build, name, target, decisions)
             found.erased |= matched.erased
             _add_matched_rows(found, build, name, matched)
     for name in home.sources:

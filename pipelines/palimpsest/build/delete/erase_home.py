@@ -180,10 +180,10 @@ def rewrite_build(home: Home, build: Build, target: Target, probes: Probes) -> N
     The tables as they were stay beside it until its manifest says what the new ones are: a delete that is killed
     between the two leaves no build that looks damaged.
     """
-    manifest, edited = build.manifest, read_decisions(home.decisions).edited
+    manifest, decisions = build.manifest, read_decisions(home.decisions)
     removed = [name for name in build.collections if target.whole_collection and target.covers(name)]
     others = [name for name in build.collections if name not in removed]
-    matched = {name: rows for name in others if not (rows := match_rows(build, name, target, edited)).is_empty}
+    matched = {name: rows for name in others if not (rows := match_rows(build, name, target, decisions)).is_empty}
     before = _keep_before(build, [*removed, *matched, ONCE]) if removed or matched else None
     for name in removed:
         shutil.rmtree(build.path / name)
@@ -396,10 +396,26 @@ def _erase_from_logs(home: Home, target: Target) -> None:
             update_stored_documents(log, load_collection(home.sources[name]))
         if target.document is not None and decisions.hides_source(name, target.document, ""):
             log.forget({target.document})
-        _, emptied = apply_deletions(log, name, decisions)
+        emptied = _erase_former(log, target)
+        emptied += apply_deletions(log, name, decisions)[1]
         append_decisions(home.decisions, "tombstone", (tombstone("source", name, *source) for source in emptied))
     if target.whole_collection:
         home.forget_source(str(target.collection))
+
+
+def _erase_former(log: IngestLog, target: Target) -> list[tuple[str, str]]:
+    """Removes what has a former name of the document, which no tombstone names: another may be called that now.
+
+    Returns:
+        (uri, content hash) of the sources of which nothing is left.
+    """
+    if target != Target(target.collection, target.document) or not (former := target.document_names[1:]):
+        return []
+
+    def without_former(row: Mapping[str, object]) -> Mapping[str, object] | None:
+        return None if target.names(str(row["uri"]), cast("str | None", row["session_id"]), former) else row
+
+    return log.rewrite(without_former)[1]
 
 
 def _events_of(lines: list[str], target: Target, probes: Probes) -> list[int]:

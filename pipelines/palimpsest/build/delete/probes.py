@@ -101,20 +101,27 @@ class Probes:
                 written |= {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], html.escape(text)}
         return BytesAhoCorasick(sorted(encode_text(w) for w in written))
 
-    def write_pending(self, path: Path, counts: Mapping[str, int]) -> None:
-        """Writes the probes as hashes, with counts of what is deleted, readable by the owner only."""
+    def write_pending(self, path: Path, counts: Mapping[str, int], former: Iterable[str]) -> None:
+        """Writes the probes as hashes, with counts of what is deleted, readable by the owner only.
+
+        Args:
+            path: the file.
+            counts: of documents and memories.
+            former: hashes of former names of what is deleted.
+        """
         rows = [[n.window, n.bucket, n.length, n.digest] for n in self._needles.items]
-        write_json(path, {"key": self.earlier.key.hex(), "needles": rows, **counts})
+        write_json(path, {"key": self.earlier.key.hex(), "needles": rows, "former": sorted(former), **counts})
         path.chmod(0o600)
 
 
-def read_pending(path: Path) -> tuple[Needles, dict[str, int]]:
-    """Returns what a stopped run of the same delete wrote: its probes, and its counts."""
+def read_pending(path: Path) -> tuple[Needles, dict[str, int], frozenset[str]]:
+    """Returns what a stopped run of the same delete wrote: its probes, its counts, and hashes of former names."""
     found = read_json(path) or {}
     if "key" not in found:  # of an older version: plain strings
-        return Needles.of(found.get("strings", ())), {"documents": 0, "memories": found.get("memories", 0)}
+        return Needles.of(found.get("strings", ())), {"documents": 0, "memories": found.get("memories", 0)}, frozenset()
     items = tuple(sorted(Needle(*row) for row in found["needles"]))
-    return Needles(bytes.fromhex(found["key"]), items), {k: found[k] for k in ("documents", "memories")}
+    counts = {k: found[k] for k in ("documents", "memories")}
+    return Needles(bytes.fromhex(found["key"]), items), counts, frozenset(found.get("former", ()))
 
 
 def probes_of(ids: set[str], lines: set[str], names: set[str], earlier: Needles) -> Probes:

@@ -1,9 +1,10 @@
 """What a delete names, and the rows of a build that this is."""
 
 import datetime as dt
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -13,8 +14,9 @@ from palimpsest.core.needles import encode_text
 from palimpsest.memories.formed import formed_memories, rests_on, stated_memories
 from palimpsest.sources.deletions import TurnIndex, place_key
 from palimpsest.store.builds import Build
-from palimpsest.store.decisions import ErasedText, tombstone
+from palimpsest.store.decisions import Decisions, ErasedText, tombstone
 from palimpsest.store.home import Home
+from palimpsest.store.ingest_log import IngestLog
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Target:
         memories: memory ids; none means any.
         expired_at: memories whose retention ended by this time.
         denied: the user is one of `users.deny`: that setting keeps new texts out, and no tombstone is written.
+        former: former names of sources by (collection, name), see `with_former_names`; no selector.
     """
 
     collection: str | None = None
@@ -44,6 +47,7 @@ class Target:
     memories: frozenset[str] = frozenset()
     expired_at: dt.datetime | None = None
     denied: bool = False
+    former: "FormerNames" = field(default_factory=dict, compare=False)
 
     @property
     def by_memory(self) -> bool:
@@ -63,14 +67,14 @@ class Target:
     @property
     def selectors(self) -> list[str]:
         """The names of the selectors that are given, not what they name."""
-        return [f.name for f in fields(self) if getattr(self, f.name)]
+        return [f.name for f in _selectors() if getattr(self, f.name)]
 
     @property
     def key(self) -> str:
         """A hash of the selectors, the same for the same delete."""
         if self.expired_at:
             return "retention"  # the same delete, whenever it is repeated
-        values = (getattr(self, f.name) for f in fields(self))
+        values = (getattr(self, f.name) for f in _selectors())
         return content_id("delete", *(str(sorted(v)) if isinstance(v, frozenset) else str(v) for v in values))
 
     def check(self) -> None:
@@ -97,11 +101,22 @@ class Target:
         rows = rows.filter(pl.lit(True), *(pl.col(c) == value for c, value in given.items() if value is not None))
         if self.document is None:
             return rows
-        uri = pl.col("uri")
-        session = pl.format("{}#{}", uri, pl.col("session_id").fill_null(""))
-        return rows.filter(
-            (uri == self.document) | uri.str.starts_with(self.document + "#") | (session == self.document)
-        )
+        named = [self.names(uri, session) for uri, session in rows.select("uri", "session_id").iter_rows()]
+        return rows.filter(pl.Series(named, dtype=pl.Boolean))
+
+    def names(self, uri: str, session_id: str | None, names: Iterable[str] | None = None) -> bool:
+        """Returns whether the document that is named, or one of `names`, is this one or has it as a part."""
+        ways = {uri, f"{uri}#{session_id or ''}"}
+        return any(n in ways or uri.startswith(f"{n}#") for n in (self.document_names if names is None else names))
+
+    @property
+    def document_names(self) -> list[str]:
+        """The document, and what it was named before; none where no document is named."""
+        if self.document is None:
+            return []
+        source, mark, part = self.document.partition("#")
+        former = {name for names in self.former.values() for name in names}
+        return [self.document, *sorted({name + mark + part for name in former} - {self.document, source})]
 
     def tombstones(self, rows: pl.DataFrame) -> set[str]:
         """Returns the hashes that exclude the target's documents from later builds.
@@ -120,17 +135,72 @@ class Target:
         return {tombstone("conversation", *(n or "" for n in row)) for row in names}
 
 
+def _selectors() -> Iterator[Any]:
+    return (f for f in fields(Target) if f.name != "former")
+
+
 def pending_path(home: Home, target: Target) -> Path:
     """Returns the file with hashes of what a delete removes; it exists until the delete is proved."""
     return home.path / f"pending-delete-{target.key}.json"
 
 
+FormerNames = Mapping[tuple[str, str], frozenset[str]]
+"""Names that sources had before they were renamed, by collection and name of the source."""
+
+
+def with_former_names(home: Home, builds: Iterable[Build], target: Target, earlier: Iterable[str]) -> Target:
+    """Returns a target with the former names of what it names: a renamed document is history under them.
+
+    A former name is that of a source that is gone, of which a version had the same bytes and the same user and project.
+    Users, sessions and projects name rows of documents whatever these are called, and need none.
+
+    Args:
+        home: the home.
+        builds: the kept builds.
+        target: the target.
+        earlier: hashes of the former names that a stopped run of the same delete found: the log may have lost them.
+    """
+    if not (target.document or target.by_memory) or target.expired_at:
+        return target
+    former: dict[tuple[str, str], frozenset[str]] = {}
+    wanted = (target.document, target.document.partition("#")[0]) if target.document else ()
+    for name in (c for c in home.sources if target.covers(c)):
+        log = IngestLog(home.log / name)
+        names = {source: found for source, found in _former_names(log).items() if source in (wanted or (source,))}
+        uris = set(log.versions()["uri"]).union(*(b.table(name, "documents")["uri"] for b in builds)) if earlier else ()
+        again = frozenset(u for uri in uris for u in [uri.partition("#")[0]] if former_hash(name, u) in earlier)
+        former |= {(name, source): frozenset(found) for source, found in names.items()}
+        former |= {(name, ""): again} if again else {}
+    return replace(target, former=former)
+
+
+def former_hash(collection: str, name: str) -> str:
+    """Returns the hash of a former name, as the file of an unproved delete has it."""
+    return content_id("former", collection, name)
+
+
+def _former_names(log: IngestLog) -> dict[str, set[str]]:
+    """Returns the former names of every source of a log that has any."""
+    versions = log.versions().drop_nulls("text_key")
+    gone = versions.join(log.current(), on="uri", how="anti")
+    pairs = versions.join(gone, on="content_hash", suffix="_gone").filter(pl.col("uri") != pl.col("uri_gone"))
+
+    def owners(key: str) -> set[tuple[object, object]]:
+        return {(row["user_id"], row["project_id"]) for row in log.rows(key)}
+
+    before: dict[str, set[str]] = {}
+    for uri, key, uri_gone, key_gone in pairs.select("uri", "text_key", "uri_gone", "text_key_gone").iter_rows():
+        if owners(key) == owners(key_gone):
+            before.setdefault(uri, set()).add(uri_gone)
+    for uri in before:
+        while more := {n for name in before[uri] for n in before.get(name, ())} - before[uri] - {uri}:
+            before[uri] |= more
+    return before
+
+
 def unfinished_deletes(home: Home) -> list[str]:
     """Returns the names of the files of deletes that were started and not proved, sorted."""
     return sorted(path.name for path in home.path.glob("pending-delete-*.json"))
-
-
-Edited = Mapping[str, frozenset[ErasedText]]
 
 
 @dataclass(frozen=True)
@@ -155,14 +225,14 @@ class MatchedRows:
         return not (self.documents.height or self.memories.height or self.rejected)
 
 
-def match_rows(build: Build, name: str, target: Target, edited: Edited) -> MatchedRows:
+def match_rows(build: Build, name: str, target: Target, decisions: Decisions) -> MatchedRows:
     """Returns what a target names in a collection of a build.
 
     Args:
         build: the build.
         name: of the collection.
         target: what is deleted.
-        edited: what memories were edited to, by their ids: that is deleted with them.
+        decisions: what memories were edited to is deleted with them, and what was deleted before stays deleted.
     """
     documents, memories = build.table(name, "documents"), build.table(name, "memories")
     if not target.covers(name):
@@ -188,13 +258,15 @@ def match_rows(build: Build, name: str, target: Target, edited: Edited) -> Match
     found = pl.concat([stated_memories(found), stated_memories(memories).filter(evidence)]).unique("memory_id")
     # Only documents that lose a memory are read; an equal text at the same place is deleted too.
     wanted = set(found["memory_id"])
-    later = frozenset(text for memory_id in wanted for text in edited.get(memory_id, ()))
+    later = frozenset(text for memory_id in wanted for text in decisions.edited.get(memory_id, ()))
     places = documents.join(found, on="document_id", how="semi") if later else documents.clear()
     versions = documents.join(places, on=["uri", "session_id", "user_id"], how="semi", nulls_equal=True)
-    read = set(found["document_id"]) | set(versions["document_id"])
-    hashed = _hash_memories(build, name, stated_memories(memories), read)
-    erased = later | {e for memory_id, e in hashed if memory_id in wanted}
-    equal = [memory_id for memory_id, e in hashed if e in erased]
+    former = {n for (collection, _), names in target.former.items() if collection == name for n in names}
+    renamed = documents.filter(pl.col("uri").str.split("#").list.first().is_in(list(former)))
+    read = set(found["document_id"]) | set(versions["document_id"]) | set(renamed["document_id"])
+    hashed = _hash_memories(build, name, stated_memories(memories), read, target.former)
+    erased = later | {e for memory_id, texts in hashed if memory_id in wanted for e in texts}
+    equal = [memory_id for memory_id, (e, *_) in hashed if e in erased or e in decisions.erased]
     removed = memories.filter(pl.col("memory_id").is_in(equal))
     return MatchedRows(documents.clear(), with_formed(removed, memories), erased)
 
@@ -206,22 +278,21 @@ def with_formed(removed: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
 
 
 def _hash_memories(
-    build: Build, name: str, memories: pl.DataFrame, document_ids: set[str]
-) -> list[tuple[str, ErasedText]]:
+    build: Build, name: str, memories: pl.DataFrame, document_ids: set[str], former: FormerNames
+) -> list[tuple[str, list[ErasedText]]]:
+    """Returns ids of memories of documents, with the hashes of each: where it is, then where it was before."""
     rows = memories.filter(pl.col("document_id").is_in(list(document_ids)))
     texts = build.table(name, "document_texts").join(rows, on="document_id", how="semi")
     turns = {d: TurnIndex(s) for d, s in texts.select("document_id", "segments").iter_rows()}
     uris = dict(build.table(name, "documents").select("document_id", "uri").iter_rows())
     columns = ("memory_id", "document_id", "user_id", "session_id", "text", "char_start")
-    return [
-        (
-            memory_id,
-            ErasedText.of(
-                place_key(name, user_id, uris[document_id], session_id),
-                turns[document_id].utterance_at(start),
-                text,
-            ),
-        )
-        for memory_id, document_id, user_id, session_id, text, start in rows.select(columns).iter_rows()
-        if encode_text(text)
-    ]
+    hashed = []
+    for memory_id, document_id, user_id, session_id, text, start in rows.select(columns).iter_rows():
+        if not encode_text(text):
+            continue
+        said = turns[document_id].utterance_at(start)
+        source, mark, part = uris[document_id].partition("#")
+        names = [uris[document_id], *(n + mark + part for n in sorted(former.get((name, source), ())))]
+        places = [place_key(name, user_id, uri, session_id) for uri in names]
+        hashed.append((memory_id, [ErasedText.of(place, said, text) for place in places]))
+    return hashed
