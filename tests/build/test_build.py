@@ -7,6 +7,7 @@ from random import Random
 import duckdb
 import pytest
 
+from palimpsest.build.delete import delete
 from palimpsest.build.digest import digest
 from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.publish import run_without_dagster
@@ -16,7 +17,9 @@ from palimpsest.query.reader import open_home
 from palimpsest.relations.classify import label_pairs
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.decisions import append_decisions
 from palimpsest.store.home import Home
+from palimpsest_eval.runs.verify_home import verify_home
 from tests.small_corpus import TURNS, write_chats, write_notes
 
 MORE_DEADLINES = [
@@ -50,6 +53,25 @@ def test_an_unchanged_corpus_is_nothing_to_do(tmp_path, build):
     assert make_plan(home, None).nothing_to_do
     (corpus / "chats/turns.jsonl").touch()
     assert make_plan(home, [corpus]).nothing_to_do
+
+
+@pytest.mark.parametrize("by", ["build", "delete"])
+def test_what_is_decided_takes_effect_in_the_collections_that_are_built_or_rewritten_since(tmp_path, build, by):
+    corpus = write_notes(
+        write_chats(tmp_path / "corpus"), {"a.md": "# Heron\n\nHeron is a project.\n", "b.md": "Mills.\n"}
+    )
+    home, first = build(corpus)
+    (update,) = first.table("chats", "relations").filter(label="UPDATE")["relation_id"]
+    append_decisions(home.decisions, "undo", [update])
+    if by == "build":
+        (corpus / "notes/a.md").write_text("# Heron\n\nHeron is a large project.\n")
+        run_without_dagster(home, make_plan(home, [corpus], ["notes"]))
+    else:
+        delete(home, document="b.md", collection="notes")
+    assert published(home).manifest.undone == [] and not verify_home(home).violations
+    _, last = build(corpus)
+    assert last.manifest.undone == [update] and not verify_home(home).violations
+    assert last.table("chats", "versions")["is_latest"].all()
 
 
 def test_only_the_collection_that_changed_is_made_again(tmp_path, build):

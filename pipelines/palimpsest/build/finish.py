@@ -4,7 +4,7 @@ import datetime as dt
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import polars as pl
@@ -26,7 +26,7 @@ from palimpsest.memories.vector_store import collection_spaces, indexed_spaces
 from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
 from palimpsest.store.builds import ONCE, Build, BuildTables, published, staged, sweep
 from palimpsest.store.collection_config import schema_fields, settings_or_none
-from palimpsest.store.decisions import Decisions, count_decisions, read_decisions
+from palimpsest.store.decisions import Decisions, MemoryDecision, count_decisions, read_decisions
 from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home
@@ -163,7 +163,13 @@ def _check_something_was_read(build: Build) -> None:
         )
 
 
-def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build | None = None) -> BuildManifest:
+def finish_build(
+    home: Home,
+    build: Build,
+    earlier: BuildManifest,
+    base: Build | None = None,
+    unchanged: Collection[str] | None = None,
+) -> BuildManifest:
     """Writes the index and the manifest of a build whose tables are complete; returns the manifest.
 
     Args:
@@ -171,6 +177,8 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         build: the build.
         earlier: has the fingerprints of collections that are adopted or whose folder is gone.
         base: the build that this one follows; the manifest lists the changes from it.
+        unchanged: collections whose tables follow from the decisions that `earlier` lists; by default those that are
+            adopted from `base`.
     """
     from palimpsest.build.standing_answers import answer_standing_questions
     from palimpsest.index.write_index import write_index
@@ -183,8 +191,10 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
     answer_standing_questions(home, build, base)
     decisions = read_decisions(home.decisions)
     records = _records(build)
-    compared, relations = build.tables(COMPARED), tables["relations"].select("relation_id", "label")
+    adopted = {c for c in build.collections if base is not None and is_adopted(records[c].values())}
+    compared, relations = build.tables(COMPARED), tables["relations"].select("relation_id", "collection", "label")
     memories = compared["memories"]
+    applied = _applied_decisions(decisions, earlier, adopted if unchanged is None else unchanged, relations, memories)
     labels = Counter(relations["label"])
     manifest = BuildManifest(
         build_id=build.build_id,
@@ -193,7 +203,7 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
             c: None  # so that the next build labels the rest
             if any(r.is_unpaid for r in records[c].values())
             else earlier.fingerprints.get(c)
-            if base is not None and is_adopted(records[c].values())  # whatever sources and settings are by now
+            if c in adopted  # whatever sources and settings are by now
             else logged_fingerprint(home, c, decisions) or earlier.fingerprints.get(c)
             for c in build.collections
         },
@@ -205,8 +215,8 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         relations={label: labels.get(label, 0) for label in _LABELS},
         retired=compared["versions"].filter(~pl.col("is_latest")).height,
         decisions=count_decisions(home.decisions)[0],
-        undone=sorted(decisions.undone.intersection(relations["relation_id"])),
-        decided=_decided_memories(decisions, set(memories["memory_id"])),
+        undone=applied[0],
+        decided=applied[1],
         rejects=tables["rejects"].height,
         undated=memories.filter(is_undated()).height,
         redactions=tables["redactions"].height,
@@ -231,9 +241,24 @@ def _is_comparable(base: Build) -> bool:
     return all(base.table_path(name, table).exists() for name in base.collections for table in COMPARED)
 
 
-def _decided_memories(decisions: Decisions, known: set[str]) -> list[list[str]]:
-    """Returns the decisions about memories of the build, and about none that was deleted."""
-    return [d.to_list() for d in decisions.memories if {d.memory_id, *filter(None, [d.by])} <= known]
+def _applied_decisions(
+    decisions: Decisions,
+    earlier: BuildManifest,
+    unchanged: Collection[str],
+    relations: pl.DataFrame,
+    memories: pl.DataFrame,
+) -> tuple[list[str], list[list[str]]]:
+    """Returns which relations are undone in a build, and what is decided of its memories.
+
+    What was decided since `earlier` takes effect in the collections that were made since, not in those `unchanged`.
+    """
+    then = pl.col("collection").is_in(list(unchanged)) & pl.lit(earlier.undone is not None)
+    old, new = set(relations.filter(then)["relation_id"]), set(relations.filter(~then)["relation_id"])
+    undone = decisions.undone & new | old.intersection(earlier.undone or ())
+    known, old = set(memories["memory_id"]), set(memories.filter(then)["memory_id"])
+    of_memories = [d for d in decisions.memories if d.memory_id not in old]
+    of_memories += [d for d in map(MemoryDecision.from_list, earlier.decided or ()) if d.memory_id in old]
+    return sorted(undone), [d.to_list() for d in of_memories if {d.memory_id, *filter(None, [d.by])} <= known]
 
 
 def _records(build: Build) -> dict[str, dict[str, StageRecord]]:

@@ -189,21 +189,22 @@ def rewrite_build(home: Home, build: Build, target: Target, probes: Probes) -> N
         shutil.rmtree(build.path / name)
     for name, rows in matched.items():
         _rewrite_collection(home, build, name, rows, manifest)
-    _finish(home, build, manifest, probes)
+    _finish(home, build, manifest, [name for name in others if name not in matched], probes)
     if before is not None:
         aside = _aside(build)
         before.rename(aside)  # in one step: from here on the rewritten tables are the build's
         shutil.rmtree(aside)
 
 
-def _finish(home: Home, build: Build, manifest: BuildManifest, probes: Probes) -> None:
+def _finish(home: Home, build: Build, manifest: BuildManifest, unchanged: list[str], probes: Probes) -> None:
     """Makes what all collections share again, and writes the manifest."""
     for stage in once_stages():
         if stage.on_delete != "keep" and build.record(ONCE, stage.name) is not None:
             run_stage(once_context(home, build, None), stage.name)
     if not build.is_finished:
         return
-    rewritten = finish_build(replace(home, embedder=manifest.embedder or None), build, BuildManifest())
+    same_embedder = replace(home, embedder=manifest.embedder or None)
+    rewritten = finish_build(same_embedder, build, manifest, unchanged=unchanged)
     gate = manifest.gate
     if probes.any_in(repr(gate).encode()):
         gate = {"status": "unjudged"}
