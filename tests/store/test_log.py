@@ -69,6 +69,8 @@ def test_what_no_published_build_has_leaves_no_history(tmp_path):
     log.record(seen(a="2", b="1", c="1"), DAY[2], DAY[1])
     log.record(seen(a="3"), DAY[3], DAY[1])
     assert rows(log) == [("a.md", 1, "1", None), ("a.md", 2, "3", None), ("b.md", 1, "1", DAY[3])]
+    log.record(seen(), DAY[4], DAY[1])
+    assert rows(log) == [("a.md", 1, "1", DAY[4]), ("b.md", 1, "1", DAY[3])], "its published version is gone, too"
 
 
 def test_a_text_that_an_earlier_version_wrote_is_read_and_replaced(tmp_path):

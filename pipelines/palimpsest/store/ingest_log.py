@@ -396,8 +396,9 @@ class IngestLog:
             if uri not in seen and rows[uri, ordinal]["gone_at"] is None:
                 if is_unpublished(rows[uri, ordinal]):
                     del rows[uri, ordinal]
-                else:
-                    rows[uri, ordinal]["gone_at"] = now
+                    ordinal -= 1  # a version that was published is gone as well
+                if (published := rows.get((uri, ordinal))) is not None and published["gone_at"] is None:
+                    published["gone_at"] = now
         frame = pl.DataFrame([rows[k] for k in sorted(rows)], schema=VERSIONS)
         self._commit(frame)
         return frame
