@@ -12,7 +12,6 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.orchestration.assets.resources import BATCH
-from palimpsest.orchestration.celery_broker import BROKER
 from palimpsest.orchestration.dagster_home import set_pool_limits
 from palimpsest.orchestration.dev_server import serve_ui
 from palimpsest.orchestration.executors import EXECUTOR, PROCESSES
@@ -168,8 +167,7 @@ def test_settings_or_a_database_that_dagster_cannot_use_are_one_line_before_anyt
     [
         {EXECUTOR: "dask"},
         {EXECUTOR: "multiprocess", PROCESSES: "0"},
-        {EXECUTOR: "celery", BROKER: ""},
-        {EXECUTOR: "celery", BROKER: "amqps://user:zqsecret@host:port/v"},
+        {EXECUTOR: "celery"},
     ],
 )
 def test_a_wrong_executor_is_one_line_before_anything_starts(tmp_path, monkeypatch, variables):
@@ -177,5 +175,5 @@ def test_a_wrong_executor_is_one_line_before_anything_starts(tmp_path, monkeypat
         monkeypatch.setenv(name, value)
     with pytest.raises(PalimpsestError, match=f"^{list(variables)[-1]}[=:]") as raised:
         serve_ui(Home(tmp_path / "home"), 0)
-    assert raised.value.exit_code == 2 and "zqsecret" not in str(raised.value)
+    assert raised.value.exit_code == 2
     assert not (tmp_path / "home").exists()

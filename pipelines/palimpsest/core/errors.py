@@ -119,7 +119,6 @@ _EXTRAS = {
     "remote": ("boto3", "obstore"),
     "ray": ("ray",),
     "postgres": ("dagster_postgres", "psycopg2"),
-    "celery": ("dagster_celery", "celery", "kombu"),
     "k8s": ("dagster_k8s", "kubernetes"),
     "notebooks": ("plotly", "jupyterlab", "nbconvert"),
     "build": (

@@ -470,17 +470,10 @@ SCHEDULE = (
         "schedule.executor",
         "PALIMPSEST_EXECUTOR",
         "`in_process`",
-        "what runs the steps of jobs that Dagster starts: `in_process`, `multiprocess`, `celery` or `k8s` "
+        "what runs the steps of jobs that Dagster starts: `in_process`, `multiprocess` or `k8s` "
         "([Dagster](../dagster.md#executors))",
         "choice",
-        choices=("in_process", "multiprocess", "celery", "k8s"),
-    ),
-    Setting(
-        "schedule.celery_broker",
-        "PALIMPSEST_CELERY_BROKER",
-        "none",
-        "URL of the broker of the Celery workers, with its password ([Dagster](../dagster.md#celery))",
-        is_secret=True,
+        choices=("in_process", "multiprocess", "k8s"),
     ),
     Setting(
         "schedule.executor_processes",

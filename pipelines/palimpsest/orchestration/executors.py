@@ -1,4 +1,4 @@
-"""The executor that runs the steps of jobs that Dagster starts: in one process, in several, on Celery or Kubernetes.
+"""The executor that runs the steps of jobs that Dagster starts: in one process, in several, or as jobs of Kubernetes.
 
 Every executor writes the same home under the same lock, so that stages of one home never overlap; what differs is where
 their processes run. `palimpsest build` always runs in its own process.
@@ -12,7 +12,7 @@ from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError, missing_extra
 
 EXECUTOR, PROCESSES = "PALIMPSEST_EXECUTOR", "PALIMPSEST_EXECUTOR_PROCESSES"
-EXECUTORS = ("in_process", "multiprocess", "celery", "k8s")
+EXECUTORS = ("in_process", "multiprocess", "k8s")
 DEFAULT_PROCESSES, MAX_PROCESSES = 2, 64
 
 
@@ -31,20 +31,8 @@ def executor_from_environment() -> dg.ExecutorDefinition:
         processes = whole_number(PROCESSES, DEFAULT_PROCESSES, 1, MAX_PROCESSES)
         return dg.multiprocess_executor.configured({"max_concurrent": processes}, name=name)
     try:
-        return _celery() if name == "celery" else _k8s()
+        from dagster_k8s import k8s_job_executor
     except ModuleNotFoundError as e:
         raise missing_extra(e, f"{EXECUTOR}={name}") or e from None
-
-
-def _celery() -> dg.ExecutorDefinition:
-    from palimpsest.orchestration.celery_broker import broker_from_environment, celery_executor
-
-    broker_from_environment()  # a wrong one is reported where jobs are loaded
-    return celery_executor
-
-
-def _k8s() -> dg.ExecutorDefinition:
-    from dagster_k8s import k8s_job_executor
-
     executor: dg.ExecutorDefinition = k8s_job_executor
     return executor
