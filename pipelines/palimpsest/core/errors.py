@@ -121,7 +121,7 @@ _EXTRAS = {
     "postgres": ("dagster_postgres", "psycopg2"),
     "celery": ("dagster_celery", "celery", "kombu"),
     "k8s": ("dagster_k8s", "kubernetes"),
-    "notebooks": ("plotly", "jupyterlab", "nbconvert"),
+    "notebooks": ("plotly", "jupyterlab", "matplotlib", "nbconvert", "textalloc"),
     "build": (
         "ahocorasick_rs",
         "bm25s",
