@@ -1,7 +1,7 @@
 """One request at a time, politely: libcurl within limits of size and time, a pause between requests and few retries."""
 
-import os
 import socket
+import ssl
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -136,13 +136,15 @@ class Fetcher:
             self._curl.setopt(option, value)
 
     def _options(self, addresses: Sequence[str]) -> dict[int, object]:
+        trusted = ssl.get_default_verify_paths()  # of this system, an authority of the intranet too, or SSL_CERT_FILE
         return {
             pycurl.OPENSOCKETFUNCTION: self._open_socket,
             pycurl.RESOLVE: list(addresses),
             pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
             pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
             pycurl.PROXY: "",  # not those of the environment: the guard must see each address
-            pycurl.CAINFO: os.environ.get("SSL_CERT_FILE") or certifi.where(),
+            pycurl.CAINFO: trusted.cafile or certifi.where(),
+            pycurl.CAPATH: trusted.capath or "",
             pycurl.CONNECTTIMEOUT_MS: int(1_000 * self._limits.connect_s),
             pycurl.LOW_SPEED_LIMIT: 1,
             pycurl.LOW_SPEED_TIME: int(self._limits.read_s),
