@@ -20,7 +20,6 @@ from palimpsest_eval.report.charts import histogram, spark
 from palimpsest_eval.report.gather import headlines
 from palimpsest_eval.report.notes import Note, write_note
 from palimpsest_eval.report.render import MAX_BYTES
-from palimpsest_eval.report.static_svg import PlacedLabels
 from palimpsest_eval.runs.judge_build import judge_build, write_report
 
 NASTY = '</style><script>alert(1)</script><img src=x onerror="alert(2)">&{{ 7*7 }}'
@@ -37,16 +36,6 @@ def test_a_histogram_ends_at_the_99th_percentile_and_keeps_what_is_above_it():
     h = histogram([1, 1, 2, 100], {"p50": 1, "p95": 4, "p99": 4}, bins=4)
     assert [b.count for b in h.bars] == [0, 2, 1, 1] and [b.height for b in h.bars] == [0, 1, 0.5, 0.5]
     assert (h.bars[3].low, h.bars[3].high) == (3, 4) and histogram([], {}) is None
-
-
-def test_labels_of_points_overlap_no_other_label_and_stay_inside_the_picture():
-    placed = PlacedLabels(200, [(50, 50), (60, 50), (195, 90)])
-    left_of = [float(re.search(r'x="([\d.]+)"', placed.add(x, 50, "a label"))[1]) for x in (60, 50)]
-    assert left_of[0] == 68 and left_of[1] < 42, "the right of the second is taken"
-    assert float(re.search(r'x="([\d.]+)"', placed.add(195, 90, "a label"))[1]) < 187, "the right ends outside"
-    assert "&lt;b&gt;" in PlacedLabels(200, []).add(50, 50, "<b>")
-    full = PlacedLabels(40, [(20, 20)])
-    assert full.add(20, 20, "much too long a label") == ""
 
 
 def test_a_headline_has_its_change_and_whether_that_is_worse():

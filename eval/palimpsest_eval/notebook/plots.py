@@ -15,7 +15,7 @@ from palimpsest_eval.gate.compare import MeasureChange
 from palimpsest_eval.gate.health import MemoryHealth
 from palimpsest_eval.golden.golden_run import Miss
 from palimpsest_eval.golden.misses import CAUSES
-from palimpsest_eval.report.static_svg import svg_of
+from palimpsest_eval.notebook.static_svg import svg_of
 
 # What surrounds a memory in a build: entities it names, topics it is in, relations, and the memories behind them.
 

@@ -2,9 +2,10 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address
 
+import pycurl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
@@ -133,35 +134,46 @@ def test_robots_txt_and_sitemaps_lead_to_no_private_address(home, site, inner, m
 
 
 def test_a_name_that_changes_its_address_gains_nothing(site):
-    """The first answer is permitted, each later one is this machine: every connection checks the address it uses."""
+    """The first address is permitted, the next is not: every connection checks the address that it uses."""
     port = int(site.url.rpartition(":")[2].strip("/"))
-    answers = iter([["127.0.0.1"], ["127.0.0.2"]])
     policy = AddressPolicy.from_environment()  # permits 127.0.0.1 alone
     site.pages["/"] = html("Start.")
     site.pages["/"].headers = {"Connection": "close"}
-    with Fetcher(policy, resolver=lambda host, port, wait_s: next(answers)) as fetcher:
-        url = f"http://rebinding.example:{port}/"
+    url = f"http://rebinding.example:{port}/"
+    with Fetcher(policy, addresses=[f"rebinding.example:{port}:127.0.0.1"]) as fetcher:
         assert fetcher.get(url).status == 200
         assert dict(site.requests)["/"]["Host"] == f"rebinding.example:{port}"
+        fetcher._curl.setopt(pycurl.RESOLVE, [f"rebinding.example:{port}:127.0.0.2"])
         with pytest.raises(FetchFailed, match=r"private address 127\.0\.0\.2"):
             fetcher.get(url)
     assert len(site.requests) == 1
 
 
-def test_the_address_that_was_checked_is_the_one_that_is_connected_to(site):
-    """A resolver is asked once for each connection: between check and use there is no second look-up."""
-    asked = []
+def test_each_connection_is_checked_at_the_address_that_it_is_made_to(site, monkeypatch):
+    checked = []
+    check = AddressPolicy.check
 
-    def resolve(host: str, port: int, wait_s: float) -> list[str]:
-        asked.append(host)
-        return ["127.0.0.1"]
+    def record(self: AddressPolicy, host: str, port: int, addresses: Sequence[str]) -> list[str]:
+        checked.append((host, port, *addresses))
+        return check(self, host, port, addresses)
 
+    monkeypatch.setattr(AddressPolicy, "check", record)
     site.pages |= {"/": html("Start."), "/a": html("A.")}
-    port = site.url.rpartition(":")[2].strip("/")
-    with Fetcher(AddressPolicy.from_environment(), resolver=resolve) as fetcher:
+    port = int(site.url.rpartition(":")[2].strip("/"))
+    with Fetcher(AddressPolicy.from_environment(), addresses=[f"one.example:{port}:127.0.0.1"]) as fetcher:
         for path in ("/", "/a"):
             assert fetcher.get(f"http://one.example:{port}{path}").status == 200
-    assert asked == ["one.example"]
+    assert checked == [("one.example", port, "127.0.0.1")] and len(site.connections) == 1
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "all_proxy", "ALL_PROXY"])
+def test_a_proxy_of_the_environment_is_not_used(site, monkeypatch, name):
+    with serve({}) as proxy:
+        monkeypatch.setenv(name, proxy.url)
+        site.pages["/"] = html("Start.")
+        with Fetcher(AddressPolicy.from_environment()) as fetcher:
+            assert fetcher.get(site.url).status == 200
+        assert proxy.requests == []
 
 
 def test_a_server_that_never_ends_its_headers_is_given_up():

@@ -1,7 +1,10 @@
 """Servers that send too much, too slowly, or something other than they say cost one page each, and nothing else."""
 
 import gzip
+import socket
+import threading
 import zlib
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -9,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palimpsest.sources.crawl import CrawlOptions, ingest_site
-from palimpsest.sources.crawl.address_guard import AddressPolicy
+from palimpsest.sources.crawl.address_guard import VARIABLE, AddressPolicy
 from palimpsest.sources.crawl.fetch import Fetcher, FetchFailed, FetchLimits
 from palimpsest.sources.crawl.sitemaps import _NoSitemap, parse_sitemap
 from palimpsest.sources.crawl.urls import UrlRefused, normalize_url
@@ -54,6 +57,40 @@ def test_a_server_that_sends_a_byte_at_a_time_is_given_up(site):
     site.pages["/"] = Page(b"x" * 1000, drip_s=0.05)
     with pytest.raises(FetchFailed, match="no whole response within"):
         fetch(site, "/", request_s=0.3)
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"220 mail.example ESMTP\r\n", "no answer of HTTP"),
+        (b"HTTP/1.1 abc OK\r\n\r\nok", "no answer of HTTP"),
+        (OK + b"Content-Length: -5\r\n\r\nok", "no answer of HTTP"),
+        (OK + b"Content-Length: 20\r\n\r\nok", "the connection broke"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nok\r\n", "the connection broke"),
+        (OK + b"X: " + b"y" * 3_000_000, "no answer of HTTP|the connection broke"),
+        (OK + b"X: y\r\n" * 50_000, "no answer of HTTP|the connection broke"),
+        (b"", "the connection broke"),
+    ],
+)
+def test_what_is_no_whole_answer_of_http_is_refused_without_a_word_on_stderr(answer, why, monkeypatch, capfd):
+    monkeypatch.setenv(VARIABLE, "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def respond() -> None:
+            with suppress(OSError):  # the client had enough
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(answer)
+
+        threading.Thread(target=respond, daemon=True).start()
+        limits = FetchLimits(request_s=10.0, attempts=1)
+        with Fetcher(AddressPolicy.from_environment(), limits) as fetcher, pytest.raises(FetchFailed, match=why):
+            fetcher.get(f"http://127.0.0.1:{server.getsockname()[1]}/")
+    assert capfd.readouterr().err == ""
 
 
 def test_a_crawl_ends_when_its_time_is_over(home, site):

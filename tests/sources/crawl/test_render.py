@@ -39,7 +39,7 @@ def test_a_page_that_asks_other_servers_reaches_none(site, monkeypatch):
         frame = f"<iframe src='{inner.url}'></iframe><img src='{inner.url}'>"
         site.pages["/"] = Page(f"<html><body><p>Outer.</p>{frame}<script>{asks}</script></body></html>".encode())
         browser = Browser.find(AddressPolicy.from_environment())
-        browser = Browser(browser.program, browser.policy, lambda host, port, wait_s: ["127.0.0.1"])
+        monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("127.0.0.1", int(port)))])
         drawn = browser.render(f"http://site.example:{port}/")
         assert b"Outer." in drawn and inner.requests == []
         site.pages["/"] = redirect(inner.url)

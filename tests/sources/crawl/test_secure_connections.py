@@ -1,7 +1,9 @@
 """Over https a certificate must be of the name in the URL, whatever address it has."""
 
 import datetime as dt
+import shutil
 import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,6 +44,7 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
+            self.send_header("Content-Length", "6")
             self.end_headers()
             self.wfile.write(b"secure")
 
@@ -66,7 +69,7 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def fetch(host: str, port: int) -> bytes:
-    with Fetcher(AddressPolicy.from_environment(), resolver=lambda host, port, wait_s: ["127.0.0.1"]) as fetcher:
+    with Fetcher(AddressPolicy.from_environment(), addresses=[f"{host}:{port}:127.0.0.1"]) as fetcher:
         return fetcher.get(f"https://{host}:{port}/").body
 
 
@@ -74,6 +77,17 @@ def test_the_name_of_the_url_is_verified_though_its_address_is_connected_to(port
     assert fetch("secure.example", port) == b"secure"
     with pytest.raises(FetchFailed, match="certificate"):
         fetch("other.example", port)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl names a certificate by its hash")
+def test_authorities_of_the_system_are_trusted(port, monkeypatch, tmp_path):
+    """A folder of certificates by the hashes of their names, as Debian has it in /etc/ssl/certs."""
+    command = ["openssl", "x509", "-noout", "-hash", "-in", str(tmp_path / "certificate.pem")]
+    name = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    (tmp_path / f"{name}.0").write_bytes((tmp_path / "certificate.pem").read_bytes())
+    monkeypatch.delenv("SSL_CERT_FILE")
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    assert fetch("secure.example", port) == b"secure"
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(port, monkeypatch):

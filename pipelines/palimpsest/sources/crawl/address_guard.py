@@ -1,13 +1,11 @@
 """Which servers may be contacted: public addresses, and private ones that the operator of the home names.
 
-A page, a redirect or a link must not make this machine read what only it can reach. The address of a host is looked up
-once, checked, and connected to as it was checked, so that a name that changes its address gains nothing.
+A page, a redirect or a link must not make this machine read what only it can reach. An address is checked where a
+connection to it is made, so that a name that changes its address gains nothing.
 """
 
 import os
-import socket
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
@@ -18,10 +16,6 @@ _PUBLIC_PORTS = frozenset((80, 443, 8000, 8080, 8443, 8888))
 _TRANSLATED = ip_network("64:ff9b::/96")  # NAT64: the last 32 bits are an IPv4 address
 
 Address = IPv4Address | IPv6Address
-Resolver = Callable[[str, int, float], Sequence[str]]
-"""Returns the addresses of a host and port, within some seconds; raises OSError where there are none."""
-
-
 # Global by some versions of Python, and yet of a machine's own network: for special purposes (RFC 3879, RFC 6890,
 # RFC 7526), and where clouds serve the metadata of their machines.
 _SPECIAL = tuple(map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "fec0::/10")))
@@ -90,32 +84,6 @@ class AddressPolicy:
         except ValueError:
             address = None
         return any(entry.covers(host, port, address) for entry in self.allowed)
-
-
-def resolve_host(host: str, port: int, wait_s: float) -> Sequence[str]:
-    """Returns the addresses of a host as the system looks them up.
-
-    Raises:
-        OSError: there are none, or the lookup takes too long.
-    """
-    found: list[str] = []
-    errors: list[OSError] = []
-
-    def look_up() -> None:
-        try:
-            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found.extend(dict.fromkeys(str(row[4][0]) for row in rows))
-        except (OSError, UnicodeError) as e:
-            errors.append(e if isinstance(e, OSError) else OSError(str(e)))
-
-    thread = threading.Thread(target=look_up, daemon=True)
-    thread.start()
-    thread.join(max(wait_s, 0.01))
-    if thread.is_alive():
-        raise OSError(f"no answer for its name within {wait_s:.0f} s")
-    if errors:
-        raise errors[0]
-    return found
 
 
 def _parse_entry(entry: str) -> AllowedPrivate:

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from palimpsest.core.errors import ArgumentError, ComponentFailed, PalimpsestError, Rejected
+from palimpsest.core.errors import ArgumentError, ComponentFailed, Rejected
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, FetchLimits
 from palimpsest.sources.crawl.ingest_web import own_delay_s, parse_start
 from palimpsest.sources.crawl.read_page import PageReader
-from palimpsest.sources.crawl.robots import Robots, load_robots
+from palimpsest.sources.crawl.robots import Robots, RobotsOfServers
 from palimpsest.sources.crawl.sitemaps import SitemapPages, find_sitemaps
 from palimpsest.sources.crawl.urls import HTML, SiteScope, folder_of, origin_of, suffix_of, try_normalize
 from palimpsest.store.collection_config import Limits
@@ -64,7 +64,7 @@ def _read(fetcher: Fetcher, url: str) -> str:
     response = fetcher.get_following(url, _MAX_BYTES)
     if response.status == 404:
         return ""
-    if not 200 <= response.status < 300:
+    if not response.is_page:
         raise FetchFailed(f"Common Crawl answered with status {response.status}")
     return response.body.decode("utf-8", "replace")
 
@@ -280,12 +280,12 @@ def _read_lists(fetcher: Fetcher, start: str) -> tuple[Robots, SitemapPages]:
         ComponentFailed: robots.txt could not be read.
     """
     try:
-        robots = load_robots(fetcher, start)
+        robots = RobotsOfServers(fetcher).of(start)
         if robots.problem:
             raise ComponentFailed(f"{start}: {robots.problem}; nothing is read without it, run again later")
         return robots, find_sitemaps(fetcher, start, robots, SiteScope(start).contains, _MAX_SITEMAP_BYTES)
     except FetchFailed as e:
-        raise PalimpsestError(f"{start}: {e}") from None
+        raise e.of(start) from None
 
 
 def _ask_common_crawl(
@@ -326,7 +326,7 @@ def _follow_links(fetcher: Fetcher, scope: SiteScope, robots: Robots, max_urls: 
                     seen.add(target)
                     waiting.appendleft((target, hops + 1))
                 continue
-            if not 200 <= response.status < 300:
+            if not response.is_page:
                 found.problems.append((url, f"status {response.status}"))
                 continue
             if response.body:

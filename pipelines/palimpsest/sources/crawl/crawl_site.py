@@ -10,16 +10,16 @@ from palimpsest.core.files import file_hash_of
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import counted, progress
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, Response
-from palimpsest.sources.crawl.read_page import PageFacts, PageReader, to_utf8
-from palimpsest.sources.crawl.robots import RobotsOfServers, page_rules
+from palimpsest.sources.crawl.read_page import PageFacts, PageReader, page_rules, to_utf8
+from palimpsest.sources.crawl.robots import RobotsOfServers
 from palimpsest.sources.crawl.sitemaps import SitemapPages
 from palimpsest.sources.crawl.stored_pages import StoredPages
-from palimpsest.sources.crawl.urls import HTML, SiteScope, charset_of, media_type_of, suffix_of
+from palimpsest.sources.crawl.urls import HTML, SiteScope, media_type_of, suffix_of
 from palimpsest.store.web_pages import DEFAULT_DEPTH, DEFAULT_PAGES, MAX_DEPTH, MAX_PAGES, Mode, SiteEntry, WebPage
 
 # How a site is crawled.
 
-MAX_SECONDS, MAX_DELAY_S = 3_600.0, 60.0
+MAX_SECONDS, MAX_DELAY_S = 3_600.0, 60
 
 
 @dataclass(frozen=True)
@@ -60,32 +60,33 @@ class CrawlOptions:
         Raises:
             ArgumentError: one is out of its range.
         """
-        if not 0 <= self.depth <= MAX_DEPTH:
-            raise ArgumentError("depth", f"must be 0 to {MAX_DEPTH}", self.depth)
-        if not 1 <= self.max_pages <= MAX_PAGES:
-            raise ArgumentError("max_pages", f"must be 1 to {MAX_PAGES:,}", self.max_pages)
-        if not self.max_seconds > 0:  # nan included
+        for name, value, least, most in (
+            ("depth", self.depth, 0, MAX_DEPTH),
+            ("max_pages", self.max_pages, 1, MAX_PAGES),
+            ("delay", self.delay_s or 0.0, 0, MAX_DELAY_S),
+        ):
+            if not least <= value <= most:  # nan included
+                raise ArgumentError(name, f"must be {least} to {most:,}", value)
+        if not self.max_seconds > 0:
             raise ArgumentError("seconds", "must be more than 0", self.max_seconds)
-        if self.delay_s is not None and not 0 <= self.delay_s <= MAX_DELAY_S:
-            raise ArgumentError("delay", f"must be 0 to {MAX_DELAY_S:.0f} seconds", self.delay_s)
 
 
-# What a crawl did: every URL that it came to is counted once by what became of it.
+# What a crawl did: every URL that it came to is counted once by what became of it. `robots`: robots.txt or the page
+# itself forbids it; `deleted`: from the home, before.
 
-OUTCOMES = (
-    "new",
-    "changed",
-    "unchanged",
-    "duplicates",
-    "redirects",
-    "robots",
-    "excluded",
-    "other_types",
-    "deleted",
-    "failed",
-    "not_fetched",
-)
-"""What becomes of a URL. `robots`: robots.txt or the page itself forbids it; `deleted`: from the home, before."""
+_LEFT = {
+    "duplicates": "duplicates",
+    "redirects": "redirects",
+    "robots": "refused by robots rules",
+    "excluded": "excluded",
+    "other_types": "of other types",
+    "deleted": "deleted before, not stored",
+    "gone": "gone, which retire",
+    "failed": "failed",
+    "not_fetched": "not fetched: a limit was reached",
+}
+"""What becomes of a URL that is not stored, as people read it."""
+_COUNTS = ("fetched", "new", "changed", "unchanged", *_LEFT)
 _MAX_SHOWN = 10
 
 
@@ -97,7 +98,8 @@ class CrawlResult:
         collection: where its pages are.
         session: id of the crawl, which is in the metadata of the pages that it stored.
         url: where it began.
-        counts: URLs by outcome, and `fetched` (responses with a page, or without change), `gone` (pages that retire).
+        counts: URLs by outcome (`new`, `changed`, `unchanged` and those of `_LEFT`), and `fetched` (responses with a
+            page, or without change).
         stored: uris of new and changed pages.
         failures: URL and reason of each that failed, was of another type, or was forbidden.
         sitemaps: that were read.
@@ -124,14 +126,13 @@ class CrawlResult:
 
     def to_json(self) -> JsonObject:
         """Returns the JSON that `palimpsest ingest` prints."""
-        counts = {name: self.counts[name] for name in ("fetched", *OUTCOMES, "gone")}
         return {
             "collection": self.collection,
             "session": self.session,
             "url": self.url,
             "stored": len(self.stored),
             "pages": sorted(self.stored),
-            **counts,
+            **{name: self.counts[name] for name in _COUNTS},
             "failures": [{"url": url, "reason": why} for url, why in self.failures],
             "sitemaps": list(self.sitemaps),
             "complete": self.is_complete,
@@ -141,23 +142,9 @@ class CrawlResult:
     def summary(self) -> str:
         """Returns the lines that people read: every count that is not 0, then the first failures."""
         n = self.counts
-        parts = [
-            f"{counted(n['fetched'], 'page')} fetched",
-            f"{len(self.stored)} stored ({n['new']} new, {n['changed']} changed)",
-            f"{n['unchanged']} unchanged",
-        ]
-        words = {
-            "duplicates": "duplicates",
-            "redirects": "redirects",
-            "robots": "refused by robots rules",
-            "excluded": "excluded",
-            "other_types": "of other types",
-            "deleted": "deleted before, not stored",
-            "gone": "gone, which retire",
-            "failed": "failed",
-            "not_fetched": "not fetched: a limit was reached",
-        }
-        parts += [f"{n[name]} {text}" for name, text in words.items() if n[name]]
+        stored = f"{len(self.stored)} stored ({n['new']} new, {n['changed']} changed)"
+        parts = [f"{counted(n['fetched'], 'page')} fetched", stored, f"{n['unchanged']} unchanged"]
+        parts += [f"{n[name]} {text}" for name, text in _LEFT.items() if n[name]]
         lines = [f"{self.url}: {', '.join(parts)}; {self.seconds:.1f} s, session {self.session}"]
         lines += [f"  {url}: {why}" for url, why in self.failures[:_MAX_SHOWN]]
         if (more := len(self.failures) - _MAX_SHOWN) > 0:
@@ -373,7 +360,7 @@ class Crawl:
         if response.is_redirect:
             self._redirect(visit, response)
             return ()
-        if not 200 <= response.status < 300:
+        if not response.is_page:
             self._handle_status(visit, response.status)
             return ()
         if (suffix := suffix_of(visit.url, response.headers)) is None:
@@ -397,7 +384,7 @@ class Crawl:
             if suffix == HTML:
                 if self._render is not None:
                     body = self._render(visit.url)
-                body = to_utf8(body, charset_of(response.headers))
+                body = to_utf8(body, response.headers.get("content-type", ""))
             facts = self._facts(visit.url, body, suffix, response.headers)
         except (Rejected, FetchFailed) as e:
             self._fail(visit, str(e), is_final=isinstance(e, Rejected))

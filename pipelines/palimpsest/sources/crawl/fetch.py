@@ -1,182 +1,40 @@
-"""One request at a time, politely: within limits of size and time, with a pause between requests and few retries."""
+"""One request at a time, politely: libcurl within limits of size and time, a pause between requests and few retries."""
 
+import socket
 import ssl
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Any
+from typing import NoReturn, cast
+from urllib.parse import urlsplit
 
-import httpcore2
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
+import certifi
+import pycurl
+from tenacity import Future, RetryCallState, Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt
 
-from palimpsest.sources.crawl.address_guard import AddressPolicy, AddressRefused, Resolver, resolve_host
-from palimpsest.sources.crawl.urls import try_normalize
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.sources.crawl.address_guard import AddressPolicy, AddressRefused
+from palimpsest.sources.crawl.urls import ROBOT_NAME, try_normalize
 
-# Connections to checked addresses, with a time by which the whole of a response must be there.
-
-
-class GuardedBackend(httpcore2.NetworkBackend):
-    """Connects to the address that was checked, never to a name; every read and write ends by `deadline`."""
-
-    def __init__(self, policy: AddressPolicy, resolver: Resolver) -> None:
-        self._policy, self._resolver = policy, resolver
-        self._backend = httpcore2.SyncBackend()
-        self.deadline = float("inf")
-        """On the clock of `time.monotonic`."""
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.NetworkStream:
-        """Returns a connection to a host.
-
-        Raises:
-            AddressRefused: one of the host's addresses may not be contacted.
-            httpcore2.ConnectError: the host has no address, or none answers.
-        """
-        wait_s = self.left_s(timeout)
-        try:
-            addresses = self._resolver(host, port, wait_s)
-        except OSError as e:
-            raise httpcore2.ConnectError(f"no address of {host}: {e.strerror or e}") from None
-        error: Exception = httpcore2.ConnectError(f"no address of {host}")
-        for address in self._policy.check(host, port, addresses):
-            try:
-                stream = self._backend.connect_tcp(address, port, self.left_s(timeout), local_address, socket_options)
-                return _TimedStream(stream, self)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as e:
-                error = e
-        raise error
-
-    def left_s(self, timeout: float | None) -> float:
-        """Returns the seconds that one step may take.
-
-        Raises:
-            httpcore2.ReadTimeout: none are left.
-        """
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise httpcore2.ReadTimeout("the time of the request is over")
-        return left if timeout is None else min(timeout, left)
-
-
-class _TimedStream(httpcore2.NetworkStream):
-    """A connection whose steps end by the deadline of the request that uses it."""
-
-    def __init__(self, stream: httpcore2.NetworkStream, backend: GuardedBackend) -> None:
-        self._stream, self._backend = stream, backend
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._backend.left_s(timeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._backend.left_s(timeout))
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore2.NetworkStream:
-        left_s = self._backend.left_s(timeout)
-        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, left_s), self._backend)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
-
-
-# Unpacks what a server packed, up to a limit: a small response may unpack to more than fits in memory.
-
-_GZIP, _DEFLATE = ("gzip", "x-gzip"), ("deflate",)
-_ANY_HEADER = 32 + zlib.MAX_WBITS
-GZIP_MARK = b"\x1f\x8b"
-
-
-class TooLarge(Exception):
-    """What was received or unpacked is larger than the limit."""
-
-
-class BadCoding(Exception):
-    """What was received is not packed as the server says, or by a method that is not known."""
-
-
-class Unpacker:
-    """Collects the parts of a body, unpacked, up to a number of bytes."""
-
-    def __init__(self, coding: str, max_bytes: int) -> None:
-        """Makes it.
-
-        Args:
-            coding: the header `Content-Encoding`.
-            max_bytes: of the unpacked body.
-
-        Raises:
-            BadCoding: the method is not known.
-        """
-        name = coding.strip().lower()
-        if name not in ("", "identity", *_GZIP, *_DEFLATE):
-            raise BadCoding(f"packed by {name[:40]!r}, which was not requested")
-        self._unpack = zlib.decompressobj(_ANY_HEADER) if name in (*_GZIP, *_DEFLATE) else None
-        self._body = bytearray()
-        self._max_bytes = max_bytes
-
-    def add(self, part: bytes) -> None:
-        """Adds a part as it was received.
-
-        Raises:
-            TooLarge: the body is larger than the limit.
-            BadCoding: it is not packed as the server says.
-        """
-        if self._unpack is None:
-            self._body += part
-        else:
-            try:
-                self._body += self._unpack.decompress(part, self._max_bytes + 1 - len(self._body))
-            except zlib.error:
-                raise BadCoding("not packed as the server says") from None
-            if self._unpack.unused_data:
-                raise BadCoding("followed by other data than the server says")
-        if len(self._body) > self._max_bytes or (self._unpack is not None and self._unpack.unconsumed_tail):
-            raise TooLarge(f"larger than {self._max_bytes:,} bytes")
-
-    def body(self) -> bytes:
-        """Returns the whole body.
-
-        Raises:
-            BadCoding: its end is missing.
-        """
-        if self._unpack is not None and self._body and not self._unpack.eof:
-            raise BadCoding("its end is missing")
-        return bytes(self._body)
-
-
-def unpack_gzip(data: bytes, max_bytes: int) -> bytes:
-    """Returns the content of a gzip file.
-
-    Raises:
-        TooLarge: it is larger than the limit.
-        BadCoding: it is none.
-    """
-    unpacker = Unpacker("gzip", max_bytes)
-    unpacker.add(data)
-    return unpacker.body()
-
-
-# One request at a time, politely: within limits of size and time, with a pause between requests and few retries.
-
-ROBOT_NAME = "palimpsest"
 MAX_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _BUSY = (429, 503)
 _MAX_SKIPPED_BYTES = 65_536
 _ACCEPT = "text/html,application/xhtml+xml,application/pdf;q=0.9,text/*;q=0.8,*/*;q=0.5"
+_PACKED = ("gzip", "x-gzip", "deflate")
+_ANY_ZLIB_HEADER = 32 + zlib.MAX_WBITS
+_NO_CONNECTION = (
+    pycurl.E_COULDNT_RESOLVE_HOST,
+    pycurl.E_COULDNT_CONNECT,
+    pycurl.E_SSL_CONNECT_ERROR,
+    pycurl.E_PEER_FAILED_VERIFICATION,
+)
+_BROKEN = (pycurl.E_PARTIAL_FILE, pycurl.E_GOT_NOTHING, pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR)
+
+IsWanted = Callable[[Mapping[str, str]], bool]
 
 
 def user_agent() -> str:
@@ -196,13 +54,13 @@ class FetchFailed(Exception):
         super().__init__(reason)
         self.is_refused = is_refused
 
+    def of(self, url: str) -> PalimpsestError:
+        """Returns the error that ends a command about a URL; another attempt may succeed where nothing was refused."""
+        return (PalimpsestError if self.is_refused else ComponentFailed)(f"{url}: {self}")
 
-class _Busy(Exception):
-    """The server asks to come back later, or closed the connection."""
 
-    def __init__(self, response: "Response | None", reason: str, wait_s: float | None) -> None:
-        super().__init__(reason)
-        self.response, self.wait_s = response, wait_s
+class _Broken(FetchFailed):
+    """The server closed the connection."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +69,7 @@ class FetchLimits:
 
     Attributes:
         max_bytes: of the unpacked body.
-        request_s: from the first byte sent to the last received.
+        request_s: from the look-up of the host to the last byte received.
         connect_s: until there is a connection.
         read_s: between two parts of a response.
         attempts: where the server is busy (429, 503) or closes the connection.
@@ -239,21 +97,25 @@ class Response:
     def redirect(self) -> str | None:
         """The normal URL that the response leads to; None where it is no redirect, or leads to no web page."""
         location = self.headers.get("location")
-        return try_normalize(location, self.url) if location and self.status in _REDIRECTS else None
+        return try_normalize(location, self.url) if location and self.is_redirect else None
 
     @property
     def is_redirect(self) -> bool:
         """Whether the response has another URL in place of a page."""
         return self.status in _REDIRECTS
 
+    @property
+    def is_page(self) -> bool:
+        """Whether the response has what the URL stands for."""
+        return 200 <= self.status < 300
+
 
 class Fetcher:
-    """Fetches URLs over one connection for each server; a context manager.
+    """Fetches URLs over connections that are kept open; a context manager.
 
     Attributes:
         delay_s: pause between the ends and starts of requests.
         ends_at: time of `time.monotonic` after which no request goes on.
-        requests: how many were sent.
     """
 
     def __init__(
@@ -261,18 +123,36 @@ class Fetcher:
         policy: AddressPolicy,
         limits: FetchLimits | None = None,
         *,
-        resolver: Resolver = resolve_host,
         delay_s: float = 0.0,
         ends_at: float = float("inf"),
+        addresses: Sequence[str] = (),
     ) -> None:
+        """Makes it; `addresses` (`host:port:address`) stand for what the system would look up."""
         self.policy, self._limits = policy, limits or FetchLimits()
-        self.delay_s, self.ends_at, self.requests = delay_s, ends_at, 0
-        self._backend = GuardedBackend(policy, resolver)
-        self._pool = httpcore2.ConnectionPool(
-            max_connections=4, max_keepalive_connections=1, keepalive_expiry=30.0, network_backend=self._backend
-        )
-        self._last_at = 0.0
-        self._agent = user_agent()
+        self.delay_s, self.ends_at = delay_s, ends_at
+        self._last_at, self._host, self._refused = 0.0, "", ""
+        self._curl = pycurl.Curl()
+        for option, value in self._options(addresses).items():
+            self._curl.setopt(option, value)
+
+    def _options(self, addresses: Sequence[str]) -> dict[int, object]:
+        trusted = ssl.get_default_verify_paths()  # of this system, an authority of the intranet too, or SSL_CERT_FILE
+        return {
+            pycurl.OPENSOCKETFUNCTION: self._open_socket,
+            pycurl.RESOLVE: list(addresses),
+            pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
+            pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
+            pycurl.PROXY: "",  # not those of the environment: the guard must see each address
+            pycurl.CAINFO: trusted.cafile or certifi.where(),
+            pycurl.CAPATH: trusted.capath or "",
+            pycurl.CONNECTTIMEOUT_MS: int(1_000 * self._limits.connect_s),
+            pycurl.LOW_SPEED_LIMIT: 1,
+            pycurl.LOW_SPEED_TIME: int(self._limits.read_s),
+            pycurl.NOSIGNAL: 1,
+            pycurl.NOPROGRESS: False,  # about once a second Python is called, so that Ctrl-C ends a request
+            pycurl.XFERINFOFUNCTION: lambda *_: 0,
+            pycurl.USERAGENT: user_agent(),
+        }
 
     def __enter__(self) -> "Fetcher":
         return self
@@ -280,7 +160,7 @@ class Fetcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pool.close()
+        self._curl.close()
 
     @property
     def left_s(self) -> float:
@@ -292,7 +172,7 @@ class Fetcher:
         url: str,
         headers: Mapping[str, str] | None = None,
         *,
-        is_wanted: Callable[[Mapping[str, str]], bool] | None = None,
+        is_wanted: IsWanted = lambda _: True,
         max_bytes: int | None = None,
     ) -> Response:
         """Returns the answer to one request; redirects are answers.
@@ -300,7 +180,7 @@ class Fetcher:
         Args:
             url: a normal URL.
             headers: besides those that every request has.
-            is_wanted: whether the body of a successful response with these headers is read; default: always.
+            is_wanted: whether the body of a successful response with these headers is read.
             max_bytes: of the body; default: that of the limits.
 
         Raises:
@@ -309,16 +189,11 @@ class Fetcher:
         retrying = Retrying(
             stop=stop_after_attempt(self._limits.attempts),
             wait=self._wait_s,
-            retry=retry_if_exception_type(_Busy),
+            retry=retry_if_exception_type(_Broken) | retry_if_result(self._is_busy),
             sleep=self._sleep,
-            reraise=True,
+            retry_error_callback=_last_outcome,
         )
-        try:
-            return retrying(self._get_once, url, dict(headers or {}), is_wanted, max_bytes or self._limits.max_bytes)
-        except _Busy as e:
-            if e.response is not None:
-                return e.response
-            raise FetchFailed(str(e)) from None
+        return retrying(self._get_once, url, headers or {}, is_wanted, max_bytes or self._limits.max_bytes)
 
     def get_following(self, url: str, max_bytes: int) -> Response:
         """Returns the answer at the end of a chain of redirects.
@@ -335,60 +210,70 @@ class Fetcher:
             url = response.redirect
         raise FetchFailed(f"redirected more than {MAX_REDIRECTS} times")
 
-    def _get_once(
-        self,
-        url: str,
-        headers: dict[str, str],
-        is_wanted: Callable[[Mapping[str, str]], bool] | None,
-        max_bytes: int,
-    ) -> Response:
+    def _get_once(self, url: str, headers: Mapping[str, str], is_wanted: IsWanted, max_bytes: int) -> Response:
         """Sends one request.
 
         Raises:
-            FetchFailed: no later attempt would end otherwise.
-            _Busy: one may.
+            FetchFailed: as `get` does; as `_Broken` where another attempt may end otherwise.
         """
-        self._sleep(self._last_at + self.delay_s - time.monotonic())
-        limits = self._limits
-        self._backend.deadline = min(time.monotonic() + limits.request_s, self.ends_at)
-        sent = {"User-Agent": self._agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip", **headers}
-        timeout = {"connect": limits.connect_s, "read": limits.read_s, "write": limits.read_s, "pool": limits.read_s}
-        self.requests += 1
+        self._sleep(max(self._last_at + self.delay_s - time.monotonic(), 0.0))
+        limits, received = self._limits, _Received(is_wanted, max_bytes)
+        self._host, self._refused = urlsplit(url).hostname or "", ""
+        sent = {"Accept": _ACCEPT, "Accept-Encoding": "gzip", **headers}
+        self._curl.setopt(pycurl.URL, url)
+        self._curl.setopt(pycurl.HTTPHEADER, [f"{name}: {value}" for name, value in sent.items()])
+        self._curl.setopt(pycurl.HEADERFUNCTION, received.add_header)
+        self._curl.setopt(pycurl.WRITEFUNCTION, received.add_part)
+        self._curl.setopt(pycurl.TIMEOUT_MS, max(int(1_000 * min(limits.request_s, self.left_s)), 1))
         try:
-            with self._pool.stream("GET", url, headers=list(sent.items()), extensions={"timeout": timeout}) as answer:
-                found = _headers(answer.headers)
-                response = Response(url, answer.status, found)
-                wait_s = _retry_after_s(found)
-                if answer.status in _BUSY and (wait_s is None or wait_s <= limits.max_wait_s):
-                    raise _Busy(response, f"status {answer.status}", wait_s)
-                if not 200 <= answer.status < 300:
-                    _skip(answer)
-                    return response
-                if is_wanted is not None and not is_wanted(found):
-                    return response
-                unpacker = Unpacker(found.get("content-encoding", ""), max_bytes)
-                for part in answer.iter_stream():
-                    unpacker.add(part)
-                return Response(url, answer.status, found, unpacker.body())
-        except AddressRefused as e:
-            raise FetchFailed(str(e), is_refused=True) from None
-        except (TooLarge, BadCoding) as e:
-            raise FetchFailed(f"the response is {e}") from None
-        except httpcore2.TimeoutException:
-            raise FetchFailed(f"no whole response within {limits.request_s:.0f} s") from None
-        except httpcore2.ConnectError as e:
-            raise FetchFailed(f"no connection: {_one_line(e)}") from None
-        except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as e:
-            raise _Busy(None, f"the connection broke: {_one_line(e)}", None) from None
-        except (httpcore2.ProtocolError, ssl.SSLError, ValueError, OSError) as e:
-            raise FetchFailed(f"no answer of HTTP: {_one_line(e)}") from None
+            self._curl.perform()
+        except pycurl.error as e:
+            if not received.is_cut:
+                self._explain(*e.args)
         finally:
             self._last_at = time.monotonic()
+        return Response(url, received.status, received.headers, received.content())
+
+    def _open_socket(self, purpose: int, address: pycurl.CurlSockAddr) -> socket.socket | int:
+        """Returns a socket for libcurl to connect to an address: the one that is checked is the one that is used."""
+        host, port = address.addr[:2]
+        try:
+            self.policy.check(self._host, port, [host])
+        except AddressRefused as e:
+            self._refused = str(e)
+            return int(pycurl.SOCKET_BAD)
+        return socket.socket(int(address.family), int(address.socktype), int(address.protocol))
+
+    def _explain(self, code: int, message: str) -> NoReturn:
+        """Raises what an error of libcurl means.
+
+        Raises:
+            FetchFailed: no later attempt would end otherwise.
+            _Broken: one may.
+        """
+        why = " ".join(message.split())[:200]
+        if self._refused:
+            raise FetchFailed(self._refused, is_refused=True) from None
+        if code == pycurl.E_OPERATION_TIMEDOUT:
+            raise FetchFailed(f"no whole response within {self._limits.request_s:.0f} s") from None
+        if code in _NO_CONNECTION:
+            raise FetchFailed(f"no connection: {why}") from None
+        if code in _BROKEN:
+            raise _Broken(f"the connection broke: {why}") from None
+        raise FetchFailed(f"no answer of HTTP: {why}") from None
+
+    def _is_busy(self, response: Response) -> bool:
+        """Returns whether the server asks to come back within the time that we wait."""
+        return response.status in _BUSY and (self._stated_wait_s(response) or 0.0) <= self._limits.max_wait_s
+
+    def _stated_wait_s(self, response: Response) -> float | None:
+        """Returns the seconds after which a server wants the next request; None where the last response states none."""
+        return float(self._curl.getinfo(pycurl.RETRY_AFTER)) if "retry-after" in response.headers else None
 
     def _wait_s(self, state: RetryCallState) -> float:
         """Returns how long to wait for the next attempt: what the server asks for, else twice as long each time."""
-        error = state.outcome.exception() if state.outcome else None
-        wanted = error.wait_s if isinstance(error, _Busy) else None
+        failed = state.outcome is None or state.outcome.failed
+        wanted = None if failed else self._stated_wait_s(_last_outcome(state))
         return min(2.0 ** (state.attempt_number - 1) if wanted is None else wanted, self._limits.max_wait_s)
 
     def _sleep(self, seconds: float) -> None:
@@ -399,47 +284,81 @@ class Fetcher:
         """
         if seconds >= self.left_s:
             raise FetchFailed("the time limit of the crawl is over")
-        if seconds > 0:
-            time.sleep(seconds)
+        time.sleep(seconds)
 
 
-def _skip(answer: httpcore2.Response) -> None:
-    """Reads a short body to its end, so that the connection can be used again; a long one closes it."""
-    length = 0
-    for part in answer.iter_stream():
-        length += len(part)
-        if length > _MAX_SKIPPED_BYTES:
+def _last_outcome(state: RetryCallState) -> Response:
+    """Returns the last response; raises why there is none."""
+    return cast(Response, cast(Future, state.outcome).result())
+
+
+class _Received:
+    """What libcurl receives for one request, up to a number of bytes."""
+
+    def __init__(self, is_wanted: IsWanted, max_bytes: int) -> None:
+        self._is_wanted, self._max_bytes = is_wanted, max_bytes
+        self.status, self.headers, self.is_cut = 0, dict[str, str](), False
+        self._body, self._room = bytearray(), -1
+
+    def add_header(self, line: bytes) -> None:
+        """Adds a line; many servers send UTF-8 where Latin-1 is meant, in `Location` above all."""
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            text = line.decode("latin-1")
+        if text.startswith("HTTP/"):  # a response before this one was no final one
+            self.status, self.headers = int(text.split()[1]), {}
             return
+        name, _, value = text.partition(":")
+        key, value = name.strip().lower(), value.strip()
+        self.headers[key] = f"{self.headers[key]}, {value}" if key in self.headers else value
+
+    def add_part(self, part: bytes) -> int:
+        """Adds a part of the body; returns 0, which ends the transfer, where there is no room for it.
+
+        A short body that is no page is read to its end, so that the connection can be used again.
+        """
+        if self._room < 0:
+            is_page = 200 <= self.status < 300
+            self._room = self._max_bytes * self._is_wanted(self.headers) if is_page else _MAX_SKIPPED_BYTES
+        self.is_cut = len(self._body) + len(part) > self._room
+        if self.is_cut:
+            return 0
+        self._body += part
+        return len(part)
+
+    def content(self) -> bytes:
+        """Returns the body of a page, unpacked; nothing where it is not wanted.
+
+        Raises:
+            FetchFailed: it is larger than the limit, or not packed as the server says.
+        """
+        if self._room <= 0:
+            return b""
+        if self.is_cut:
+            raise FetchFailed(f"the response is larger than {self._max_bytes:,} bytes")
+        coding = self.headers.get("content-encoding", "").strip().lower()
+        if coding in ("", "identity"):
+            return bytes(self._body)
+        if coding not in _PACKED:
+            raise FetchFailed(f"the response is packed by {coding[:40]!r}, which was not requested")
+        return unpack(bytes(self._body), self._max_bytes)
 
 
-def _headers(rows: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in rows:
-        key, text = name.decode("latin-1").lower(), _header_text(value)
-        found[key] = f"{found[key]}, {text}" if key in found else text
+def unpack(data: bytes, max_bytes: int) -> bytes:
+    """Returns the content of a gzip or zlib file.
+
+    Raises:
+        FetchFailed: it is larger than the limit, or not whole.
+    """
+    unpacker = zlib.decompressobj(_ANY_ZLIB_HEADER)
+    try:
+        found = unpacker.decompress(data, max_bytes + 1)
+    except zlib.error:
+        raise FetchFailed("the response is not packed as the server says") from None
+    if len(found) > max_bytes:
+        raise FetchFailed(f"the response is larger than {max_bytes:,} bytes")
+    if not unpacker.eof or unpacker.unused_data:
+        why = "followed by other data than the server says" if unpacker.eof else "packed, and its end is missing"
+        raise FetchFailed(f"the response is {why}")
     return found
-
-
-def _header_text(value: bytes) -> str:
-    """Returns a header as text: many servers send UTF-8 where Latin-1 is meant, in `Location` above all."""
-    try:
-        return value.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        return value.decode("latin-1").strip()
-
-
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Returns the seconds after which a busy server wants the next request; None where it states none."""
-    from email.utils import parsedate_to_datetime
-
-    text = headers.get("retry-after", "")
-    if text.isascii() and text.isdigit():
-        return float(text)
-    try:
-        return max(parsedate_to_datetime(text).timestamp() - time.time(), 0.0)
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

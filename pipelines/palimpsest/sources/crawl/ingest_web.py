@@ -148,15 +148,26 @@ def _crawl(
         scope = _find_scope(fetcher, servers, start, options) if is_site else _OnePage(start)
         robots = _check_allowed(servers, scope.start)
         fetcher.delay_s = robots.delay_s(fetcher.delay_s)
-        sitemap = _find_sitemap(fetcher, scope, robots) if is_site and options.depth else SitemapPages()
+        sitemap = SitemapPages()
+        if is_site and options.depth:
+            try:
+                sitemap = find_sitemaps(fetcher, scope.start, robots, scope.contains)
+            except FetchFailed as e:
+                raise e.of(scope.start) from None
         site = site_id(start, destination.user_id, destination.project_id) if is_site else DIRECT
         pages = StoredPages(home, destination, site, result.session)
-        render = _renderer(fetcher) if options.render else None
+        render = _renderer(policy) if options.render else None
         with PageReader(destination.config.limits) as reader:
             Crawl(fetcher, pages, scope, options, reader, result, render).run(servers, sitemap)
     result.seconds = time.monotonic() - started
     _write_event(home, destination, result)
     return result
+
+
+def _renderer(policy: AddressPolicy) -> Renderer:
+    from palimpsest.sources.crawl.render import Browser
+
+    return Browser.find(policy).render
 
 
 def _inbox_options(owner: WebOwner) -> InboxOptions:
@@ -185,18 +196,6 @@ def own_delay_s(policy: AddressPolicy, url: str, wanted_s: float | None) -> floa
     return default_s if wanted_s is None else wanted_s
 
 
-def _find_sitemap(fetcher: Fetcher, scope: SiteScope, robots: Robots) -> SitemapPages:
-    """Reads the sitemaps of a site.
-
-    Raises:
-        PalimpsestError: the guard of addresses refuses them.
-    """
-    try:
-        return find_sitemaps(fetcher, scope.start, robots, scope.contains)
-    except FetchFailed as e:
-        raise PalimpsestError(f"{scope.start}: {e}") from None
-
-
 def _check_allowed(servers: RobotsOfServers, start: str) -> Robots:
     """Returns the rules of a site that may be read at all.
 
@@ -207,7 +206,7 @@ def _check_allowed(servers: RobotsOfServers, start: str) -> Robots:
     try:
         robots = servers.of(start)
     except FetchFailed as e:
-        raise PalimpsestError(f"{start}: {e}") from None
+        raise e.of(start) from None
     if robots.problem:
         raise ComponentFailed(f"{start}: {robots.problem}; nothing is read without it, run again later")
     if not robots.allows(start):
@@ -242,8 +241,7 @@ def _find_scope(fetcher: Fetcher, servers: RobotsOfServers, start: str, options:
         try:
             response = fetcher.get(url, is_wanted=lambda _: False)
         except FetchFailed as e:
-            kind = PalimpsestError if e.is_refused else ComponentFailed
-            raise kind(f"{url}: {e}") from None
+            raise e.of(url) from None
         if not response.is_redirect:
             if response.status >= 400 and response.status not in (403, 404, 410):
                 raise ComponentFailed(f"{url}: status {response.status}; run again later")
@@ -261,12 +259,6 @@ class _OnePage(SiteScope):
     def contains(self, url: str) -> bool:
         """Returns True: links of the page are not followed."""
         return True
-
-
-def _renderer(fetcher: Fetcher) -> Renderer:
-    from palimpsest.sources.crawl.render import Browser
-
-    return Browser.find(fetcher.policy).render
 
 
 def _write_event(home: Home, destination: Destination, result: CrawlResult) -> None:

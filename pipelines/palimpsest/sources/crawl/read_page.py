@@ -8,8 +8,7 @@ from typing import Any, cast
 
 from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import text_hash
-from palimpsest.sources.crawl.robots import page_rules
-from palimpsest.sources.crawl.urls import host_of, try_normalize
+from palimpsest.sources.crawl.urls import ROBOT_NAME, host_of, try_normalize
 from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
 from palimpsest.sources.readers.html_page import add_markup, parse_html
 from palimpsest.sources.workers.pool import WorkerProcess
@@ -17,7 +16,6 @@ from palimpsest.store.collection_config import Limits
 
 MAX_LINKS, MAX_HTML_BYTES = 10_000, 5_000_000
 _REFRESH = re.compile(r"\s*+[\d.]*+\s*+[;,]?\s*+url\s*+=\s*+[\"']?([^\"'\s]+)", re.IGNORECASE)
-_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -62,13 +60,16 @@ def read_page(data: bytes, url: str, robots_tag: str, limits: Limits) -> PageFac
     return PageFacts(tuple(links), _canonical(root, base, url), may_store, _main_text_hash(root, limits))
 
 
-def to_utf8(data: bytes, charset: str | None) -> bytes:
-    """Returns the bytes of a page in UTF-8, where only the response states another encoding."""
-    if charset in (None, "utf-8", "utf8") or _META_CHARSET.search(data[:4096]):
+def to_utf8(data: bytes, content_type: str) -> bytes:
+    """Returns the bytes of a page in UTF-8, where only the header `Content-Type` states another encoding."""
+    from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding
+
+    stated = http_content_type_encoding(content_type)
+    if stated in (None, "utf-8") or html_body_declared_encoding(data):
         return data
     try:
-        return data.decode(str(charset)).encode("utf-8")
-    except (LookupError, UnicodeError):
+        return data.decode(str(stated)).encode("utf-8")
+    except UnicodeError:
         return data
 
 
@@ -105,6 +106,30 @@ def _main_text_hash(root: Any, limits: Limits) -> str:
     except Rejected:
         return ""  # the reader of the build says why
     return text_hash(builder.text) if builder.segments else ""
+
+
+def page_rules(header: str, meta: dict[str, str]) -> tuple[bool, bool]:
+    """Returns whether a page may be stored, and whether its links may be followed.
+
+    Args:
+        header: `X-Robots-Tag` of the response.
+        meta: content of the page's meta elements by name.
+    """
+    stated = ",".join([meta.get("robots", ""), meta.get(ROBOT_NAME, ""), *_of_this_robot(header)]).lower()
+    words = {word.strip() for word in stated.split(",")}
+    return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
+
+
+def _of_this_robot(header: str) -> list[str]:
+    """Returns the rules of a header that are for every robot, or for this one."""
+    found, is_ours = [], True
+    for part in header.split(","):
+        name, colon, rest = part.partition(":")
+        if colon:
+            is_ours = name.strip().lower() in (ROBOT_NAME, "")
+        if is_ours:
+            found.append(rest if colon else part)
+    return found
 
 
 # Reads pages in a worker process, so that none can hang, end or fill the process that crawls.

@@ -7,6 +7,7 @@ loads from other hosts, and private addresses behind any name, do not resolve.
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from contextlib import suppress
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.sources.crawl.address_guard import AddressPolicy, AddressRefused, Resolver, resolve_host
+from palimpsest.sources.crawl.address_guard import AddressPolicy, AddressRefused
 from palimpsest.sources.crawl.fetch import FetchFailed, user_agent
 from palimpsest.sources.crawl.urls import DEFAULT_PORTS
 
@@ -22,7 +23,7 @@ VARIABLE = "PALIMPSEST_CHROMIUM"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MAX_BYTES = 20_000_000
 _ERROR_PAGE = b'id="main-frame-error"'
-_LIMIT_S, _LOOK_UP_S, _SCRIPTS_MS = 45.0, 10.0, 8_000
+_LIMIT_S, _SCRIPTS_MS = 45.0, 8_000
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
@@ -32,7 +33,6 @@ class Browser:
 
     program: str
     policy: AddressPolicy
-    resolver: Resolver = resolve_host
 
     @classmethod
     def find(cls, policy: AddressPolicy) -> "Browser":
@@ -96,10 +96,11 @@ class Browser:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
         try:
-            return self.policy.check(host, port, self.resolver(host, port, _LOOK_UP_S))[0]
+            found = [str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+            return self.policy.check(host, port, found)[0]
         except AddressRefused as e:
             raise FetchFailed(str(e), is_refused=True) from None
-        except (OSError, IndexError):
+        except (OSError, UnicodeError):
             raise FetchFailed(f"no address of {host}") from None
 
 

@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
-from palimpsest.sources.crawl.fetch import ROBOT_NAME, Fetcher, FetchFailed
-from palimpsest.sources.crawl.urls import origin_of, try_normalize
+from palimpsest.sources.crawl.fetch import Fetcher, FetchFailed
+from palimpsest.sources.crawl.urls import ROBOT_NAME, origin_of, try_normalize
 
 if TYPE_CHECKING:
     from protego import Protego
 
 MAX_BYTES = 512_000
 MAX_DELAY_S = 30.0
-_PAGE_ROBOTS = (ROBOT_NAME, "")
 
 
 @dataclass(frozen=True)
@@ -39,32 +37,6 @@ class Robots:
         return max(own_s, min(stated or 0.0, MAX_DELAY_S))
 
 
-def load_robots(fetcher: Fetcher, url: str) -> Robots:
-    """Reads the robots.txt of a URL's server.
-
-    A server without one (status 4xx) allows everything; one that does not answer allows nothing.
-
-    Raises:
-        FetchFailed: the guard of addresses refuses the server.
-    """
-    from protego import Protego
-
-    where = urljoin(origin_of(url), "/robots.txt")
-    try:
-        response = fetcher.get_following(where, MAX_BYTES)
-    except FetchFailed as e:
-        if e.is_refused:
-            raise
-        return Robots(problem=f"robots.txt cannot be read: {e}")
-    if response.status == 429 or response.status >= 500:
-        return Robots(problem=f"robots.txt cannot be read: status {response.status}")
-    if not 200 <= response.status < 300:
-        return Robots()
-    rules = Protego.parse(response.body.decode("utf-8", "replace"))
-    sitemaps = dict.fromkeys(found for s in rules.sitemaps if (found := try_normalize(s, where)))
-    return Robots(rules, sitemaps=tuple(sitemaps))
-
-
 class RobotsOfServers:
     """The rules of each server that a crawl comes to, read once."""
 
@@ -75,12 +47,14 @@ class RobotsOfServers:
     def of(self, url: str) -> Robots:
         """Returns the rules of a URL's server.
 
+        A server without a robots.txt (status 4xx) allows everything; one that does not answer allows nothing.
+
         Raises:
-            FetchFailed: the guard of addresses refuses it.
+            FetchFailed: the guard of addresses refuses the server.
         """
         origin = origin_of(url)
         if origin not in self._known:
-            self._known[origin] = load_robots(self._fetcher, url)
+            self._known[origin] = self._load(origin + "robots.txt")
         return self._known[origin]
 
     def allows(self, url: str) -> bool:
@@ -90,26 +64,20 @@ class RobotsOfServers:
         except FetchFailed:
             return True
 
+    def _load(self, where: str) -> Robots:
+        from protego import Protego
 
-def page_rules(header: str, meta: dict[str, str]) -> tuple[bool, bool]:
-    """Returns whether a page may be stored, and whether its links may be followed.
-
-    Args:
-        header: `X-Robots-Tag` of the response.
-        meta: content of the page's meta elements by name.
-    """
-    stated = ",".join([meta.get("robots", ""), meta.get(ROBOT_NAME, ""), *_of_this_robot(header)]).lower()
-    words = {word.strip() for word in stated.split(",")}
-    return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
-
-
-def _of_this_robot(header: str) -> list[str]:
-    """Returns the rules of a header that are for every robot, or for this one."""
-    found, is_ours = [], True
-    for part in header.split(","):
-        name, colon, rest = part.partition(":")
-        if colon:
-            is_ours = name.strip().lower() in _PAGE_ROBOTS
-        if is_ours:
-            found.append(rest if colon else part)
-    return found
+        try:
+            response = self._fetcher.get_following(where, MAX_BYTES)
+        except FetchFailed as e:
+            if e.is_refused:
+                raise
+            return Robots(problem=f"robots.txt cannot be read: {e}")
+        if response.status == 429 or response.status >= 500:
+            return Robots(problem=f"robots.txt cannot be read: status {response.status}")
+        if not response.is_page:
+            return Robots()
+        rules = Protego.parse(response.body.decode("utf-8", "replace"))
+        return Robots(
+            rules, sitemaps=tuple(dict.fromkeys(filter(None, (try_normalize(s, where) for s in rules.sitemaps))))
+        )

@@ -7,6 +7,8 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit, urlunsplit
 
+ROBOT_NAME = "palimpsest"
+"""By which servers, and their rules for robots, know this crawler."""
 MAX_URL_CHARS = 2_000
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # Parameters that name a visit or a campaign, not a page.
@@ -185,7 +187,6 @@ _SUFFIXES = {
 _READABLE = frozenset((*_SUFFIXES.values(), ".htm", ".xhtml", ".markdown", ".rst", ".adoc"))
 _UNKNOWN = ("", "application/octet-stream", "binary/octet-stream", "application/zip")
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,80}")
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 
 
 def media_type_of(headers: Mapping[str, str]) -> str:
@@ -205,9 +206,3 @@ def suffix_of(url: str, headers: Mapping[str, str]) -> str | None:
         return named if named in _READABLE else HTML if media_type == "" and named == "" else None
     found = _SUFFIXES.get(media_type)
     return named if found == ".txt" and named in _READABLE - {HTML, ".htm", ".xhtml"} else found
-
-
-def charset_of(headers: Mapping[str, str]) -> str | None:
-    """Returns the encoding that a response states; None where it states none."""
-    match = _CHARSET.search(headers.get("content-type", ""))
-    return match[1].lower() if match else None
