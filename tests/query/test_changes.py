@@ -95,7 +95,7 @@ def test_one_result_is_never_the_disputed_one(index):
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
-        ({"type": "document"}, {"m1": "m4"}),
+        ({"types": ["document"]}, {"m1": "m4"}),
         ({"until": "2024-03-01"}, {"m1": "m4"}),
         ({"as_of": "2024-03-01"}, {"m1": "m4"}),
         ({"until": "2024-01-15"}, {}),

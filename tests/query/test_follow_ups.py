@@ -189,7 +189,7 @@ def test_a_path_fits_a_source_by_their_common_end(uri, path, score):
         ({"turns": [{"text": "Who?"}]}, "turns: a message must have the texts role and content"),
         ({"turns": [3]}, "turns: must be a list of texts"),
         ({"paths": "a.md"}, "paths: must be a list of texts"),
-        ({"brief": 3}, "brief: must be a list of texts"),
+        ({"brief": 3}, "brief=3: must be a text"),
     ],
 )
 def test_turns_of_another_form_are_refused(options, message):

@@ -45,8 +45,8 @@ def answer_text(reader, **filters):
         ({"session": "s2"}, ["zqtwo", "zqfour"], ["zqone", "zqthree"]),
         ({"since": "2024-02-01"}, ["zqtwo", "zqfour"], ["zqone", "zqthree"]),
         ({"until": "2024-03-15"}, ["zqtwo", "zqthree"], ["zqfour"]),
-        ({"type": "document"}, ["zqtwo", "zqfour"], ["zqone", "zqthree"]),
-        ({"tag": "old"}, ["zqthree"], ["zqtwo", "zqfour"]),
+        ({"types": ["document"]}, ["zqtwo", "zqfour"], ["zqone", "zqthree"]),
+        ({"tags": ["old"]}, ["zqthree"], ["zqtwo", "zqfour"]),
         ({"as_of": "2024-02-01"}, ["zqone", "zqthree"], ["zqtwo", "zqfour"]),
     ],
 )

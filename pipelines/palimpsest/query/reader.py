@@ -14,8 +14,7 @@ from palimpsest.query.context.explain import Version, histories
 from palimpsest.query.context.pack import neighbor_ids
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.open_backend import open_backend, published_or_fail
-from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
-from palimpsest.query.request.search_request import SearchOptions, SearchRequest
+from palimpsest.query.request.search_request import ScopeArgument, SearchOptions, SearchRequest, parse_scopes
 from palimpsest.query.request.types import Filters, Memory, Scope, ShownMemory
 from palimpsest.query.rerank.rerank_candidates import AnyReranker, open_reranker
 from palimpsest.query.result import SearchResult

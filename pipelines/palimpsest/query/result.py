@@ -75,7 +75,7 @@ class SearchResult:
     Attributes:
         memories: best first, at most k.
         lines: of the context, in order; none where nothing was found or fits.
-        sources: how the context cites and lists its sources; one of `search_schema.SOURCES`.
+        sources: how the context cites and lists its sources; see `SearchRequest.sources`.
         packed_ids: the memories whose whole text is in the context.
         quotes: the memories that the context quotes in part, with the spans in their documents.
         beside: memories in the context that were not ranked, but are neighbors of those that were.
@@ -132,7 +132,7 @@ class SearchResult:
         return write_context(self.lines, self.citations, count_tokens)
 
     def context_with(self, sources: str) -> str:
-        """Returns the context with its sources written in another way; one of `search_schema.SOURCES`."""
+        """Returns the context with its sources written in another way; see `SearchRequest.sources`."""
         return write_context(self.lines, replace(self.citations, sources=sources), count_tokens)
 
     def with_ids(self, answer: str) -> str:

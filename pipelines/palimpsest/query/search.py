@@ -46,7 +46,7 @@ from palimpsest.query.rerank.rerank_candidates import AnyReranker, Reranking, re
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import project_scopes
-from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
+from palimpsest.query.scope.scope_query import NodeSearch, ScopeQuery, resolve_query
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 from palimpsest.query.scope.view import MEMORY_FIELDS, METADATA
 from palimpsest.query.turns.resolve import resolve_text
@@ -286,7 +286,7 @@ def _rank_scopes(
 ) -> _Ranking:
     tasks = {space: _task(request, space) for space in {query.space for query in queries}}
     timer.record("embed_ms")
-    hops = 0 if request.nodes.narrow else request.hops  # a link may lead to other nodes' memories
+    hops = 0 if request.narrow else request.hops  # a link may lead to other nodes' memories
     found = [(query, rank(query, hops, max(SEEDS, request.k), timer.record)) for query in queries]
     found = [(q, favor_task(q, cs, task) if (task := tasks[q.space]) is not None else cs) for q, cs in found]
     merged, reranking = merge_candidates(found), None
@@ -328,8 +328,9 @@ def _scope_queries(
     served = [ServedScope(backend, s, narrowed[s]) for s in scopes]
     if filters.where is not None:
         check_fields(filters.where, served)
+    nodes = NodeSearch(request.narrow, request.node_types, request.node_where, request.depth)
     terms, vectors = query_terms(text), {space: embed_query(text, space) for space in {s.space for s in served}}
-    return [resolve_query(s, text, vectors[s.space], terms, request.strategy, request.nodes) for s in served]
+    return [resolve_query(s, text, vectors[s.space], terms, request.strategy, nodes) for s in served]
 
 
 def _accessed(

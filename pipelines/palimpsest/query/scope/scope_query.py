@@ -4,13 +4,14 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from palimpsest.memories.embedders.space import Space
-from palimpsest.query.request.search_request import NodeSearch
 from palimpsest.query.request.strategies import Weights, resolve_strategy
 from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.request.where import Where
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.date_mentions import Period
 from palimpsest.text.question_cues import asks_for_reasons
@@ -96,6 +97,17 @@ def interpret_time(served: ServedScope, text: str) -> tuple[Filters, TemporalInt
 # One query in one scope: everything that ranking needs, resolved.
 
 _NO_TIME = TemporalInterpretation()
+
+
+class NodeSearch(NamedTuple):
+    """How the strategy `hierarchical` uses the nodes of a scope: fields of `SearchRequest`."""
+
+    narrow: bool = False
+    node_types: tuple[str, ...] = ()
+    node_where: Where | None = None
+    depth: int = 1
+
+
 _LIFTING = NodeSearch()
 
 
