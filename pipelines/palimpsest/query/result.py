@@ -13,7 +13,16 @@ from palimpsest.query.context.lines import Citations, ContextLine, context_token
 from palimpsest.query.context.message import ChatMessage, Role, memory_message, scope_label
 from palimpsest.query.context.quotes import Quote
 from palimpsest.query.embed_query import count_tokens
-from palimpsest.query.request.types import Link, Memory, NewerText, PremiseText, RankedMemory, Scope, ShownMemory
+from palimpsest.query.request.types import (
+    Link,
+    Memory,
+    NewerText,
+    PremiseText,
+    RankedMemory,
+    Scope,
+    ShownMemory,
+    json_fields,
+)
 from palimpsest.query.rerank.rerank_candidates import Reranking
 from palimpsest.query.scope.scope_query import TemporalInterpretation
 from palimpsest.query.turns.resolve import ResolvedText
@@ -23,45 +32,21 @@ if TYPE_CHECKING:
     from palimpsest.query.pending import PendingMemory
 
 _TEXT: JsonObject = {"type": "string"}
-_OPTIONAL_TEXT: JsonObject = {"type": ["string", "null"]}
-_OPTIONAL_INTEGER: JsonObject = {"type": ["integer", "null"]}
-_OPTIONAL_TIME: JsonObject = {"type": ["string", "null"], "format": "date-time"}
 _NUMBER: JsonObject = {"type": "number"}
 _TEXTS: JsonObject = {"type": "array", "items": {"type": "string"}}
-
-_MEMORY_FIELDS: dict[str, JsonObject] = {
-    "memory_id": _TEXT,
-    "collection": _TEXT,
-    "user_id": _TEXT,
-    "project_id": _TEXT,
-    "text": _TEXT,
-    "score": _NUMBER,
-    "is_latest": {"type": "boolean"},
-    "observed_at": _OPTIONAL_TIME,
-    "valid_from": _OPTIONAL_TIME,
-    "valid_until": _OPTIONAL_TIME,
-    "superseded_by": _OPTIONAL_TEXT,
-    "type": _TEXT,
-    "created_at": _OPTIONAL_TIME,
-    "updated_at": _OPTIONAL_TIME,
-    "uri": _OPTIONAL_TEXT,
-    "page": _OPTIONAL_INTEGER,
-    "speaker": _OPTIONAL_TEXT,
-    "heading": _OPTIONAL_TEXT,
-    "session_id": _OPTIONAL_TEXT,
-    "char_start": _OPTIONAL_INTEGER,
-    "char_end": _OPTIONAL_INTEGER,
-    "document_title": _OPTIONAL_TEXT,
-    "hops": {"type": "integer"},
-    "vector_score": _NUMBER,
-    "words_score": _NUMBER,
-    "graph_score": _NUMBER,
-    "relevance": _NUMBER,
-    "tags": _TEXTS,
-    "repeats": _TEXTS,
-    "why": _TEXT,
+_SCHEMAS: dict[Any, JsonObject] = {
+    str: _TEXT,
+    str | None: {"type": ["string", "null"]},
+    int: {"type": "integer"},
+    int | None: {"type": ["integer", "null"]},
+    float: _NUMBER,
+    bool: {"type": "boolean"},
+    dt.datetime | None: {"type": ["string", "null"], "format": "date-time"},
+    tuple[str, ...]: _TEXTS,
 }
-"""The fields of a memory in JSON, in their order, with the schema of each."""
+_JSON_FIELDS = {kind: json_fields(kind) for kind in (Memory, ShownMemory, RankedMemory)}
+_MEMORY_FIELDS = {name: _SCHEMAS[kind] for name, kind in _JSON_FIELDS[RankedMemory].items()}
+"""The fields of a memory in JSON, with the schema of each."""
 _VERSION_FIELDS = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
 _UNCHANGED = ResolvedText("")
 _TIME_NAMES = {"unresolved_phrase": "untold"}
@@ -272,7 +257,7 @@ def history_json(versions: Sequence[Version]) -> list[JsonObject]:
 
 def memory_json(memory: Memory) -> JsonObject:
     """Returns the fields of a memory that do not depend on a search; of a `ShownMemory` what is newer, too."""
-    fields = {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS if hasattr(memory, name)}
+    fields = {name: _plain(getattr(memory, name)) for name in _JSON_FIELDS[type(memory)]}
     return fields | (_changes_json(memory) if isinstance(memory, ShownMemory) else {})
 
 

@@ -3,8 +3,8 @@
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -71,21 +71,28 @@ class Filters:
         return time.timestamp() if time else None
 
 
+_INNER = {"inner": True}
+"""Marks a field of a memory that its JSON form does not have, or has in a form of its own."""
+
+
 @dataclass(frozen=True)
 class Memory:
-    """A memory as an index stores it, with its version and its source; `observed_at` has the offset of its speaker."""
+    """A memory as an index stores it, with its version and its source; `observed_at` has the offset of its speaker.
+
+    What stores read of a memory, what is JSON of it and the schema of that are made of these fields.
+    """
 
     memory_id: str
     collection: str
     user_id: str
     text: str
     type: str = "document"
-    unit: str = "chunk"
+    unit: str = field(default="chunk", metadata=_INNER)
     project_id: str = ""
     session_id: str | None = None
-    document_id: str | None = None
-    ordinal: int | None = None
-    title: str | None = None
+    document_id: str | None = field(default=None, metadata=_INNER)
+    ordinal: int | None = field(default=None, metadata=_INNER)
+    title: str | None = field(default=None, metadata=_INNER)
     heading: str | None = None
     page: int | None = None
     speaker: str | None = None
@@ -96,13 +103,13 @@ class Memory:
     valid_until: dt.datetime | None = None
     is_latest: bool = True
     superseded_by: str | None = None
-    confidence: float | None = None
-    importance: float | None = None
-    kind: str | None = None
-    confidence_source: str | None = None
-    importance_source: str | None = None
+    confidence: float | None = field(default=None, metadata=_INNER)
+    importance: float | None = field(default=None, metadata=_INNER)
+    kind: str | None = field(default=None, metadata=_INNER)
+    confidence_source: str | None = field(default=None, metadata=_INNER)
+    importance_source: str | None = field(default=None, metadata=_INNER)
     tags: tuple[str, ...] = ()
-    token_count: int = 0
+    token_count: int = field(default=0, metadata=_INNER)
     uri: str | None = None
     document_title: str | None = None
     created_at: dt.datetime | None = None
@@ -125,7 +132,7 @@ def stored_memory(fields: Mapping[str, Any]) -> Memory:
     return Memory(**{name: value for name, value in (*fields.items(), *own.items()) if name != "utc_offset"})
 
 
-MEMORY_TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
+MEMORY_TIMES = tuple(name for name, kind in get_type_hints(Memory).items() if kind == dt.datetime | None)
 """Fields of a memory that are times: each store returns them in a type of its own."""
 
 
@@ -188,9 +195,9 @@ class ShownMemory(Memory):
         later: other newer memories about the same: what ended a part, and what may have changed it, newest first.
     """
 
-    kept: tuple[tuple[int, int], ...] = ()
-    disputed_by: NewerText | None = None
-    later: tuple[NewerText, ...] = ()
+    kept: tuple[tuple[int, int], ...] = field(default=(), metadata=_INNER)
+    disputed_by: NewerText | None = field(default=None, metadata=_INNER)
+    later: tuple[NewerText, ...] = field(default=(), metadata=_INNER)
 
     @property
     def is_cut(self) -> bool:
@@ -224,12 +231,18 @@ class RankedMemory(ShownMemory):
     graph_score: float = 0.0
     hops: int = 0
     why: str = ""
-    path: tuple["Link", ...] = ()
-    time_score: float | None = None
-    premises: tuple[PremiseText, ...] = ()
-    rerank_score: float | None = None
+    path: tuple["Link", ...] = field(default=(), metadata=_INNER)
+    time_score: float | None = field(default=None, metadata=_INNER)
+    premises: tuple[PremiseText, ...] = field(default=(), metadata=_INNER)
+    rerank_score: float | None = field(default=None, metadata=_INNER)
     relevance: float = 1.0
     repeats: tuple[str, ...] = ()
+
+
+def json_fields(kind: type[Memory]) -> dict[str, Any]:
+    """Returns the fields of a kind of memory that its JSON form has as they are, with their types."""
+    types = get_type_hints(kind)
+    return {f.name: types[f.name] for f in fields(kind) if not f.metadata}
 
 
 class ScoreStats(NamedTuple):
