@@ -12,10 +12,10 @@ from typing import Any
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.graph.graph_answer import GraphAnswer, answer_text
-from palimpsest.query.present import history_text, results_text
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.strategies import STRATEGIES
 from palimpsest.query.request.types import Scope
+from palimpsest.query.result import history_text, results_text
 from palimpsest.query.scope.backend import Backend
 from tests.leaks.canary_home import COLLECTION, FIRST_DAY, NOUNS, TAGS, TYPES, CanaryHome, CanaryOwner
 

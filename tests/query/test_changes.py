@@ -8,9 +8,8 @@ import pytest
 
 from palimpsest.query import Scope, open_index
 from palimpsest.query.context.changes import kept_spans
-from palimpsest.query.present import memory_text, results_text
 from palimpsest.query.reader import Reader
-from palimpsest.query.result import memory_json
+from palimpsest.query.result import memory_json, memory_text, results_text
 from tests.query.made import at, memory, rows, tables, write
 
 ANA = Scope("notes", "ana")

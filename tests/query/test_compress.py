@@ -5,8 +5,7 @@ import json
 import pytest
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.query.context.compressor import open_compressor
-from palimpsest.query.context.quotes import ELISION
+from palimpsest.query.context.quotes import ELISION, open_compressor
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult

@@ -92,8 +92,8 @@ def query(
     **options: Unpack[SearchOptions],
 ) -> None:
     """Search memories by scope: ranked memories, then the packed, cited context."""
-    from palimpsest.query import present
     from palimpsest.query.reader import open_home
+    from palimpsest.query.result import results_text
 
     out = Output(as_json)
     compressor = "lm" if options["compress"] == "lm" else None
@@ -107,7 +107,7 @@ def query(
             include_pending=options["include_pending"],
         )
         results = reader.search(text, scopes, **options)
-        out.text(results.message()["content"] if as_message else present.results_text(results, options["explain"]))
+        out.text(results.message()["content"] if as_message else results_text(results, options["explain"]))
         out.result(results.to_json() | ({"message": {**results.message()}} if as_message else {}))
 
 
@@ -162,8 +162,8 @@ def entity(
 @click.option("--user", help="Only scopes of this user.")
 def scopes(home_path: Path, as_json: bool, backend: str, collection: str | None, user: str | None) -> None:
     """List collections, users and projects of the published build, with the number of their memories."""
-    from palimpsest.query.present import scopes_text
     from palimpsest.query.reader import open_home
+    from palimpsest.query.result import scopes_text
 
     out = Output(as_json)
     with open_home(home_path, backend=backend) as reader:
@@ -442,8 +442,7 @@ def memory() -> None:
 @scope_options
 def show(memory_id: str, **options: Any) -> None:
     """Show the memory with ID, superseded or not, and the versions of its fact."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.query.present import memory_text
-    from palimpsest.query.result import history_json, memory_json
+    from palimpsest.query.result import history_json, memory_json, memory_text
 
     given = ScopeOptions(**options)
     with given.open() as (reader, scopes):

@@ -14,7 +14,6 @@ from palimpsest.query.context.changes import (
     said_later,
     without_ended_parts,
 )
-from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import Version, explain_results, histories
 from palimpsest.query.context.lines import asks_present
 from palimpsest.query.context.pack import (
@@ -27,21 +26,31 @@ from palimpsest.query.context.pack import (
     no_sentences,
     pack,
 )
-from palimpsest.query.context.quotes import Sentences, quotable_sentences
+from palimpsest.query.context.quotes import Compression, Compressor, Sentences, quotable_sentences, requested_compressor
 from palimpsest.query.embed_query import count_tokens, embed_query
-from palimpsest.query.ranking.candidate import Candidate, Ranked
-from palimpsest.query.ranking.experimental.diversity import diversify_results
-from palimpsest.query.ranking.merge import Task, favor_task, join_formed, merge_candidates
+from palimpsest.query.ranking.merge import (
+    DEPTH,
+    LIKELY,
+    Task,
+    favor_task,
+    join_formed,
+    least_relevance,
+    merge_candidates,
+)
 from palimpsest.query.ranking.rank import SEEDS, rank
-from palimpsest.query.ranking.relevance import DEPTH, LIKELY, least_relevance
 from palimpsest.query.request.search_request import SearchRequest, Sources
 from palimpsest.query.request.types import Memory, RankedMemory
-from palimpsest.query.rerank.answer_reader import AnswerReader
-from palimpsest.query.rerank.rerank_candidates import AnyReranker, Reranking, rerank_candidates, with_relevance
+from palimpsest.query.rerank.rerank_candidates import (
+    AnswerReader,
+    AnyReranker,
+    Reranking,
+    rerank_candidates,
+    with_relevance,
+)
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import resolve_queries
-from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.scope_query import Candidate, Ranked, ScopeQuery
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.store.usage_log import UsageLog
@@ -148,7 +157,12 @@ def _rank_scopes(
         reader = reranker
     elif reranker is not None:
         above, reranking = rerank_candidates(reranker, text, above)
-    judged = with_relevance(reader, text, diversify_results(above, request.k)[: max(request.k, DEPTH)])
+    results: Sequence[Ranked] = above
+    if any(query.weights.diversity for query in queries):
+        from palimpsest.query.ranking.experimental.diversity import diversify_results
+
+        results = diversify_results(above, request.k)
+    judged = with_relevance(reader, text, results[: max(request.k, DEPTH)])
     timer.record("rerank_ms")
     chances = {c.memory_id: c.relevance for _, c in judged}
     best = newer_first(judged, request.k)[: request.k]

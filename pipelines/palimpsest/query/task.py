@@ -9,8 +9,7 @@ from typing import Any
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.memory_types import REFLECTION, TASK
-from palimpsest.query.context.lines import ContextLine
-from palimpsest.query.context.message import ChatMessage, harmless
+from palimpsest.query.context.lines import ChatMessage, ContextLine, harmless
 from palimpsest.query.context.pack import Packed, pack
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.search_request import MAX_K, ScopeArgument, SearchRequest, clean_turns, parse_scopes

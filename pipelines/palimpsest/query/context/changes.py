@@ -5,12 +5,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from palimpsest.query.context.quotes import quote_spans
-from palimpsest.query.ranking.candidate import Ranked
+from palimpsest.query.ranking.merge import OF_BEST
 from palimpsest.query.ranking.rank import applies
-from palimpsest.query.ranking.relevance import OF_BEST
 from palimpsest.query.request.types import Memory, NewerText, RankedMemory, ShownMemory
 from palimpsest.query.scope.scope_arrays import known_rows
-from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.scope_query import Ranked, ScopeQuery
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 from palimpsest.text.sentences import merge_spans
 from palimpsest.text.terms import query_terms

@@ -32,7 +32,7 @@ from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_wor
 from palimpsest.query.request.types import Memory, RankedMemory, ShownMemory, one_line, shorten_text
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
-from palimpsest.query.turns.phrases import find_names
+from palimpsest.query.turns.dependence import find_names
 from palimpsest.store.inbox import is_inbox_uri
 from palimpsest.text.document_status import status_in_heading
 from palimpsest.text.sentences import refers_back

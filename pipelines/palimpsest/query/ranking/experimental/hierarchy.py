@@ -11,8 +11,7 @@ from functools import cache, partial
 import numpy as np
 
 from palimpsest.query.ranking.scoring import RowLayout, Scored, fuse, rescale, score_alone, score_stats
-from palimpsest.query.request.graph_types import Edge, Node
-from palimpsest.query.request.types import Filters, Link
+from palimpsest.query.request.types import Edge, Filters, Link, Node
 from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.scope_arrays import Flags, rows_of, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
