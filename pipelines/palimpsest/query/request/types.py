@@ -132,7 +132,12 @@ def stored_memory(fields: Mapping[str, Any]) -> Memory:
     return Memory(**{name: value for name, value in (*fields.items(), *own.items()) if name != "utc_offset"})
 
 
-MEMORY_TIMES = tuple(name for name, kind in get_type_hints(Memory).items() if kind == dt.datetime | None)
+def time_fields(kind: type) -> tuple[str, ...]:
+    """Returns the fields of a class that are times."""
+    return tuple(name for name, value in get_type_hints(kind).items() if value == dt.datetime | None)
+
+
+MEMORY_TIMES = time_fields(Memory)
 """Fields of a memory that are times: each store returns them in a type of its own."""
 
 
@@ -359,12 +364,6 @@ def _newer_text(by: NewerText) -> str:
 
 # The graph of a scope: nodes, edges between them, and facts.
 
-NODE_TIMES = ("created_at", "updated_at")
-"""Fields of nodes and edges that are times."""
-
-FACT_TIMES = ("valid_from", "valid_until")
-"""Fields of facts that are times."""
-
 
 @dataclass(frozen=True)
 class Node:
@@ -463,3 +462,7 @@ class Fact:
     def ends(self) -> tuple[str, ...]:
         """Its subject, and its object where that is a node."""
         return (self.subject_id, self.object_id) if self.object_id else (self.subject_id,)
+
+
+NODE_TIMES, FACT_TIMES = time_fields(Node), time_fields(Fact)
+"""Fields of nodes, as of edges, and of facts that are times: each store returns them in a type of its own."""
