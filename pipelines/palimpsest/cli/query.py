@@ -33,11 +33,11 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 def search_options(command: _Command) -> _Command:
     """Adds the fields of a search to a command, in their order, as the keyword arguments of `Reader.search`."""
     for name, field in reversed(OPTIONS.items()):
-        command = click.option(_flag(name, field), name, **_click_type(field), help=field.description)(command)
+        command = click.option(flag_of(name, field), name, **_click_type(field), help=field.description)(command)
     return command
 
 
-def _flag(name: str, field: "FieldInfo") -> str:
+def flag_of(name: str, field: "FieldInfo") -> str:
     """Returns the option of a field; one that may be given again is named in the singular."""
     return offer(field).flag or f"--{(name.removesuffix('s') if _is_list(field) else name).replace('_', '-')}"
 
