@@ -8,7 +8,7 @@ import pytest
 from palimpsest.cli.shared import STRATEGY
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import Scope, SearchRequest, SearchResult, open_index
-from palimpsest.query.request.search_request import OPTIONS, SearchOptions, StrategyName
+from palimpsest.query.request.search_request import OPTIONS, SearchOptions, StrategyName, offer
 from palimpsest.query.request.strategies import STRATEGIES
 from tests.query.made import at, memory, tables, write
 
@@ -75,6 +75,11 @@ def test_the_schema_has_every_field_but_the_scope_with_its_default():
 
 def test_the_keyword_arguments_of_a_search_are_the_fields_of_a_request():
     assert [*SearchOptions.__annotations__] == [*OPTIONS]
+
+
+def test_no_request_of_the_service_asks_for_what_is_hidden_or_for_a_language_model():
+    served = {name for name, field in OPTIONS.items() if offer(field).served}
+    assert served and served.isdisjoint({"include_hidden", "include_pii", "compress", "accessed_within"})
 
 
 def test_the_strategies_that_may_be_named_exist():

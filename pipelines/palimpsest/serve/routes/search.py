@@ -38,14 +38,14 @@ def _served_fields() -> dict[str, Any]:
             [] if field.default == () else field.default,
             ge=low if at.least is None else at.least,
             le=high if at.most is None else at.most,
-            description=served_description(field),
+            description=_described(field),
             examples=field.examples,
         )
         fields[name] = (_TYPES.get(field.annotation, field.annotation), limits)
     return fields
 
 
-def served_description(field: FieldInfo) -> str:
+def _described(field: FieldInfo) -> str:
     """Returns the description of a field as those of other parameters are written: a phrase without a full stop."""
     text = field.description or ""
     return f"{text[0].lower()}{text[1:]}".removesuffix(".")
