@@ -245,7 +245,7 @@ def test_the_query_command_imports_none_of_the_heavy_packages():
         "import sys; sys.argv=['palimpsest','query','x','--home','nowhere']\n"
         "from palimpsest.cli.main import main\n"
         "try: main()\nexcept SystemExit: pass\n"
-        "import palimpsest.query.reader, palimpsest.query.present\n"
+        "import palimpsest.query.reader, palimpsest.query.result\n"
         "import palimpsest.query.backends.duckdb_backend, palimpsest.query.embed_query\n"
         "heavy={'torch','sentence_transformers','dspy','ragas','dagster','spacy','ranx','sklearn'}\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -12,10 +12,10 @@ from typing import Any
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.graph.graph_answer import GraphAnswer, answer_text
-from palimpsest.query.present import history_text, results_text
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.strategies import STRATEGIES
 from palimpsest.query.request.types import Scope
+from palimpsest.query.result import history_text, results_text
 from palimpsest.query.scope.backend import Backend
 from tests.leaks.canary_home import COLLECTION, FIRST_DAY, NOUNS, TAGS, TYPES, CanaryHome, CanaryOwner
 
@@ -86,7 +86,7 @@ def _draw_filters(rng: random.Random) -> Filters:
     """Draws none, one or two filters."""
     day = (FIRST_DAY + dt.timedelta(days=rng.randrange(0, 130))).date().isoformat()
     values: dict[str, Any] = dict.fromkeys(("since", "until", "as_of", "now"), day)
-    values |= {"session": f"s{rng.randrange(3)}", "type": rng.choice(TYPES), "tag": rng.choice(TAGS)}
+    values |= {"session": f"s{rng.randrange(3)}", "types": [rng.choice(TYPES)], "tags": [rng.choice(TAGS)]}
     values |= {"include_hidden": True, "include_pii": True}
     return {name: values[name] for name in rng.sample(sorted(values), rng.choice((0, 0, 1, 1, 2)))}
 
@@ -147,8 +147,8 @@ def _leak_reason(owner: CanaryOwner | None, searched: Sequence[Scope], filters: 
     day = memory.observed_at.date().isoformat()
     excluded = {
         "session": memory.session_id != filters.get("session", memory.session_id),
-        "type": memory.type != filters.get("type", memory.type),
-        "tag": memory.tag != filters.get("tag", memory.tag),
+        "types": memory.type not in filters.get("types", [memory.type]),
+        "tags": memory.tag not in filters.get("tags", [memory.tag]),
         "since": day < filters.get("since", ""),
         "until": day > filters.get("until", "9"),
         "as_of": day > filters.get("as_of", "9"),

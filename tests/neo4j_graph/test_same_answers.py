@@ -37,8 +37,8 @@ OPTIONS = [
     {"include_hidden": True},
     {"include_pii": True},
     {"session": "s1"},
-    {"tag": "code"},
-    {"type": "summary"},
+    {"tags": ["code"]},
+    {"types": ["summary"]},
     {"history": True, "include_hidden": True, "include_pii": True},
     {"turns": ["Where is the bike?", "In the yard."], "brief": "Getting the bike out", "paths": ["old.md"]},
 ]

@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 from palimpsest.core.ids import entity_id
-from palimpsest.nodes.node_edges import EDGE_TYPES
 from palimpsest.nodes.node_tables import build_nodes, importance
-from palimpsest.nodes.node_types import NODE_TYPES
+from palimpsest.store.graph_decisions import EDGE_TYPES, NODE_TYPES
 from palimpsest.store.tables import conform, empty
 from tests.nodes.made_nodes import SCOPE, Page, edges_of, fact, made, nodes_of
 from tests.query.made import at, rows

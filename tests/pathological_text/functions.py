@@ -15,7 +15,7 @@ from palimpsest.formation.sentence_model import read_sentence
 from palimpsest.formation.session import Session, Turn
 from palimpsest.nodes.stressors import stated_stressors
 from palimpsest.nodes.type_evidence import name_type
-from palimpsest.query.context.message import harmless
+from palimpsest.query.context.lines import harmless
 from palimpsest.query.request.where import parse_where
 from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.relations.classify.lm.read_answer import contains_instructions, find_quote

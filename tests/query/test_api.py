@@ -66,10 +66,10 @@ def test_history_shows_every_version_newest_first_in_the_context(reader):
 
 
 def test_filters_narrow_the_scope(reader):
-    assert ids(reader.search("launch", ANA, tag="plan")) == ["m2"]
+    assert ids(reader.search("launch", ANA, tags=["plan"])) == ["m2"]
     assert ids(reader.search("launch", ANA, since="2024-02-10")) == ["m4"]
     assert ids(reader.search("launch", ANA, until="2024-02-01")) == ["m2"]
-    assert ids(reader.search("launch", ANA, type="episodic")) == []
+    assert ids(reader.search("launch", ANA, types=["episodic"])) == []
     assert ids(reader.search("launch", ANA, session="none")) == []
 
 

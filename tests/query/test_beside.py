@@ -4,7 +4,7 @@ from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.context.pack import completes, neighbor_ids, pronoun_name
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Filters, Memory, Scope
-from palimpsest.query.scope.reading_order import ReadingOrder
+from palimpsest.query.scope.scope_arrays import ReadingOrder
 from palimpsest.query.scope.served_scope import ServedScope
 from tests.query.made import at, memory, tables, write
 

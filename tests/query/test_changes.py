@@ -8,9 +8,8 @@ import pytest
 
 from palimpsest.query import Scope, open_index
 from palimpsest.query.context.changes import kept_spans
-from palimpsest.query.present import memory_text, results_text
 from palimpsest.query.reader import Reader
-from palimpsest.query.result import memory_json
+from palimpsest.query.result import memory_json, memory_text, results_text
 from tests.query.made import at, memory, rows, tables, write
 
 ANA = Scope("notes", "ana")
@@ -95,7 +94,7 @@ def test_one_result_is_never_the_disputed_one(index):
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
-        ({"type": "document"}, {"m1": "m4"}),
+        ({"types": ["document"]}, {"m1": "m4"}),
         ({"until": "2024-03-01"}, {"m1": "m4"}),
         ({"as_of": "2024-03-01"}, {"m1": "m4"}),
         ({"until": "2024-01-15"}, {}),

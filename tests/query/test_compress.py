@@ -5,8 +5,7 @@ import json
 import pytest
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.query.context.compressor import open_compressor
-from palimpsest.query.context.quotes import ELISION
+from palimpsest.query.context.quotes import ELISION, open_compressor
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult
@@ -161,7 +160,7 @@ def test_no_call_is_made_that_may_pass_the_budget_and_a_server_that_is_down_is_n
 def test_a_search_cannot_ask_for_a_model_that_the_home_was_not_opened_with(index):
     with pytest.raises(ArgumentError, match="PALIMPSEST_COMPRESSOR=lm"):
         search(index, None)
-    with pytest.raises(ArgumentError, match="must be one of words, lm, none"):
+    with pytest.raises(ArgumentError, match="must be 'words', 'lm' or 'none'"):
         search(index, None, compress="gpt")
 
 

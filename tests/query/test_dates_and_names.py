@@ -3,7 +3,7 @@
 import pytest
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.query.request.arguments import parse_datetime
+from palimpsest.query.request.search_request import parse_datetime
 from palimpsest.query.request.types import CollectionInfo, Scope
 from palimpsest.query.scope.resolve_scopes import check_names
 

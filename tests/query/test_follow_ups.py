@@ -6,8 +6,8 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import Scope, SearchRequest, open_index
-from palimpsest.query.present import results_text
 from palimpsest.query.ranking.merge import path_match
+from palimpsest.query.result import results_text
 from palimpsest.query.turns.dependence import find_dependence
 from palimpsest.query.turns.resolve import resolve_text
 from tests.query.made import memory, tables, write
@@ -189,7 +189,7 @@ def test_a_path_fits_a_source_by_their_common_end(uri, path, score):
         ({"turns": [{"text": "Who?"}]}, "turns: a message must have the texts role and content"),
         ({"turns": [3]}, "turns: must be a list of texts"),
         ({"paths": "a.md"}, "paths: must be a list of texts"),
-        ({"brief": 3}, "brief: must be a list of texts"),
+        ({"brief": 3}, "brief=3: must be a text"),
     ],
 )
 def test_turns_of_another_form_are_refused(options, message):

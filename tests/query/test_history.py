@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.query.present import history_text, results_text
+from palimpsest.query.result import history_text, results_text
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")

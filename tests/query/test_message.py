@@ -7,8 +7,7 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import order_messages
-from palimpsest.query.context.lines import Citations
-from palimpsest.query.context.message import GUARD, HEADER, NOTHING, memory_message
+from palimpsest.query.context.lines import GUARD, HEADER, NOTHING, Citations, memory_message
 from palimpsest.query.context.pack import pack
 from palimpsest.query.request.types import RankedMemory
 

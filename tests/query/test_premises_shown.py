@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.query.present import history_text, results_text
+from palimpsest.query.result import history_text, results_text
 from palimpsest.text.question_cues import asks_for_reasons
 from tests.query.made import at, memory, rows, tables, write
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.query.present import results_text
+from palimpsest.query.result import results_text
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")

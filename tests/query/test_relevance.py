@@ -5,11 +5,11 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query import search
-from palimpsest.query.ranking.candidate import Candidate
-from palimpsest.query.ranking.relevance import features, least_relevance, relevance
+from palimpsest.query.ranking.merge import features, least_relevance, relevance
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Memory, Scope
-from palimpsest.query.rerank.answer_reader import MAX_TOKENS, AnswerReader, is_prose, pair_tokens
+from palimpsest.query.rerank.rerank_candidates import MAX_TOKENS, AnswerReader, is_prose, pair_tokens
+from palimpsest.query.scope.scope_query import Candidate
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")

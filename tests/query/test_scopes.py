@@ -10,9 +10,9 @@ from palimpsest.cli.query import query, scopes
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.ids import SCOPE
 from palimpsest.query import Scope, open_home
-from palimpsest.query.present import results_text
 from palimpsest.query.ranking.merge import pool_stats
 from palimpsest.query.ranking.scoring import score_stats
+from palimpsest.query.result import results_text
 from palimpsest_eval.golden.answers import check_citations
 from tests.query.made import home, memory, tables
 

@@ -1,12 +1,15 @@
 import datetime as dt
 import json
+from typing import get_args
 
 import jsonschema
 import pytest
 
+from palimpsest.cli.shared import STRATEGY
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import Scope, SearchRequest, SearchResult, open_index
-from palimpsest.query.request.search_request import NODE_OPTIONS
+from palimpsest.query.request.search_request import OPTIONS, SearchOptions, StrategyName, offer
+from palimpsest.query.request.strategies import STRATEGIES
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")
@@ -45,12 +48,12 @@ def test_a_request_in_json_is_the_request_that_a_search_makes():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"text": "x", "limit": 3}, "limit: not a field of a search; the fields are text, k, all_results, hops"),
+        ({"text": "x", "limit": 3}, "limit: not a field of a search; the fields are text, project, session, k"),
         ({"k": 3}, "text: is missing"),
-        ({"text": "x", "k": "3"}, "k='3': must be of type integer"),
-        ({"text": "x", "k": True}, "k=True: must be of type integer"),
-        ({"text": "x", "history": 1}, "history=1: must be of type boolean"),
-        ({"text": "x", "tag": 5}, "tag=5: must be of type string or null"),
+        ({"text": "x", "k": "3"}, "k='3': must be a valid integer"),
+        ({"text": "x", "k": True}, "k=True: must be a valid integer"),
+        ({"text": "x", "history": 1}, "history=1: must be a valid boolean"),
+        ({"text": "x", "session": 5}, "session=5: must be a valid string"),
         ({"text": "x", "k": 0}, "k=0: must be 1 to 1000"),
         ({"text": "x", "until": "soon"}, "until='soon': not a date"),
         ({"text": "x", "scope": ["notes", "ben"]}, "scope: not a field of a search"),
@@ -64,19 +67,28 @@ def test_a_wrong_field_is_named_and_never_as_an_option_of_the_command_line(data,
 
 def test_the_schema_has_every_field_but_the_scope_with_its_default():
     properties = SearchRequest.json_schema()["properties"]
-    fields = SearchRequest.__dataclass_fields__
-    single = {"type", "tag", *NODE_OPTIONS}  # one more of `types` and `tags`; parts of `nodes`
-    assert properties.keys() - single == fields.keys() - {"scopes", "nodes"}
-    lists = {
-        n: tuple(p["default"]) if p["type"] == "array" else p["default"]
-        for n, p in properties.items()
-        if n not in {"text", *single}
-    }
-    assert lists == {n: fields[n].default for n in lists}
+    assert [*properties] == ["text", *OPTIONS]
+    assert SearchRequest.create("x", ANA) == SearchRequest.from_json(
+        {"text": "x"} | {n: p["default"] for n, p in properties.items() if n != "text"}, ANA
+    )
+
+
+def test_the_keyword_arguments_of_a_search_are_the_fields_of_a_request():
+    assert [*SearchOptions.__annotations__] == [*OPTIONS]
+
+
+def test_no_request_of_the_service_asks_for_what_is_hidden_or_for_a_language_model():
+    served = {name for name, field in OPTIONS.items() if offer(field).served}
+    assert served and served.isdisjoint({"include_hidden", "include_pii", "compress", "accessed_within"})
+
+
+def test_the_strategies_that_may_be_named_exist():
+    assert [*STRATEGY.choices] == [*get_args(StrategyName)]
+    assert {*STRATEGY.choices} - {"auto"} <= {*STRATEGIES}
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"explain": True, "hops": 2}, {"history": True}, {"as_of": "2024-01-15"}, {"tag": "none"}]
+    "options", [{}, {"explain": True, "hops": 2}, {"history": True}, {"as_of": "2024-01-15"}, {"tags": ["none"]}]
 )
 def test_an_answer_in_json_follows_its_schema(reader, options):
     found = reader.run(SearchRequest.create("When is the launch?", ANA, **options))

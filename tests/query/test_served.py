@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.query.present import results_text
+from palimpsest.query.result import results_text
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")
@@ -45,8 +45,8 @@ def answer_text(reader, **filters):
         ({"session": "s2"}, ["zqtwo", "zqfour"], ["zqone", "zqthree"]),
         ({"since": "2024-02-01"}, ["zqtwo", "zqfour"], ["zqone", "zqthree"]),
         ({"until": "2024-03-15"}, ["zqtwo", "zqthree"], ["zqfour"]),
-        ({"type": "document"}, ["zqtwo", "zqfour"], ["zqone", "zqthree"]),
-        ({"tag": "old"}, ["zqthree"], ["zqtwo", "zqfour"]),
+        ({"types": ["document"]}, ["zqtwo", "zqfour"], ["zqone", "zqthree"]),
+        ({"tags": ["old"]}, ["zqthree"], ["zqtwo", "zqfour"]),
         ({"as_of": "2024-02-01"}, ["zqone", "zqthree"], ["zqtwo", "zqfour"]),
     ],
 )

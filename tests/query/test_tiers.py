@@ -6,7 +6,7 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import open_home
-from palimpsest.query.request.search_request import narrow_to_tiers, parse_tiers
+from palimpsest.query.request.search_request import SearchRequest, narrow_to_tiers
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home
@@ -56,4 +56,4 @@ def test_a_tier_and_types_both_apply():
     assert narrow_to_tiers(Filters(types=("task", "summary")), scope, ("personal",)).types == ("summary",)
     assert narrow_to_tiers(Filters(), scope, ("personal", "task")) == Filters()
     with pytest.raises(ArgumentError, match="tiers='team'"):
-        parse_tiers(["team"])
+        SearchRequest.create("harbor", scope, tiers=["team"])

@@ -6,8 +6,7 @@ from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.ranking.conversation import nearby_word_scores, smooth
 from palimpsest.query.ranking.rank import rank
 from palimpsest.query.ranking.scoring import LineLayout, RowLayout
-from palimpsest.query.scope.reading_order import TurnOrder
-from palimpsest.query.scope.scope_arrays import Postings, word_sums
+from palimpsest.query.scope.scope_arrays import Postings, TurnOrder, word_sums
 from tests.query.made import memory, scope_query, tables, write
 
 ANA = Scope("notes", "ana")

@@ -9,8 +9,7 @@ import numpy as np
 from palimpsest.core.errors import ArgumentError, ComponentFailed
 from palimpsest.query import Reader, Scope
 from palimpsest.query.graph.graph_reader import GraphReader
-from palimpsest.query.request.graph_types import Node
-from palimpsest.query.request.types import Filters
+from palimpsest.query.request.types import Filters, Node
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest_eval.metrics.latency import LatencyMs

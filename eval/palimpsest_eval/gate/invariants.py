@@ -13,12 +13,11 @@ from palimpsest.build.stages import tables as declared_tables
 from palimpsest.core.ids import SCOPE, text_hash
 from palimpsest.core.json_types import JsonObject
 from palimpsest.memories.formed import stated_memories
-from palimpsest.nodes.node_edges import EDGE_TYPES
-from palimpsest.nodes.node_types import NODE_TYPES
 from palimpsest.sources.deletions import ErasedTexts
 from palimpsest.sources.extracted import TextRow
 from palimpsest.store.collection_config import DEFAULT_TRUST
 from palimpsest.store.decisions import Decisions
+from palimpsest.store.graph_decisions import EDGE_TYPES, NODE_TYPES
 from palimpsest.store.tables import SCHEMAS, completed, empty
 
 # A broken invariant, and how a check reports one.

@@ -12,12 +12,11 @@ import numpy as np
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.progress import tracked
-from palimpsest.query.ranking.candidate import Candidate
-from palimpsest.query.ranking.relevance import DEPTH
+from palimpsest.query.ranking.merge import DEPTH
 from palimpsest.query.reader import Reader, open_home
 from palimpsest.query.request.types import RankedMemory, Scope
-from palimpsest.query.rerank.answer_reader import AnswerReader
-from palimpsest.query.rerank.rerank_candidates import NO_RERANKER
+from palimpsest.query.rerank.rerank_candidates import NO_RERANKER, AnswerReader
+from palimpsest.query.scope.scope_query import Candidate
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, data_folder
 from palimpsest_eval.golden.build_tables import JUDGED_TABLES, collection_tables

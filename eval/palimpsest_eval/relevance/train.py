@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import say
-from palimpsest.query.ranking.relevance import (
+from palimpsest.query.ranking.merge import (
     MODEL_FILE,
     READ,
     features,

@@ -8,16 +8,13 @@ from typing import Any, TypeVar
 import click
 
 from palimpsest.cli.shared import Output, common
-from palimpsest.store.graph_decisions import NodeValues
+from palimpsest.store.graph_decisions import EDGE_TYPES, NODE_TYPES, NodeValues
 from palimpsest.store.home import Home
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _Properties = tuple[tuple[str, str | float | bool], ...]
 _SHARE = click.FloatRange(0, 1)
-_NODE_TYPES = click.Choice(
-    ["person", "organisation", "place", "product", "project", "event", "category", "topic", "concept", "date"]
-)
-_EDGE_TYPES = click.Choice(["subtopic_of", "related_to", "part_of", "depends_on", "precedes"])
+_NODE_TYPES, _EDGE_TYPES = click.Choice(NODE_TYPES), click.Choice(EDGE_TYPES)
 
 
 def _scope_options(f: _Command) -> _Command:

@@ -14,15 +14,14 @@ import click
 
 from palimpsest.core.errors import STOPPED, ArgumentError, PalimpsestError, fault_of, missing_extra
 
-_OPTION_OF_ARGUMENT = {
-    "budget_tokens": "--budget",
+_NAME_OF_ARGUMENT = {
     "text": "TEXT",
     "name": "NAME",
     "folder": "DIR",
     "url": "URL",
     "uri": "URI",
     "file": "FILE",
-}  # others are named like their argument
+}
 _MAX_ERROR_CHARS = 390
 _OTHER_NAMES = {"collections": "collection", "documents": "document"}
 
@@ -152,7 +151,19 @@ def main() -> None:
 
 
 def _option_name(argument: str) -> str:
-    return _OPTION_OF_ARGUMENT.get(argument) or f"--{argument.replace('_', '-')}"
+    """Returns what sets an argument on the command line: an option of the command that was called, else one like it."""
+    options = (p for p in _called_command().params if isinstance(p, click.Option) and p.name == argument)
+    like_it = _NAME_OF_ARGUMENT.get(argument) or f"--{argument.replace('_', '-')}"
+    return next((option.opts[0] for option in options), like_it)
+
+
+def _called_command() -> click.Command:
+    command: click.Command = cli
+    for word in sys.argv[1:]:
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(click.Context(command), word) or command
+    return command
 
 
 def _fail_unexpected(error: BaseException) -> None:

@@ -4,20 +4,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_origin
 
 import click
 
 from palimpsest.cli.shared import STRATEGY, Output, common, visible
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.query.request.search_request import SOURCES
+from palimpsest.query.request.search_request import OPTIONS, SearchOptions, bounds, offer
+from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import changed_line
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
-    from palimpsest.store.decisions import Verdict
+    from pydantic.fields import FieldInfo
 
-if TYPE_CHECKING:
     from palimpsest.query.graph.fact_table import FactAnswer, FactTable
     from palimpsest.query.notes import Note
     from palimpsest.query.profile import Profile
@@ -25,6 +25,44 @@ if TYPE_CHECKING:
     from palimpsest.query.request.types import Scope
     from palimpsest.query.standing import StandingAnswer
     from palimpsest.query.summarize import Summary
+    from palimpsest.store.decisions import Verdict
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+
+def search_options(command: _Command) -> _Command:
+    """Adds the fields of a search to a command, in their order, as the keyword arguments of `Reader.search`."""
+    for name, field in reversed(OPTIONS.items()):
+        command = click.option(flag_of(name, field), name, **_click_type(field), help=field.description)(command)
+    return command
+
+
+def flag_of(name: str, field: "FieldInfo") -> str:
+    """Returns the option of a field; one that may be given again is named in the singular."""
+    return offer(field).flag or f"--{(name.removesuffix('s') if _is_list(field) else name).replace('_', '-')}"
+
+
+def _is_list(field: "FieldInfo") -> bool:
+    return get_origin(field.annotation) is tuple
+
+
+def _click_type(field: "FieldInfo") -> dict[str, Any]:
+    """Returns the arguments of click.option that follow from the kind and the default of a field."""
+    kind, (low, high) = field.annotation, bounds(field)
+    if kind is bool:
+        return {"is_flag": True}
+    if _is_list(field):
+        item = get_args(kind)[0]
+        choices = {} if item is str else {"type": click.Choice(get_args(item), case_sensitive=False)}
+        return {"multiple": True, **choices}
+    shown = {"default": field.default, "show_default": field.default not in (None, "")}
+    if kind is int:
+        return {"type": click.IntRange(offer(field).least or low, high), **shown}
+    if kind == float | None:
+        return {"type": float}
+    if kind == str | Weights:
+        return {"type": STRATEGY, **shown}
+    return {"type": click.Choice(get_args(kind)) if get_origin(kind) is Literal else str, **shown}
 
 
 @click.command()
@@ -32,85 +70,14 @@ if TYPE_CHECKING:
 @click.argument("text")
 @click.option("--collection", help="Collection to search. [default: the only one, or the one marked default]")
 @click.option("--user", help="Whose memories. [default: the collection's user_id]")
-@click.option("--project", help="Search this project and the general memory. [default: the general memory alone]")
 @click.option("--all-projects", is_flag=True, help="Search all projects of the user and the general memory.")
 @click.option("--all-collections", is_flag=True, help="Search every collection of the user.")
-@click.option("--session", help="Only memories of this session.")
-@click.option("--k", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many memories at most.")
-@click.option("--all-results", is_flag=True, help="Also results that are hardly evidence, up to --k.")
-@click.option(
-    "--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Relations followed from the seeds."
-)
-@click.option(
-    "--strategy",
-    type=STRATEGY,
-    default="auto",
-    show_default=True,
-    help="How to rank.",
-)
-@click.option("--narrow", is_flag=True, help="With --strategy hierarchical: only memories of the nodes found.")
-@click.option("--node-type", "node_types", multiple=True, help="With the same: a type of nodes to start from.")
-@click.option(
-    "--node-where",
-    help="With the same: what fields and metadata of these nodes satisfy, such as 'status = \"active\"'.",
-)
-@click.option(
-    "--depth", type=click.IntRange(0, 2), default=1, show_default=True, help="With the same: edges to follow."
-)
-@click.option("--as-of", help="What was latest on this date (ISO 8601). A question may name one in words.")
-@click.option("--history", is_flag=True, help="Also what is no longer latest, with what replaced it and why.")
-@click.option("--type", "types", multiple=True, help="Only memories of this type; several times: of any of them.")
-@click.option(
-    "--tier",
-    "tiers",
-    type=click.Choice(["personal", "project", "task"], case_sensitive=False),
-    multiple=True,
-    help="Only the user's general memory, that of projects, or tasks; several times: any of them.",
-)
-@click.option("--tag", "tags", multiple=True, help="Only memories with this tag; several times: with any of them.")
-@click.option(
-    "--where", help="Only memories whose fields satisfy this, such as 'category = \"academic\" and year >= 2024'."
-)
-@click.option("--accessed-within", help="Only memories that a search returned in the last 12h, 30d or 4w.")
-@click.option(
-    "--min-score", type=float, help="Only memories whose best cosine with the question is at least this, -1 to 1."
-)
-@click.option("--since", help="Only memories observed on or after this date.")
-@click.option("--until", help="Only memories observed on or before this date.")
-@click.option("--now", help="Time of the question: last week counts from it; what is not valid then is left out.")
-@click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
-@click.option("--turn", "turns", multiple=True, help="What was written before; repeat it, oldest first.")
-@click.option(
-    "--task", default="", help="The task: uri or title of its source of type task. Its text leads the context."
-)
-@click.option("--brief", default="", help="What the task is about: what fits it ranks a little higher.")
-@click.option("--path", "paths", multiple=True, help="A file of the task; repeat it. Its sources rank a little higher.")
+@search_options
 @click.option(
     "--reranker",
     help="lm, or a cross-encoder (folder or name), which reads the best 30. [default: $PALIMPSEST_RERANKER, else none]",
 )
-@click.option(
-    "--compress",
-    type=click.Choice(["words", "lm", "none"]),
-    default="words",
-    show_default=True,
-    help="What picks sentences of long memories that do not fit: the question's words, PALIMPSEST_LM's model, or none "
-    "for whole memories only.",
-)
-@click.option(
-    "--sources",
-    type=click.Choice(SOURCES),
-    default="short",
-    show_default=True,
-    help="How the context cites: by number with a line for each document, by id with each place, or without sources.",
-)
-@click.option("--subgraph", is_flag=True, help="Also the nodes, edges and facts of the results, and how they relate.")
-@click.option("--explain", is_flag=True, help="Say why each memory is there.")
 @click.option("--message", "as_message", is_flag=True, help="Print the context as one message of a chat.")
-@click.option("--abstain", is_flag=True, help="Return no memories where none is likely to hold an answer.")
-@click.option("--include-pending", is_flag=True, help="Also what was remembered and is not built yet, by words.")
-@click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")
-@click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")
 def query(
     home_path: Path,
     as_json: bool,
@@ -118,32 +85,29 @@ def query(
     text: str,
     collection: str | None,
     user: str | None,
-    project: str | None,
     all_projects: bool,
     all_collections: bool,
     reranker: str | None,
-    explain: bool,
     as_message: bool,
-    **filters: Any,
+    **options: Unpack[SearchOptions],
 ) -> None:
     """Search memories by scope: ranked memories, then the packed, cited context."""
-    from palimpsest.query import present
     from palimpsest.query.reader import open_home
+    from palimpsest.query.result import results_text
 
     out = Output(as_json)
-    compressor = "lm" if filters["compress"] == "lm" else None
+    compressor = "lm" if options["compress"] == "lm" else None
     with open_home(home_path, backend=backend, reranker=reranker, compressor=compressor) as reader:
         scopes = reader.resolve_scopes(
             collection,
             user,
-            project,
+            options.pop("project"),
             all_projects=all_projects,
             all_collections=all_collections,
-            include_pending=filters["include_pending"],
+            include_pending=options["include_pending"],
         )
-        filters["budget_tokens"] = filters.pop("budget")
-        results = reader.search(text, scopes, explain=explain, **filters)
-        out.text(results.message()["content"] if as_message else present.results_text(results, explain))
+        results = reader.search(text, scopes, **options)
+        out.text(results.message()["content"] if as_message else results_text(results, options["explain"]))
         out.result(results.to_json() | ({"message": {**results.message()}} if as_message else {}))
 
 
@@ -198,8 +162,8 @@ def entity(
 @click.option("--user", help="Only scopes of this user.")
 def scopes(home_path: Path, as_json: bool, backend: str, collection: str | None, user: str | None) -> None:
     """List collections, users and projects of the published build, with the number of their memories."""
-    from palimpsest.query.present import scopes_text
     from palimpsest.query.reader import open_home
+    from palimpsest.query.result import scopes_text
 
     out = Output(as_json)
     with open_home(home_path, backend=backend) as reader:
@@ -214,8 +178,6 @@ def scopes(home_path: Path, as_json: bool, backend: str, collection: str | None,
 
 
 # Options of the commands that read scopes of a home, and the reader of what they name.
-
-_Command = TypeVar("_Command", bound=Callable[..., object])
 
 
 def scope_options(f: _Command) -> _Command:
@@ -480,8 +442,7 @@ def memory() -> None:
 @scope_options
 def show(memory_id: str, **options: Any) -> None:
     """Show the memory with ID, superseded or not, and the versions of its fact."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.query.present import memory_text
-    from palimpsest.query.result import history_json, memory_json
+    from palimpsest.query.result import history_json, memory_json, memory_text
 
     given = ScopeOptions(**options)
     with given.open() as (reader, scopes):

@@ -38,6 +38,19 @@ def _help_texts(root: click.Group) -> Iterator[tuple[str, str]]:
             pending = children + pending
 
 
+def search_markdown() -> str:
+    """Returns a table of the fields of a search: in Python, on the command line, in the service, default, meaning."""
+    from palimpsest.cli.query import flag_of
+    from palimpsest.query.request.search_request import OPTIONS, offer
+
+    lines = ["", "| Python | command line | service | default | meaning |", "|---|---|---|---|---|"]
+    for name, field in OPTIONS.items():
+        served = f"`{name}`" if offer(field).served else ""
+        default = _default(field.default or None, is_required=False) if field.default is not False else "`false`"
+        lines.append(f"| `{name}` | `{flag_of(name, field)}` | {served} | {default} | {field.description} |")
+    return "\n".join([*lines, ""])
+
+
 def settings_markdown(model: type[BaseModel]) -> str:
     """Returns a table of the fields of a settings model: name, default, meaning."""
     lines = ["", "| field | default | meaning |", "|---|---|---|"]

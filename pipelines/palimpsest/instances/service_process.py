@@ -19,7 +19,7 @@ from palimpsest.instances.background import (
     start,
     write_record,
 )
-from palimpsest.query.open_backend import published_or_fail
+from palimpsest.query.reader import published_or_fail
 from palimpsest.serve.settings import JWKS, PUBLIC_KEY, SECRET, serve_settings
 from palimpsest.store.home import Home, make_service_folder
 

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.neo4j_graph.model import DIMENSIONS
-from palimpsest.query.backends.part_query import Range
-from palimpsest.query.backends.scope_parts import PARTS, entity_ids, read_part
+from palimpsest.query.backends.scope_parts import PARTS, Range, entity_ids, read_part
 from palimpsest.query.request.types import ScoreStats
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.text.terms import name_key

@@ -11,11 +11,9 @@ from palimpsest.core.ids import SCOPE, ScopeKey, scope_parts
 from palimpsest.core.json_types import JsonObject
 from palimpsest.entities.entity_decisions import decide_names
 from palimpsest.nodes.apply_decisions import decided_node_id
-from palimpsest.nodes.node_edges import EDGE_TYPES
-from palimpsest.nodes.node_types import NODE_TYPES
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import append_graph_decisions, append_graph_undo, read_decisions
-from palimpsest.store.graph_decisions import GraphDecision, NodeValues
+from palimpsest.store.graph_decisions import EDGE_TYPES, NODE_TYPES, GraphDecision, NodeValues
 from palimpsest.store.home import Home
 from palimpsest.text.words import fold
 

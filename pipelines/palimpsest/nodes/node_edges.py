@@ -7,7 +7,6 @@ import polars as pl
 from palimpsest.core.ids import SCOPE
 from palimpsest.store.tables import Schema
 
-EDGE_TYPES = ("subtopic_of", "related_to", "part_of", "depends_on", "precedes")
 MAX_EVIDENCE = 20
 """Memories that an edge names at most."""
 _MIN_SHARED, _MIN_TOPIC_SHARE, _TOPICS_PER_ENTITY = 2, 0.4, 2

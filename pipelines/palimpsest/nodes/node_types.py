@@ -3,19 +3,8 @@
 import polars as pl
 
 from palimpsest.core.ids import SCOPE
+from palimpsest.store.graph_decisions import NODE_TYPES
 
-NODE_TYPES = (
-    "person",
-    "organisation",
-    "place",
-    "product",
-    "project",
-    "event",
-    "category",
-    "topic",
-    "concept",
-    "date",
-)
 DEFAULT_TYPE = "concept"
 _MIN_SCORE = 0.7
 _MAX_REPEATS = 9.0  # of one rule that count

@@ -254,11 +254,11 @@ def answer_with_pending(
         clock: the real time.
         answer: answers a request from the build alone.
     """
-    request = replace(request, scopes=_scopes_of(request, backend, home), project=None)
+    request = request.model_copy(update={"scopes": _scopes_of(request, backend, home), "project": None})
     text = resolve_text(request.text, request.turns, request.brief).text
     pending = search_pending(home, backend.build_id, request.scopes, request, text, clock)
     lines, tokens = pending_lines(pending, request.budget_tokens, count_tokens)
-    result = answer(replace(request, budget_tokens=request.budget_tokens - tokens))
+    result = answer(request.model_copy(update={"budget_tokens": request.budget_tokens - tokens}))
     return replace(result, pending=pending, lines=(*result.lines, *lines))
 
 

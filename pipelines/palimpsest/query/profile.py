@@ -13,8 +13,17 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.core.memory_types import REFLECTION
 from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
-from palimpsest.query.request.graph_types import Fact, Node
-from palimpsest.query.request.types import Memory, NewerText, Scope, ShownMemory, changed_line, cited_line, one_line
+from palimpsest.query.request.types import (
+    Fact,
+    Memory,
+    NewerText,
+    Node,
+    Scope,
+    ShownMemory,
+    changed_line,
+    cited_line,
+    one_line,
+)
 from palimpsest.query.request.where import parse_where
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope

@@ -5,17 +5,18 @@ A reader keeps one build for as long as it lives; `refresh` moves it to the one 
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.core.files import nothing_published, published_build_id
 from palimpsest.query.context.changes import name_changes, reasons_of_latest
-from palimpsest.query.context.compressor import Compressor, open_compressor
 from palimpsest.query.context.explain import Version, histories
 from palimpsest.query.context.pack import neighbor_ids
+from palimpsest.query.context.quotes import Compressor, open_compressor
 from palimpsest.query.embed_query import count_tokens
-from palimpsest.query.open_backend import open_backend, published_or_fail
-from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
-from palimpsest.query.request.search_request import SearchOptions, SearchRequest
+from palimpsest.query.request.search_request import ScopeArgument, SearchOptions, SearchRequest, parse_scopes
 from palimpsest.query.request.types import Filters, Memory, Scope, ShownMemory
 from palimpsest.query.rerank.rerank_candidates import AnyReranker, open_reranker
 from palimpsest.query.result import SearchResult
@@ -24,9 +25,53 @@ from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.search import run_search
-from palimpsest.store.remote.remote_home import local_home
+from palimpsest.store.remote.remote_home import home_name, local_home
 from palimpsest.store.usage_log import UsageLog, usage_days
 from palimpsest.text.tokenizer import register_tokenizer_home
+
+# Opens the store of the build that a home has published.
+
+
+def published_or_fail(home: Path) -> str:
+    """Returns the id of the published build of a home.
+
+    Raises:
+        PalimpsestError: it has none.
+    """
+    if (build := published_build_id(home)) is None:
+        raise PalimpsestError(nothing_published(home_name(home)))
+    return build
+
+
+def open_backend(home: Path, name: str) -> Backend:
+    """Opens the published build of a home on one store.
+
+    Args:
+        home: the home.
+        name: duckdb or neo4j.
+
+    Raises:
+        ArgumentError: there is no such store.
+        PalimpsestError: nothing is published, or the build cannot be read.
+    """
+    if name == "neo4j":
+        # By name: the graph is a layer above, and an extra.
+        opened: Backend = import_module("palimpsest.neo4j_graph.backend.neo4j_backend").open_neo4j(home)
+        return opened
+    if name != "duckdb":
+        raise ArgumentError("backend", "not one of duckdb, neo4j", name)
+    from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+
+    build = published_or_fail(home)
+    path = home / "builds" / build / "index.duckdb"
+    try:
+        return DuckDBBackend(path)
+    except PalimpsestError:
+        # Five builds are kept: one deleted meanwhile has a successor.
+        if (later := published_or_fail(home)) != build:
+            return DuckDBBackend(home / "builds" / later / "index.duckdb")
+        raise
+
 
 if TYPE_CHECKING:
     from palimpsest.query.graph.fact_table import FactTable

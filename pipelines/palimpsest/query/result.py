@@ -7,13 +7,31 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.query.context.compressor import Compression
+from palimpsest.query.context.changes import PART, likely_changes
 from palimpsest.query.context.explain import Reason, Version, describe_reason
-from palimpsest.query.context.lines import Citations, ContextLine, context_tokens, write_context
-from palimpsest.query.context.message import ChatMessage, Role, memory_message, scope_label
-from palimpsest.query.context.quotes import Quote
+from palimpsest.query.context.lines import (
+    ChatMessage,
+    Citations,
+    ContextLine,
+    Role,
+    context_tokens,
+    memory_message,
+    scope_label,
+    write_context,
+)
+from palimpsest.query.context.quotes import Compression, Quote
 from palimpsest.query.embed_query import count_tokens
-from palimpsest.query.request.types import Link, Memory, NewerText, PremiseText, RankedMemory, Scope, ShownMemory
+from palimpsest.query.request.types import (
+    Link,
+    Memory,
+    NewerText,
+    PremiseText,
+    RankedMemory,
+    Scope,
+    ShownMemory,
+    json_fields,
+    shorten_text,
+)
 from palimpsest.query.rerank.rerank_candidates import Reranking
 from palimpsest.query.scope.scope_query import TemporalInterpretation
 from palimpsest.query.turns.resolve import ResolvedText
@@ -23,45 +41,21 @@ if TYPE_CHECKING:
     from palimpsest.query.pending import PendingMemory
 
 _TEXT: JsonObject = {"type": "string"}
-_OPTIONAL_TEXT: JsonObject = {"type": ["string", "null"]}
-_OPTIONAL_INTEGER: JsonObject = {"type": ["integer", "null"]}
-_OPTIONAL_TIME: JsonObject = {"type": ["string", "null"], "format": "date-time"}
 _NUMBER: JsonObject = {"type": "number"}
 _TEXTS: JsonObject = {"type": "array", "items": {"type": "string"}}
-
-_MEMORY_FIELDS: dict[str, JsonObject] = {
-    "memory_id": _TEXT,
-    "collection": _TEXT,
-    "user_id": _TEXT,
-    "project_id": _TEXT,
-    "text": _TEXT,
-    "score": _NUMBER,
-    "is_latest": {"type": "boolean"},
-    "observed_at": _OPTIONAL_TIME,
-    "valid_from": _OPTIONAL_TIME,
-    "valid_until": _OPTIONAL_TIME,
-    "superseded_by": _OPTIONAL_TEXT,
-    "type": _TEXT,
-    "created_at": _OPTIONAL_TIME,
-    "updated_at": _OPTIONAL_TIME,
-    "uri": _OPTIONAL_TEXT,
-    "page": _OPTIONAL_INTEGER,
-    "speaker": _OPTIONAL_TEXT,
-    "heading": _OPTIONAL_TEXT,
-    "session_id": _OPTIONAL_TEXT,
-    "char_start": _OPTIONAL_INTEGER,
-    "char_end": _OPTIONAL_INTEGER,
-    "document_title": _OPTIONAL_TEXT,
-    "hops": {"type": "integer"},
-    "vector_score": _NUMBER,
-    "words_score": _NUMBER,
-    "graph_score": _NUMBER,
-    "relevance": _NUMBER,
-    "tags": _TEXTS,
-    "repeats": _TEXTS,
-    "why": _TEXT,
+_SCHEMAS: dict[Any, JsonObject] = {
+    str: _TEXT,
+    str | None: {"type": ["string", "null"]},
+    int: {"type": "integer"},
+    int | None: {"type": ["integer", "null"]},
+    float: _NUMBER,
+    bool: {"type": "boolean"},
+    dt.datetime | None: {"type": ["string", "null"], "format": "date-time"},
+    tuple[str, ...]: _TEXTS,
 }
-"""The fields of a memory in JSON, in their order, with the schema of each."""
+_JSON_FIELDS = {kind: json_fields(kind) for kind in (Memory, ShownMemory, RankedMemory)}
+_MEMORY_FIELDS = {name: _SCHEMAS[kind] for name, kind in _JSON_FIELDS[RankedMemory].items()}
+"""The fields of a memory in JSON, with the schema of each."""
 _VERSION_FIELDS = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
 _UNCHANGED = ResolvedText("")
 _TIME_NAMES = {"unresolved_phrase": "untold"}
@@ -75,7 +69,7 @@ class SearchResult:
     Attributes:
         memories: best first, at most k.
         lines: of the context, in order; none where nothing was found or fits.
-        sources: how the context cites and lists its sources; one of `search_schema.SOURCES`.
+        sources: how the context cites and lists its sources; see `SearchRequest.sources`.
         packed_ids: the memories whose whole text is in the context.
         quotes: the memories that the context quotes in part, with the spans in their documents.
         beside: memories in the context that were not ranked, but are neighbors of those that were.
@@ -132,7 +126,7 @@ class SearchResult:
         return write_context(self.lines, self.citations, count_tokens)
 
     def context_with(self, sources: str) -> str:
-        """Returns the context with its sources written in another way; one of `search_schema.SOURCES`."""
+        """Returns the context with its sources written in another way; see `SearchRequest.sources`."""
         return write_context(self.lines, replace(self.citations, sources=sources), count_tokens)
 
     def with_ids(self, answer: str) -> str:
@@ -272,7 +266,7 @@ def history_json(versions: Sequence[Version]) -> list[JsonObject]:
 
 def memory_json(memory: Memory) -> JsonObject:
     """Returns the fields of a memory that do not depend on a search; of a `ShownMemory` what is newer, too."""
-    fields = {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS if hasattr(memory, name)}
+    fields = {name: _plain(getattr(memory, name)) for name in _JSON_FIELDS[type(memory)]}
     return fields | (_changes_json(memory) if isinstance(memory, ShownMemory) else {})
 
 
@@ -319,3 +313,196 @@ def _plain(value: Any) -> JsonValue:
         return value.isoformat()
     plain: JsonValue = round(float(value), 6) if isinstance(value, float) else value
     return plain
+
+
+# An answer as text for people.
+
+if TYPE_CHECKING:
+    from palimpsest.query.graph.subgraph import Subgraph
+
+_LINE_CHARS = 160
+
+
+def results_text(result: SearchResult, explain: bool = False) -> str:
+    """Returns how the question's time was interpreted, the memories with any history, then the context."""
+    lines = resolved_lines(result) if explain else []
+    lines += [line for temporal in result.times.values() for line in time_lines(temporal)]
+    first_rank: dict[str, int] = {}
+    results = {m.memory_id: m for m in result.memories}
+    ranks = {i: rank for rank, i in enumerate(results, 1)}
+    several = len({m.collection for m in result.memories}) > 1
+    for rank, memory in enumerate(result.memories, 1):
+        text = shorten_text(memory.text, _LINE_CHARS)
+        lines.append(f"{rank}. {memory.relevance:4.0%}  {text}  ({_state(memory, several)})")
+        later = memory.later if explain or memory.is_cut else ()
+        lines += [f"     {line}" for line in _newer_lines(memory.disputed_by, later, explain)]
+        if not explain and (changed_by := likely_changes(memory, results)):
+            lines.append(f"     later: see {ranks[changed_by[0].memory_id]}")
+        if explain:
+            lines.append(f"     {memory.why}")
+            lines += [f"     {line}" for line in _premise_lines(memory.premises)]
+        versions = result.versions.get(memory.memory_id, ())
+        lines += _history(versions, first_rank.get(memory.memory_id))
+        first_rank |= {v.memory.memory_id: first_rank.get(v.memory.memory_id, rank) for v in versions}
+    lines += _subgraph_lines(result.subgraph)
+    if result.abstained:
+        return "\n".join([*lines, "no memory is likely to hold an answer; without --abstain the nearest are returned"])
+    if result.compression and result.compression.failed:
+        lines.append(f"quoted by words: {result.compression.failed}")
+    lines += [result.citations.write(m.line)[2:] for m in result.pending]
+    if not (result.memories or result.pending):
+        return "\n".join([*lines, f"nothing found in this scope; {_why_nothing(result)}"])
+    return "\n".join([*lines, "", result.context or "(nothing fits the budget)"])
+
+
+def _why_nothing(result: SearchResult) -> str:
+    """Returns what may have left everything out."""
+    given = {name: value for name, value in result.filters.items() if value}
+    if below := given.pop("below_min_score", None):
+        return f"min_score left out {below} memories"
+    if given:
+        return f"these leave memories out: {', '.join(sorted(given))}"
+    return "palimpsest scopes lists whose memories there are"
+
+
+def resolved_lines(result: SearchResult) -> list[str]:
+    """Returns how the question was resolved from the turns before it; nothing where it was searched as it is."""
+    if not result.question.changes:
+        return []
+    changes = "; ".join(shorten_text(change, _LINE_CHARS) for change in result.question.changes)
+    return [f"searched: {shorten_text(result.question.text, _LINE_CHARS)}  ({changes})"]
+
+
+def time_lines(temporal: TemporalInterpretation) -> list[str]:
+    """Returns in words how the time in a question was interpreted, where that could surprise."""
+    lines = []
+    if temporal.as_of:
+        request = f"{temporal.as_of_phrase!r} asks what was known then; --as-of sets another time"
+        lines.append(f"as of {temporal.as_of.date().isoformat()}: {request}")
+    elif temporal.not_followed:
+        lines.append(f"{temporal.as_of_phrase!r} is read as a time that texts speak of: {temporal.not_followed}")
+    if temporal.unresolved_phrase:
+        far = temporal.reference_is in ("now", "as_of") and temporal.reference is not None
+        why = f"no days are counted from {temporal.reference}" if far else "--now sets the time of the question"
+        lines.append(f"{temporal.unresolved_phrase!r} is only words to search for: {why}")
+    if temporal.phrase and temporal.reference:
+        start, end = (d.isoformat() if d else "" for d in (temporal.first, temporal.last))
+        means = start if start == end else " ".join(p for p in (start, f"to {end}" if end else "and later") if p)
+        options = {"now": "--now", "as_of": "--as-of"}
+        given = options.get(temporal.reference_is, "the newest memory; --now sets another day")
+        lines.append(f"{temporal.phrase!r} is {means}, counted from {temporal.reference.isoformat()}, {given}")
+    return lines
+
+
+def memory_text(memory: ShownMemory, versions: Sequence[Version]) -> str:
+    """Returns one memory whole, where it is from, what is known of it and newer, and the versions of its fact."""
+    fields = {
+        "id": memory.memory_id,
+        "state": _state_words(memory),
+        "source": f"{memory.collection}: {memory.uri}{f', page {memory.page}' if memory.page else ''}",
+        "title": memory.document_title,
+        "speaker": memory.speaker,
+        "session": memory.session_id,
+        "user": f"{memory.user_id}{f', project {memory.project_id}' if memory.project_id else ''}",
+        "type": memory.type,
+        "observed": _day(memory.observed_at) or "undated",
+    }
+    lines = [memory.text, *(f"  {name + ':':<9} {value}" for name, value in fields.items() if value)]
+    lines += [f"  {line}" for line in _newer_lines(memory.disputed_by, memory.later, explain=True)]
+    return "\n".join([*lines, *_history(versions, None)])
+
+
+def history_text(versions: Sequence[Version]) -> str:
+    """Returns the versions of one fact, newest first: when each was valid, what replaced it and why."""
+    return "\n".join(line for version in versions for line in _version_lines(version))
+
+
+def scopes_text(found: Sequence[tuple[Scope, int | None]]) -> str:
+    """Returns scopes and how many memories each has, one a line."""
+    lines = []
+    for scope, size in found:
+        project = f"  project {shorten_text(scope.project_id, _LINE_CHARS)}" if scope.project_id else ""
+        owner = f"{scope.collection}  user {shorten_text(scope.user_id, _LINE_CHARS)}{project}"
+        lines.append(f"{owner}  {'?' if size is None else f'{size:,}'} memories")
+    return "\n".join(lines) or "no scope has a memory"
+
+
+def _subgraph_lines(subgraph: "Subgraph | None") -> list[str]:
+    if subgraph is None:
+        return []
+    counts = f"{len(subgraph.nodes)} nodes, {len(subgraph.edges)} edges, {len(subgraph.facts)} facts"
+    return [f"subgraph: {counts}", *(f"     {line.cited}" for line in subgraph.lines)]
+
+
+def _history(versions: Sequence[Version], first_rank: int | None) -> list[str]:
+    if not versions:
+        return []
+    if first_rank is not None:
+        return [f"     history: see {first_rank}"]
+    if len(versions) == 1 and not (versions[0].why or versions[0].kept or versions[0].premises):
+        return []
+    return ["     history, newest first:", *(f"       {line}" for v in versions for line in _version_lines(v))]
+
+
+def _version_lines(version: Version) -> list[str]:
+    memory = version.memory
+    since, until = _day(memory.valid_from), _day(memory.valid_until)
+    valid = f"{since or 'undated'} to {until or ('now' if memory.is_latest else 'an unknown day')}"
+    lines = [f"{valid}  {shorten_text(memory.text, _LINE_CHARS)}  [{memory.memory_id}]"]
+    if version.why:
+        lines.append(f"    {describe_reason(version.why)}")
+    elif memory.is_latest and until:
+        lines.append("    its end is stated")
+    lines += [f"    {line}" for line in _newer_lines(version.disputed_by, (), explain=False)]
+    lines += [f"    {describe_reason(kept)}" for kept in version.kept]
+    return lines + [f"    {line}" for line in _premise_lines(version.premises)]
+
+
+def _premise_lines(premises: Sequence[PremiseText]) -> list[str]:
+    return [
+        f"follows from: {shorten_text(p.text, _LINE_CHARS)}"
+        f"  ({_day(p.observed_at) or 'undated'}{'' if p.is_latest else ', superseded'}, {p.memory_id})"
+        for p in premises
+    ]
+
+
+def _newer_lines(disputed_by: NewerText | None, later: Sequence[NewerText], explain: bool) -> list[str]:
+    """Returns what disputes a memory, what ended a part of it, and what else was said later."""
+    disputed = [f"disputed by: {_newer_line(disputed_by, explain)}"] if disputed_by else []
+    verbs = {PART: "superseded in part by"}
+    return disputed + [f"{verbs.get(newer.why, 'said later')}: {_newer_line(newer, explain)}" for newer in later]
+
+
+def _newer_line(newer: NewerText, explain: bool) -> str:
+    known = [_day(newer.observed_at) or "undated", newer.memory_id]
+    if explain:
+        known += [newer.why, *([] if newer.likelihood is None else [f"{newer.likelihood:.2f} that it ended"])]
+    return f"{shorten_text(newer.text, _LINE_CHARS)}  ({', '.join(known)})"
+
+
+def _day(time: dt.datetime | None) -> str:
+    return time.date().isoformat() if time else ""
+
+
+def _state_words(memory: ShownMemory) -> str:
+    """Returns whether a memory is latest, and what a newer one means for it."""
+    if not memory.is_latest:
+        return f"superseded by {memory.superseded_by}"
+    is_cut = any(newer.why == PART for newer in memory.later)
+    return "latest" + (", disputed" if memory.disputed_by else "") + (", superseded in part" if is_cut else "")
+
+
+def _state(memory: RankedMemory, with_collection: bool) -> str:
+    """Returns when it was observed and its scope; the collection only where an answer comes from several."""
+    often = [f"said {len(memory.repeats) + 1} times"] if memory.repeats else []
+    scope = [f"collection {memory.collection}"] if with_collection else []
+    scope += [f"project {shorten_text(memory.project_id, _LINE_CHARS)}"] if memory.project_id else []
+    return ", ".join([_observed(memory), *often, *scope])
+
+
+def _observed(memory: RankedMemory) -> str:
+    observed = memory.observed_at.date().isoformat() if memory.observed_at else "undated"
+    if memory.is_latest:
+        return observed
+    until = f" until {memory.valid_until.date().isoformat()}" if memory.valid_until else ""
+    return f"{observed}{until}, superseded"

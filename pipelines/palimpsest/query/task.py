@@ -9,12 +9,10 @@ from typing import Any
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.memory_types import REFLECTION, TASK
-from palimpsest.query.context.lines import ContextLine
-from palimpsest.query.context.message import ChatMessage, harmless
+from palimpsest.query.context.lines import ChatMessage, ContextLine, harmless
 from palimpsest.query.context.pack import Packed, pack
 from palimpsest.query.embed_query import count_tokens
-from palimpsest.query.request.arguments import MAX_K, ScopeArgument, clean_turns, parse_scopes
-from palimpsest.query.request.search_request import SearchRequest
+from palimpsest.query.request.search_request import MAX_K, ScopeArgument, SearchRequest, clean_turns, parse_scopes
 from palimpsest.query.request.types import RankedMemory, one_line
 from palimpsest.query.request.where import Condition, Value, Where
 from palimpsest.query.result import SearchResult
@@ -55,15 +53,16 @@ def answer_for_task(
     """
     found = find_task(request, look_up)
     brief, tokens = request.brief or found.text, found.packed.tokens + count_tokens(HEADING)
-    result = answer(replace(request, task="", brief=brief, budget_tokens=max(0, request.budget_tokens - tokens)))
+    rest = {"task": "", "brief": brief, "budget_tokens": max(0, request.budget_tokens - tokens)}
+    result = answer(request.model_copy(update=rest))
     if not found.packed.lines:
         return result
     ids = {*found.packed.packed_ids}
     heading = ContextLine(HEADING, mark="", tokens=count_tokens(HEADING))
-    rest = tuple(line for line in result.lines if not (line.cites and ids.issuperset(line.cites)))
+    others = tuple(line for line in result.lines if not (line.cites and ids.issuperset(line.cites)))
     return replace(
         result,
-        lines=(heading, *found.packed.lines, *rest),
+        lines=(heading, *found.packed.lines, *others),
         packed_ids=(*found.packed.packed_ids, *(i for i in result.packed_ids if i not in ids)),
         cited={**result.cited, **{m.memory_id: m for m in found.memories if m.memory_id in ids}},
     )
@@ -75,9 +74,9 @@ def find_task(request: SearchRequest, look_up: Callable[[SearchRequest], SearchR
     Raises:
         ArgumentError: there is none, or several sources have the title.
     """
-    wanted = SearchRequest(
-        request.task,
-        request.scopes,
+    wanted = SearchRequest.model_construct(  # a title need not have words
+        text=request.task,
+        scopes=request.scopes,
         project=request.project,
         types=(TASK,),
         k=MAX_K,
@@ -250,8 +249,8 @@ def _file_parts(scope: ScopeArgument, path: str, answer: Callable[[SearchRequest
         ArgumentError: no memory of it may be shown.
     """
     of_file = Where(path, Condition("uri", "=", (Value("text", path, path),)))
-    request = SearchRequest(
-        "file", parse_scopes(scope), k=MAX_K, hops=0, where=of_file, budget_tokens=0, all_results=True
+    request = SearchRequest.model_construct(
+        text="file", scopes=parse_scopes(scope), k=MAX_K, hops=0, where=of_file, budget_tokens=0, all_results=True
     )
     found = sorted((m for m in answer(request).memories if m.unit != REFLECTION), key=_place)
     if not found:
@@ -263,8 +262,8 @@ def _stored_turns(
     scope: ScopeArgument, session: str, answer: Callable[[SearchRequest], SearchResult]
 ) -> list[WorkingTurn]:
     """Returns the turns of a session by time and place, at most `MAX_K`; no formed memory is one."""
-    request = SearchRequest(
-        session, parse_scopes(scope), k=MAX_K, hops=0, session=session, budget_tokens=0, all_results=True
+    request = SearchRequest.model_construct(
+        text=session, scopes=parse_scopes(scope), k=MAX_K, hops=0, session=session, budget_tokens=0, all_results=True
     )
     found = sorted((m for m in answer(request).memories if m.unit != REFLECTION), key=_place)
     return [WorkingTurn(m.text, m.speaker, m.observed_at, m.memory_id) for m in found]

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, cast
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.query.open_backend import open_backend
-from palimpsest.query.reader import Reader, open_home
+from palimpsest.query.reader import Reader, open_backend, open_home
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.identity import Identity
 from palimpsest.store.builds import published

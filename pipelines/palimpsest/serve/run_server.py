@@ -19,7 +19,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
-from palimpsest.query.open_backend import open_backend, published_or_fail
+from palimpsest.query.reader import open_backend, published_or_fail
 from palimpsest.serve.app import create_app, make_service
 from palimpsest.serve.guard import MAX_HEADER_BYTES
 from palimpsest.serve.identity import BadToken, TokenVerifier

@@ -15,6 +15,12 @@ from palimpsest.core.ids import SCOPE, ScopeKey, content_id, scope_parts
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.needles import RowSearch
 
+NodeType = Literal[
+    "person", "organisation", "place", "product", "project", "event", "category", "topic", "concept", "date"
+]
+EdgeType = Literal["subtopic_of", "related_to", "part_of", "depends_on", "precedes"]
+NODE_TYPES: tuple[NodeType, ...] = get_args(NodeType)
+EDGE_TYPES: tuple[EdgeType, ...] = get_args(EdgeType)
 GraphAction = Literal["add_node", "edit_node", "merge_nodes", "delete_node", "add_edge", "delete_edge"]
 ACTIONS = get_args(GraphAction)
 GRAPH_KINDS = ("graph", "graph_undo")

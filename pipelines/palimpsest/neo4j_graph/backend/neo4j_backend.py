@@ -25,13 +25,24 @@ from palimpsest.neo4j_graph.graph_vectors import graph_space
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.neo4j_graph.model import FORMAT, MAX_CACHED_VECTORS, NODE_EDGES, VECTOR_INDEX, VectorSpace
 from palimpsest.query.ranking.scoring import best_seeds, score_stats, top
-from palimpsest.query.request.graph_types import FACT_TIMES, NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
-from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from palimpsest.query.request.types import (
+    FACT_TIMES,
+    NODE_TIMES,
+    STORED_NODE_FIELDS,
+    CollectionInfo,
+    Edge,
+    Fact,
+    Filters,
+    Link,
+    Memory,
+    Node,
+    Scope,
+    Seeds,
+)
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import collection_infos
-from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.graph_scope import Ends, GraphScope, NamedTogether, NodeVectors
-from palimpsest.query.scope.scope_arrays import known_rows, rows_of
+from palimpsest.query.scope.scope_arrays import ByteCache, known_rows, rows_of
 
 # The graph of a scope in Neo4j, one Cypher statement a read; implements `query.scope.graph_scope.GraphScope`.
 

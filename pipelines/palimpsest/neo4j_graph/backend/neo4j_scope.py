@@ -20,8 +20,7 @@ from palimpsest.neo4j_graph.packed import (
     unpack_postings,
 )
 from palimpsest.query.request.types import Filters, Memory, Scope
-from palimpsest.query.scope.byte_cache import ByteCache
-from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, ScopeVectors, rows_of, word_sums
+from palimpsest.query.scope.scope_arrays import Arrays, ByteCache, Flags, Postings, ScopeVectors, rows_of, word_sums
 from palimpsest.query.scope.scope_graph import NO_SENTENCES, MemorySentences, PassageGraph, Sentences, join_named
 from palimpsest.query.scope.view import CachedScopeView, Part
 from palimpsest.text.terms import SentenceTerms, keys_of_sentences

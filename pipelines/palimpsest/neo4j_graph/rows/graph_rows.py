@@ -33,7 +33,7 @@ from palimpsest.neo4j_graph.packed import (
 )
 from palimpsest.neo4j_graph.rows.knowledge_rows import graph_nodes, knowledge_edges, read_node_vectors
 from palimpsest.neo4j_graph.rows.node_rows import document_keys, memory_rows, node_rows, window_rows
-from palimpsest.query.backends.part_query import Range
+from palimpsest.query.backends.scope_parts import Range
 from palimpsest.store.tables import completed, empty
 
 # Relationships of the graph: the ends and properties of each, by the name of the edge.

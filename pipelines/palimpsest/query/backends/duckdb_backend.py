@@ -27,7 +27,7 @@ from palimpsest.query.backends.duckdb_scope import (
     VectorTable,
     rows_statement,
 )
-from palimpsest.query.backends.part_query import Range, read_clocks
+from palimpsest.query.backends.scope_parts import Range, read_clocks
 from palimpsest.query.ranking.scoring import best_seeds, score_stats
 from palimpsest.query.request.types import (
     MEMORY_TIMES,
@@ -42,8 +42,7 @@ from palimpsest.query.request.types import (
 )
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import collection_infos
-from palimpsest.query.scope.byte_cache import ByteCache
-from palimpsest.query.scope.scope_arrays import known_rows, rows_of
+from palimpsest.query.scope.scope_arrays import ByteCache, known_rows, rows_of
 
 CACHE_BYTES = 512 * 2**20
 _MAX_INDEXED_ROWS = 2048

@@ -10,8 +10,8 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.duckdb_scope import DuckDBScope
-from palimpsest.query.backends.part_query import Range
-from palimpsest.query.request.graph_types import NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
+from palimpsest.query.backends.scope_parts import Range
+from palimpsest.query.request.types import NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
 from palimpsest.query.scope.graph_scope import Ends, NamedTogether, NodeVectors
 from palimpsest.query.scope.scope_arrays import known_rows
 from palimpsest.query.scope.scope_graph import Adjacency

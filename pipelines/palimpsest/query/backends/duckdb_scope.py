@@ -12,11 +12,9 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.times import is_of_own_clock
-from palimpsest.query.backends.part_query import Query, Range, read_clocks
-from palimpsest.query.backends.scope_parts import read_part
+from palimpsest.query.backends.scope_parts import Query, Range, read_clocks, read_part
 from palimpsest.query.request.types import Filters, Memory
-from palimpsest.query.scope.byte_cache import ByteCache
-from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, ScopeVectors, word_sums
+from palimpsest.query.scope.scope_arrays import Arrays, ByteCache, Flags, Postings, ScopeVectors, word_sums
 from palimpsest.query.scope.scope_graph import NO_SENTENCES, MemorySentences, PassageGraph, Sentences, join_named
 from palimpsest.query.scope.view import CachedScopeView, Part, Withheld
 from palimpsest.text.terms import SentenceTerms, keys_of_sentences

@@ -4,18 +4,53 @@ Memories are local rows, topics and entities local numbers. A part without rows 
 """
 
 import datetime as dt
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import duckdb
 import numpy as np
 
 from palimpsest.core.memory_types import REFLECTION
-from palimpsest.query.backends.part_query import Query, Range, read_clocks
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
 from palimpsest.query.scope.view import BOOLEANS, CLOCK, NUMBERS, TEXTS, TIMES
 from palimpsest.text.chat_roles import ASSISTANT_ROLES
+
+# What reads the parts of a scope of an index: how a statement is run, and where the scope is.
+
+
+class Query(Protocol):
+    """Runs one statement of an index."""
+
+    def __call__(self, sql: str, values: Mapping[str, object], /) -> Any:
+        """Returns the DuckDB result."""
+
+
+def read_clocks(query: Query, sql: str, values: Mapping[str, object]) -> Any:
+    """Runs a statement that names `utc_offset`; an index of an earlier version has none, and every offset is null."""
+    try:
+        return query(sql, values)
+    except duckdb.BinderException:
+        return query(sql.replace("utc_offset", "NULL::BIGINT"), values)
+
+
+class Range(NamedTuple):
+    """Where a scope is in the tables: its first row, how many rows, and its number."""
+
+    first: int
+    size: int
+    number: int
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Values of a statement that reads its rows."""
+        return {"first": self.first, "last": self.first + self.size - 1}
+
+    @property
+    def scope(self) -> dict[str, int]:
+        """Values of a statement that reads by its number."""
+        return {"scope": self.number}
+
 
 # Reads the fields of a scope's memories that `where` filters by: columns of the index, and metadata of documents.
 

@@ -1,16 +1,15 @@
 """Results where something newer was said of the same: the newer first, outdated parts cut, newer texts named."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TypeVar
 
 from palimpsest.query.context.quotes import quote_spans
-from palimpsest.query.ranking.candidate import Ranked
+from palimpsest.query.ranking.merge import OF_BEST
 from palimpsest.query.ranking.rank import applies
-from palimpsest.query.ranking.relevance import OF_BEST
 from palimpsest.query.request.types import Memory, NewerText, RankedMemory, ShownMemory
 from palimpsest.query.scope.scope_arrays import known_rows
-from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.scope_query import Ranked, ScopeQuery
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 from palimpsest.text.sentences import merge_spans
 from palimpsest.text.terms import query_terms
@@ -19,6 +18,8 @@ PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")
 """Kinds of reasons that `palimpsest.memories.version_reasons` writes for a memory that is still latest: no history."""
 _LIKELY_CHANGED = 0.1  # likelihood from which a result names another one that may have changed it
 _LIKELY_ENDED = 0.3  # likelihood from which a newer memory ranks above the older: first results of golden sets gain
+_LIKELY_LATER, _RELEVANT_LATER = 0.05, 0.005
+"""What was said later is in a context from this likelihood on that it ended a likely result, or this relevance."""
 _Shown = TypeVar("_Shown", bound=ShownMemory)
 
 
@@ -226,3 +227,38 @@ def _newest_first(reasons: Iterable[ReasonRecord], known: Mapping[str, Memory]) 
         for m in [known[r["by"]]]
     ]
     return sorted(found, key=lambda n: (-(n.observed_at.timestamp() if n.observed_at else 0.0), n.memory_id))
+
+
+def said_later(
+    ranked: Sequence[RankedMemory], known: Mapping[str, Memory], likely: Set[str], relevance: Mapping[str, float]
+) -> dict[str, list[Memory]]:
+    """Returns for results what was said later about the same and is no result itself, in order of time.
+
+    What neither disputes nor may have ended a likely result has to be about the question.
+
+    Args:
+        ranked: results.
+        known: memories by id.
+        likely: ids of results that are likely evidence.
+        relevance: of the best memories, by id.
+    """
+    results = {m.memory_id for m in ranked}
+    found: dict[str, list[Memory]] = {}
+    for memory in ranked:
+        later = [
+            n
+            for n in memory.later
+            if n.why != LATER
+            or (
+                memory.memory_id in likely
+                and (
+                    relevance.get(n.memory_id, 0.0) >= _RELEVANT_LATER
+                    or ((n.likelihood or 0.0) >= _LIKELY_LATER and not is_beside(memory, known.get(n.memory_id)))
+                )
+            )
+        ]
+        named = [*([memory.disputed_by] if memory.disputed_by else []), *later]
+        ids = [n.memory_id for n in reversed(named) if n.memory_id not in results and n.memory_id in known]
+        if ids:
+            found[memory.memory_id] = [known[i] for i in ids]
+    return found

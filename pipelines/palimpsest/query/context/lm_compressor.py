@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palimpsest.query.context.compressor import Compression
-from palimpsest.query.context.quotes import RANK_DECAY, Sentences, quoted_text
+from palimpsest.query.context.quotes import RANK_DECAY, Compression, Sentences, quoted_text
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
 from palimpsest.query.request.types import Memory
 from palimpsest.relations.classify.lm.lm_settings import LmSettings

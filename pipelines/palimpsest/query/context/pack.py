@@ -32,7 +32,7 @@ from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_wor
 from palimpsest.query.request.types import Memory, RankedMemory, ShownMemory, one_line, shorten_text
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
-from palimpsest.query.turns.phrases import find_names
+from palimpsest.query.turns.dependence import find_names
 from palimpsest.store.inbox import is_inbox_uri
 from palimpsest.text.document_status import status_in_heading
 from palimpsest.text.sentences import refers_back
@@ -205,7 +205,7 @@ def pack(
         neighbors: for a memory's id, its neighbors, nearest first.
         sentences: of memories that may be quoted in part; called only where not all of them fit.
         later: for a memory's id, newer memories about the same that are not ranked, oldest first.
-        sources: how they are written; one of `search_schema.SOURCES`.
+        sources: how they are written; see `SearchRequest.sources`.
         newest_first: of turns.
     """
     fingerprints = Fingerprints()
@@ -579,7 +579,7 @@ def add_relation_lines(
         lines: text and the memories it rests on, the most useful first.
         budget_tokens: of the whole context.
         count: counts the tokens of a text, without special ones.
-        sources: how the context cites; one of `search_schema.SOURCES`.
+        sources: how the context cites; see `SearchRequest.sources`.
     """
     known = {*packed.packed_ids, *(q.memory_id for q in packed.quotes)}
     heading = ContextLine(_HEADING, mark="", tokens=count(_HEADING))

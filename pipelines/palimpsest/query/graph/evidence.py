@@ -7,8 +7,7 @@ from functools import cached_property
 
 from palimpsest.query.embed_query import embed_query
 from palimpsest.query.ranking.rank import rank
-from palimpsest.query.request.graph_types import Fact
-from palimpsest.query.request.types import Memory
+from palimpsest.query.request.types import Fact, Memory
 from palimpsest.query.scope.scope_query import resolve_query
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope

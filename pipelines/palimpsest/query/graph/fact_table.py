@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.context.changes import DISPUTED, disputes_of
-from palimpsest.query.request.arguments import clean_text
-from palimpsest.query.request.graph_types import Fact, Node
-from palimpsest.query.request.types import NewerText, Scope
+from palimpsest.query.request.search_request import clean_text
+from palimpsest.query.request.types import Fact, NewerText, Node, Scope
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.terms import name_words, terms

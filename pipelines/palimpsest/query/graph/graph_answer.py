@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.query.request.graph_types import Edge, Fact, Node
+from palimpsest.query.request.types import Edge, Fact, Node
 
 
 @dataclass(frozen=True)

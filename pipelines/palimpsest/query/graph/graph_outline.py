@@ -7,7 +7,7 @@ import numpy as np
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.query.request.graph_types import Node
+from palimpsest.query.request.types import Node
 from palimpsest.query.scope.served_graph import ServedGraph
 
 MAX_NODES, MAX_LINKS = 20_000, 100_000

@@ -22,9 +22,8 @@ from palimpsest.query.graph.graph_lines import (
     stage_line,
     tie_line,
 )
-from palimpsest.query.request.arguments import clean_text, clean_texts
-from palimpsest.query.request.graph_types import Node
-from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.request.search_request import clean_text, clean_texts
+from palimpsest.query.request.types import Filters, Node, Scope
 from palimpsest.query.request.where import parse_where
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.served_graph import NodeFilter, ServedGraph

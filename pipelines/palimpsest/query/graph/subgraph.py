@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, node_json
 from palimpsest.query.graph.graph_lines import fact_line, find_subgraph
-from palimpsest.query.request.graph_types import Edge, Fact, Node
-from palimpsest.query.request.types import Link, Memory, one_line
+from palimpsest.query.request.types import Edge, Fact, Link, Memory, Node, one_line
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 

@@ -15,8 +15,7 @@ import numpy as np
 from palimpsest.query.ranking.scoring import BaseScores, LineLayout, Scored, base_scores, rescale
 from palimpsest.query.request.strategies import ChatWeights, Weights
 from palimpsest.query.request.types import Filters, Link
-from palimpsest.query.scope.reading_order import REACH, TurnOrder
-from palimpsest.query.scope.scope_arrays import Postings, Threads, threads_for
+from palimpsest.query.scope.scope_arrays import REACH, Postings, Threads, TurnOrder, threads_for
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.question_cues import asks_for_answers

@@ -10,16 +10,14 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.index.index_format import DISPUTE
-from palimpsest.query.ranking.candidate import Candidate
 from palimpsest.query.ranking.conversation import score_turns
 from palimpsest.query.ranking.scoring import Scored, fuse, score_alone, score_stats, standardize, uses_priors
 from palimpsest.query.ranking.spreading import score_passages
-from palimpsest.query.request.graph_types import Node
-from palimpsest.query.request.types import Link, ScoreStats
+from palimpsest.query.request.types import Link, Node, ScoreStats
 from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 from palimpsest.query.scope.scope_graph import PREMISE, ScopeLinks
-from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.scope_query import Candidate, ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.question_cues import listed_nouns, requested_kinds
 

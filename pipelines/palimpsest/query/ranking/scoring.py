@@ -11,8 +11,7 @@ import numpy as np
 
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Link, ScoreStats, Seeds
-from palimpsest.query.scope.reading_order import TurnOrder
-from palimpsest.query.scope.scope_arrays import MANY, Postings, Priors, threads_for, word_sums
+from palimpsest.query.scope.scope_arrays import MANY, Postings, Priors, TurnOrder, threads_for, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 

@@ -1,303 +1,235 @@
-"""A search as a value: what `Reader.search` builds, and what a service reads from JSON."""
+"""A search as a value. The fields of `SearchRequest` are the one declaration of what can be asked.
+
+Made of them: the options of `palimpsest query`, the parameters of the service, the JSON schema. `SearchOptions` repeats
+their names with the types that Python callers give, for editors and mypy; a test compares both.
+"""
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypedDict, Unpack, cast, get_args
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, TypedDict, Unpack, get_args
+
+from annotated_types import Ge, Le
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SkipValidation,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import SkipJsonSchema
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.memory_types import MEMORY_TYPES, TASK
-from palimpsest.query.request.arguments import (
-    MAX_HOPS,
-    MAX_K,
-    MAX_TEXT_CHARS,
-    ScopeArgument,
-    When,
-    check_numbers,
-    clean_brief,
-    clean_text,
-    clean_texts,
-    clean_turns,
-    parse_datetime,
-    parse_duration,
-    parse_names,
-    parse_scopes,
-    parse_score,
-)
+from palimpsest.core.times import with_offset
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.request.where import Where, parse_where
 
-# How the strategy `hierarchical` uses the nodes of a scope.
-
+MAX_TEXT_CHARS = 100_000
+MAX_K = 1000
+MAX_HOPS = 2
 MAX_DEPTH = 2
-NODE_OPTIONS = ("narrow", "node_types", "node_where", "depth")
-_STRATEGY = "hierarchical"
+MAX_DAYS = 36_500
+_BY_NODES = "hierarchical"
+
+When = dt.datetime | dt.date | str
+"""A time, or a date that means its start or its end."""
+ScopeArgument = Scope | tuple[str, str] | tuple[str, str, str] | Sequence[Scope]
+"""One scope or several; a tuple of names is (collection, user) or (collection, user, project)."""
+
+# Values of arguments, checked and converted. Each raises an ArgumentError that says what to give.
 
 
-@dataclass(frozen=True)
-class NodeSearch:
-    """What a search of nodes finds, and what becomes of the rest.
-
-    Attributes:
-        narrow: only memories of the nodes found are results; otherwise these are lifted.
-        types: of the nodes to start from; empty means all.
-        where: what the fields and the metadata of these nodes must satisfy; None means all.
-        depth: edges that are followed from the nodes found, 0 to `MAX_DEPTH`.
-    """
-
-    narrow: bool = False
-    types: tuple[str, ...] = ()
-    where: Where | None = None
-    depth: int = 1
-
-
-def parse_node_search(options: Mapping[str, object], strategy: object) -> NodeSearch:
-    """Returns what `NODE_OPTIONS` say.
+def clean_text(text: str) -> str:
+    """Returns the text as the tokenizer and SQL accept it: no NUL, no lone surrogate, at most `MAX_TEXT_CHARS`.
 
     Raises:
-        ArgumentError: one is out of range or not understood, or given with another strategy than hierarchical.
+        ArgumentError: it has no words.
     """
-    where = options.get("node_where")
-    if where is not None and not isinstance(where, str):
-        raise ArgumentError("node_where", "must be a text")
-    given = NodeSearch(
-        narrow=bool(options.get("narrow", False)),
-        types=clean_texts("node_types", options.get("node_types", ())),  # type: ignore[arg-type]
-        where=parse_where(where, "node_where") if where is not None else None,
-        depth=options.get("depth", 1),  # type: ignore[arg-type]
-    )
-    if not isinstance(given.depth, int) or not 0 <= given.depth <= MAX_DEPTH:
-        raise ArgumentError("depth", f"must be 0 to {MAX_DEPTH}", given.depth)
-    if given != NodeSearch() and isinstance(strategy, str) and strategy != _STRATEGY:
-        raise ArgumentError("strategy", f"must be {_STRATEGY} with narrow, node_types, node_where or depth", strategy)
-    return given
+    if not isinstance(text, str):
+        raise ArgumentError("text", "must be a text", text)
+    cleaned = _clean(text)
+    if not cleaned:
+        raise ArgumentError("text", "is empty; enter a question or keywords")
+    if not any(c.isalnum() for c in cleaned):
+        raise ArgumentError("text", "has no words; enter a question or keywords")
+    return cleaned
 
 
-# The keyword arguments of a search.
+def clean_texts(name: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Returns further texts of a search, cleaned as `clean_text` does; blank ones are left out.
 
-
-class SearchOptions(TypedDict, total=False):
-    """The keyword arguments of a search, with their defaults.
-
-    Attributes:
-        k (10): how many memories at most, 1 to 1000.
-        all_results (False): return k results, also those that are hardly evidence; the context is without them.
-        hops (1): links to follow from the best, 0 to 2; `flat` follows none.
-        strategy ("auto"): a name of `STRATEGIES`, or auto: what the build chose for the collection, with the
-            weights that the collection's settings give; or `Weights`, which are taken as they are.
-        as_of: answer from what was current then; a date alone means the end of that day. Without it, a question
-            that asks for it in words (`as of May 2026`, `what did we believe on 3 March`) is answered so.
-        history (False): superseded versions are candidates too.
-        type: memory type to stay in; one of `types`.
-        types: memory types, any of them.
-        tag: a tag that memories must have; one of `tags`.
-        tags: tags, any of which memories must have. `where` can require all of several.
-        where: what the fields of a memory and of its document's metadata must satisfy, such as
-            `category = "academic" and stressor = true`: see `palimpsest.query.request.where`.
-        accessed_within: how long ago memories were last among the results of a search of this home, at most: a
-            timedelta, or 12h, 30d or 4w.
-        min_score: least cosine of a memory's best window with the question, -1 to 1: results below it are left
-            out. Cosines of the same embedder compare between questions, scores of the ranking do not.
-        since: earliest observed_at; a date alone means its start by each speaker's own clock.
-        until: latest observed_at; a date alone means its end by each speaker's own clock.
-        project: search this project of the scope's user too; the scope itself is the user's general memory.
-        session: session to stay in.
-        now: when the question is put: only what is valid then is a candidate, and `last week` is counted from it,
-            or from `as_of`; without either only the words are searched for.
-        budget_tokens (1200): of the context, by the embedder's count, citations included.
-        explain (False): say of each memory why it is there.
-        include_hidden (False): serve memories marked `user_visible: false` too.
-        include_pii (False): serve memories marked `pii: true` too.
-        turns (()): what was written before, oldest first: texts, or messages with `role` and `content`. The last
-            five are read. A follow-up question takes from them what it leaves open; a complete one is searched as
-            it is. They are stored nowhere.
-        brief (""): what the task is about. Among the candidates, memories that fit it rank a little higher.
-        paths (()): files of the task. Memories of sources with such a path, or in its folder, rank a little
-            higher.
-        abstain (False): return no memories where none is likely to hold an answer: where the highest relevance is
-            below .1.
-        compress ("words"): what picks the sentences of long results where the context cannot hold all results:
-            the words of the question, or `lm`, the language model that the home was opened with.
-        sources ("short"): how the context cites: `short`, by number, with a line for each document; `full`, by id, with
-            the place of each memory; `none`, by number, without sources. The result's `citations` has the ids.
-        subgraph (False): return the nodes, edges and facts of the results and how they relate, and add relations
-            and facts to the context as short lines, in the tokens that its memories leave.
-        tiers (()): tiers to stay in, any of them: `personal`, the user's general memory; `project`, that of
-            projects; `task`, memories of type task, which are in no other tier.
-        task (""): uri or title of a source of type task in the scopes: its text leads the context, in half of its
-            budget at most and whatever the other filters are, and memories like it rank a little higher.
-        include_pending (False): also search texts of the inbox that no build has formed yet, by words, in the same
-            scopes: the result's `pending`, and lines at the end of the context, in a quarter of its budget.
-        narrow, node_types, node_where, depth: of the strategy hierarchical; see `NodeSearch`.
+    Raises:
+        ArgumentError: they are no sequence of texts.
     """
-
-    k: int
-    all_results: bool
-    hops: int
-    strategy: str | Weights
-    as_of: When | None
-    history: bool
-    type: str | None
-    types: Sequence[str]
-    tag: str | None
-    tags: Sequence[str]
-    where: str | None
-    accessed_within: dt.timedelta | str | None
-    min_score: float | None
-    since: When | None
-    until: When | None
-    project: str | None
-    session: str | None
-    now: When | None
-    budget_tokens: int
-    explain: bool
-    include_hidden: bool
-    include_pii: bool
-    turns: Sequence[str | Mapping[str, str]]
-    brief: str
-    paths: Sequence[str]
-    abstain: bool
-    compress: str
-    sources: str
-    subgraph: bool
-    narrow: bool
-    node_types: Sequence[str]
-    node_where: str | None
-    depth: int
-    include_pending: bool
-    tiers: Sequence[str]
-    task: str
+    if isinstance(texts, str) or not isinstance(texts, Sequence) or not all(isinstance(t, str) for t in texts):
+        raise ArgumentError(name, "must be a list of texts")
+    return tuple(cleaned for text in texts if (cleaned := _clean(text)))
 
 
-# The JSON schema of a search: the fields that a service reads, their kinds and defaults.
+def clean_turns(turns: Sequence[str | Mapping[str, str]]) -> tuple[str, ...]:
+    """Returns the turns before a question as texts; one given as a message begins with its role.
 
-COMPRESS = ("words", "lm", "none")
-Sources = Literal["short", "full", "none"]
-SOURCES: tuple[Sources, ...] = get_args(Sources)
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "array": list,
-    "boolean": bool,
-    "null": type(None),
-}
-
-
-class Property(TypedDict, total=False):
-    """A field as JSON schema describes it."""
-
-    type: str | list[str]
-    description: str
-    default: JsonValue
-    items: dict[str, str | list[str]]
-    enum: list[str]
-    minimum: int
-    maximum: int
-    minLength: int
+    Raises:
+        ArgumentError: they are no sequence of texts, or of messages with `role` and `content`.
+    """
+    if isinstance(turns, str) or not isinstance(turns, Sequence):
+        raise ArgumentError("turns", "must be a list of texts, or of messages with role and content")
+    texts: list[str] = []
+    for turn in turns:
+        if isinstance(turn, Mapping):
+            role, content = turn.get("role"), turn.get("content")
+            if not isinstance(role, str) or not isinstance(content, str):
+                raise ArgumentError("turns", "a message must have the texts role and content")
+            texts.append(f"{role}: {content}")
+        else:
+            texts.append(turn)
+    return clean_texts("turns", texts)
 
 
-def is_kind(value: JsonValue, kind: str) -> bool:
-    """Returns whether a value is of a kind of JSON schema."""
-    return isinstance(value, _KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
+def _clean(text: str) -> str:
+    return text[:MAX_TEXT_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
 
 
-def _time(description: str) -> Property:
-    return {"type": ["string", "null"], "description": f"{description}; ISO 8601 date or date-time", "default": None}
+def parse_datetime(name: str, value: When | None, end_of_day: bool, own_clock: bool = False) -> dt.datetime | None:
+    """Returns the time of an argument with its offset, else UTC; a date alone is its start or its end.
+
+    Args:
+        name: of the argument.
+        value: it.
+        end_of_day: whether a date alone means its end.
+        own_clock: whether a date alone is one of each speaker's own clock, without an offset, and not of UTC.
+
+    Raises:
+        ArgumentError: the text is no ISO 8601 date or time, or it is outside the years 1 to 9999 in UTC.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            day_only = len(value.strip()) <= len("2024-05-31") and "T" not in value
+            parsed = dt.datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise ArgumentError(name, "not a date; write 2024-05-31 or 2024-05-31T12:00:00Z", value) from None
+        value = parsed.date() if day_only else parsed
+    if not isinstance(value, dt.date):
+        raise ArgumentError(name, "not a date; write 2024-05-31 or 2024-05-31T12:00:00Z", value)
+    if not isinstance(value, dt.datetime):
+        value = dt.datetime.combine(value, dt.time.max if end_of_day else dt.time.min)
+        if own_clock:
+            return value
+    try:
+        return with_offset(value)
+    except OverflowError:
+        raise ArgumentError(name, "outside the years 1 to 9999 in UTC; write a date within them", value) from None
 
 
-def _name(description: str) -> Property:
-    return {"type": ["string", "null"], "description": description, "default": None}
+def parse_scopes(scope: ScopeArgument) -> tuple[Scope, ...]:
+    """Returns the scopes of an argument, sorted.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    if isinstance(scope, tuple) and len(scope) in (2, 3) and all(isinstance(part, str) for part in scope):
+        return (Scope(*scope),)
+    scopes = tuple(sorted({Scope(*s) for s in scope}))
+    if not scopes:
+        raise ArgumentError("scope", "name at least one (collection, user) or (collection, user, project)")
+    return scopes
 
 
-def _texts(description: str) -> Property:
-    return {"type": "array", "items": {"type": "string"}, "description": description, "default": []}
+def _names(names: Sequence[str], argument: ValidationInfo) -> tuple[str, ...]:
+    """Returns names, sorted.
+
+    Raises:
+        ArgumentError: they are no list of texts, or a name is empty.
+    """
+    name = argument.field_name or ""
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
+        raise ArgumentError(name, "must be a list of texts", names)
+    if any(not n.strip() for n in names):
+        raise ArgumentError(name, "has an empty name; leave it out")
+    return tuple(sorted(set(names)))
 
 
-def _flag(description: str) -> Property:
-    return {"type": "boolean", "description": description, "default": False}
+def _texts(texts: Sequence[str], argument: ValidationInfo) -> tuple[str, ...]:
+    return clean_texts(argument.field_name or "", texts)
 
 
-PROPERTIES: dict[str, Property] = {
-    "text": {
-        "type": "string",
-        "description": f"The question; what is beyond {MAX_TEXT_CHARS:,} characters is not read",
-        "minLength": 1,
-    },
-    "k": {"type": "integer", "description": "How many memories at most", "minimum": 1, "maximum": MAX_K, "default": 10},
-    "all_results": _flag("Return k memories, also those that are hardly evidence"),
-    "hops": {
-        "type": "integer",
-        "description": "Links to follow from the best memories",
-        "minimum": 0,
-        "maximum": MAX_HOPS,
-        "default": 1,
-    },
-    "strategy": {"type": "string", "description": "How to rank: auto, or the name of a strategy", "default": "auto"},
-    "as_of": _time("Answer from what was current then"),
-    "history": _flag("Superseded versions are candidates too"),
-    "type": _name("Memory type to stay in"),
-    "types": _texts("Memory types to stay in, any of them"),
-    "tag": _name("A tag that memories must have"),
-    "tags": _texts("Tags, any of which memories must have"),
-    "where": _name('What the fields of memories must satisfy, such as category = "academic" and year >= 2024'),
-    "accessed_within": _name("How long ago memories were last read, at most: 12h, 30d or 4w"),
-    "min_score": {
-        "type": ["number", "null"],
-        "description": "Least cosine of a memory's best window with the question, -1 to 1",
-        "default": None,
-    },
-    "since": _time("Earliest time of observation"),
-    "until": _time("Latest time of observation"),
-    "project": _name("Search this project of the user and the general memory"),
-    "session": _name("Session to stay in"),
-    "now": _time("When the question is put: only what is valid then is a candidate"),
-    "budget_tokens": {"type": "integer", "description": "Tokens of the context", "minimum": 0, "default": 1200},
-    "explain": _flag("Say of each memory why it is there"),
-    "include_hidden": _flag("Serve memories marked user_visible: false too"),
-    "include_pii": _flag("Serve memories marked pii: true too"),
-    "task": {"type": "string", "description": "The task: uri or title of its source, whose brief leads", "default": ""},
-    "tiers": _texts("Tiers to stay in, any of them: personal, project, task"),
-    "include_pending": _flag("Also texts of the inbox that no build has formed yet, found by words and marked"),
-    "turns": {
-        "type": "array",
-        "items": {"type": ["string", "object"]},
-        "description": "What was written before, oldest first: texts, or messages with role and content; five are read",
-        "default": [],
-    },
-    "brief": {"type": "string", "description": "What the task is about", "default": ""},
-    "paths": _texts("Files of the task: their sources rank a little higher"),
-    "abstain": _flag("Return no memories where none is likely to hold an answer"),
-    "subgraph": _flag("Return the nodes, edges and facts of the results, and relations as lines of the context"),
-    "narrow": _flag("With the strategy hierarchical: only memories of the nodes found are results"),
-    "node_types": _texts("With the strategy hierarchical: types of the nodes to start from, any of them"),
-    "node_where": _name('With the strategy hierarchical: what these nodes must satisfy, such as status = "active"'),
-    "depth": {
-        "type": "integer",
-        "description": "With the strategy hierarchical: edges to follow from the nodes found",
-        "minimum": 0,
-        "maximum": MAX_DEPTH,
-        "default": 1,
-    },
-    "compress": {
-        "type": "string",
-        "enum": list(COMPRESS),
-        "description": "What picks sentences of long results: lm where the reader has a compressor, none to quote none",
-        "default": "words",
-    },
-    "sources": {
-        "type": "string",
-        "enum": list(SOURCES),
-        "description": "How the context cites: by number with a line a document, by id with each place, or no sources",
-        "default": "short",
-    },
-}
+def _text(text: str | None, argument: ValidationInfo) -> str:
+    """Returns a text, cleaned; "" where there is none.
+
+    Raises:
+        ArgumentError: it is no text.
+    """
+    if not isinstance(text, str | None):
+        raise ArgumentError(argument.field_name or "", "must be a text", text)
+    return _clean(text or "")
 
 
-# Tiers of memory as a filter: personal, project and task. They follow from scope and type, and are stored nowhere.
+def _strategy(strategy: str | Weights) -> str | Weights:
+    """Returns a strategy as it is; whether there is one of this name is looked up by `resolve_strategy`.
+
+    Raises:
+        ArgumentError: it is no text.
+    """
+    if not isinstance(strategy, str | Weights):
+        raise ArgumentError("strategy", "must be a text", strategy)
+    return strategy
+
+
+def _where(where: "Where | str | None", argument: ValidationInfo) -> Where | None:
+    """Returns a parsed expression.
+
+    Raises:
+        ArgumentError: it is no text, or not understood.
+    """
+    if where is None or isinstance(where, Where):
+        return where
+    if not isinstance(where, str):
+        raise ArgumentError(argument.field_name or "", "must be a text", where)
+    return parse_where(where, argument.field_name or "")
+
+
+def _duration(value: dt.timedelta | str | None, argument: ValidationInfo) -> dt.timedelta | None:
+    """Returns a time span: hours, days or weeks as `12h`, `30d` or `4w`.
+
+    Raises:
+        ArgumentError: it is no time span, or it is not above 0 or over `MAX_DAYS`.
+    """
+    name = argument.field_name or ""
+    if value is None:
+        return None
+    if not isinstance(value, dt.timedelta):
+        found = re.fullmatch(r"\s*(\d{1,6})\s*([hdw])\s*", value, re.ASCII) if isinstance(value, str) else None
+        if found is None:
+            raise ArgumentError(name, "not a time span; write 12h, 30d or 4w", value)
+        value = dt.timedelta(hours=int(found[1]) * {"h": 1, "d": 24, "w": 168}[found[2]])
+    if not dt.timedelta(0) < value <= dt.timedelta(days=MAX_DAYS):
+        raise ArgumentError(name, f"must be above 0 and at most {MAX_DAYS:,} days", str(value))
+    return value
+
+
+def _start(value: When | None, argument: ValidationInfo) -> dt.datetime | None:
+    return parse_datetime(argument.field_name or "", value, end_of_day=False, own_clock=True)
+
+
+def _end(value: When | None, argument: ValidationInfo) -> dt.datetime | None:
+    return parse_datetime(argument.field_name or "", value, end_of_day=True, own_clock=True)
+
+
+def _end_in_utc(value: When | None, argument: ValidationInfo) -> dt.datetime | None:
+    return parse_datetime(argument.field_name or "", value, end_of_day=True)
+
+
+# Tiers of memory as a filter. They follow from scope and type, and are stored nowhere.
 #
 # | tier | memories |
 # |---|---|
@@ -305,10 +237,11 @@ PROPERTIES: dict[str, Property] = {
 # | project | the others of a project |
 # | personal | the others of the user's general memory |
 
-TIERS = ("personal", "project", "task")
+Tier = Literal["personal", "project", "task"]
+TIERS: tuple[Tier, ...] = get_args(Tier)
 
 
-def parse_tiers(tiers: Sequence[str]) -> tuple[str, ...]:
+def _tiers(tiers: Sequence[str]) -> tuple[Tier, ...]:
     """Returns tiers in the order of `TIERS`, without their case.
 
     Raises:
@@ -324,7 +257,8 @@ def parse_tiers(tiers: Sequence[str]) -> tuple[str, ...]:
 
 def is_in_tiers(scope: Scope, memory_type: str, tiers: Sequence[str]) -> bool:
     """Returns whether a memory of a type is in one of the tiers; none means all."""
-    return not tiers or ("task" if memory_type == TASK else _tier_of(scope)) in tiers
+    tier = "task" if memory_type == TASK else "project" if scope.project_id else "personal"
+    return not tiers or tier in tiers
 
 
 def narrow_to_tiers(filters: Filters, scope: Scope, tiers: Sequence[str]) -> Filters:
@@ -335,119 +269,158 @@ def narrow_to_tiers(filters: Filters, scope: Scope, tiers: Sequence[str]) -> Fil
     return filters if not tiers or types == [*MEMORY_TYPES] else replace(filters, types=tuple(types))
 
 
-def _tier_of(scope: Scope) -> str:
-    return "project" if scope.project_id else "personal"
-
-
-# A search as a value: what `Reader.search` builds, and what a service reads from JSON.
+# The declaration.
 
 
 @dataclass(frozen=True)
-class SearchRequest:
-    """A checked search; times are in UTC. `create` and `from_json` make one.
+class Offer:
+    """How a field is offered outside Python, where that does not follow from the field.
 
     Attributes:
-        text: the question.
-        scopes: where to search, sorted; each is ranked by its own statistics.
-        k: how many memories at most.
-        all_results: return k results, also those that are hardly evidence.
-        hops: links to follow from the best.
-        strategy: name, `auto`, or weights.
-        as_of: answer from what was current then.
-        history: superseded versions are candidates too.
-        types: memory types, any of them; empty means every type.
-        tags: tags, any of which memories must have.
-        where: what the fields of memories must satisfy.
-        accessed_within: how long ago memories were last results of a search, at most.
-        min_score: least cosine of a memory's best window with the question.
-        since: earliest observed_at; without an offset, it is a time of each speaker's own clock.
-        until: latest observed_at, as `since`.
-        project: search this project of each scope's user too.
-        session: session to stay in.
-        now: when the question is put.
-        budget_tokens: of the context.
-        explain: say of each memory why it is there.
-        include_hidden: serve memories marked `user_visible: false` too.
-        include_pii: serve memories marked `pii: true` too.
-        turns: what was written before, oldest first; a follow-up question takes from them what it leaves open.
-        brief: what the task is about; memories that fit it rank a little higher.
-        paths: files of the task; memories of sources with such a path rank a little higher.
-        abstain: return nothing where no result is likely to hold an answer.
-        compress: what picks the sentences of long results where a context cannot hold all: `words` or `lm`;
-            `none` packs them whole or not at all.
-        sources: how the context cites and lists its sources; one of `SOURCES`.
-        subgraph: return the nodes, edges and facts of the results, and relations as lines of the context.
-        tiers: tiers to stay in, any of them: personal, project, task; empty means every tier.
-        task: uri or title of the source of the task, whose brief leads the context; "" for none.
-        include_pending: also search texts of the inbox that are not built yet, by words.
-        nodes: how the strategy `hierarchical` uses the nodes of a scope.
+        served: whether a request of the service may set it.
+        flag: of the command line; "" where the name says it: `--as-of`, and `--type` for the list `types`.
+        least: on the command line and in the service.
+        most: in the service.
     """
 
-    text: str
-    scopes: tuple[Scope, ...]
-    k: int = 10
-    all_results: bool = False
-    hops: int = 1
-    strategy: str | Weights = "auto"
-    as_of: dt.datetime | None = None
-    history: bool = False
-    types: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    where: Where | None = None
-    accessed_within: dt.timedelta | None = None
-    min_score: float | None = None
-    since: dt.datetime | None = None
-    until: dt.datetime | None = None
-    project: str | None = None
-    session: str | None = None
-    now: dt.datetime | None = None
-    budget_tokens: int = 1200
-    explain: bool = False
-    include_hidden: bool = False
-    include_pii: bool = False
-    turns: tuple[str, ...] = ()
-    brief: str = ""
-    paths: tuple[str, ...] = ()
-    abstain: bool = False
-    compress: str = "words"
-    sources: str = "short"
-    subgraph: bool = False
-    include_pending: bool = False
-    tiers: tuple[str, ...] = ()
-    task: str = ""
-    nodes: NodeSearch = field(default_factory=NodeSearch)
+    served: bool = False
+    flag: str = ""
+    least: int | None = None
+    most: int | None = None
+
+
+_SERVED = Offer(served=True)
+StrategyName = Literal["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"]
+Sources = Literal["short", "full", "none"]
+_Names = Annotated[tuple[str, ...], PlainValidator(_names, list[str])]
+_Texts = Annotated[tuple[str, ...], PlainValidator(_texts, list[str])]
+_Text = Annotated[str, PlainValidator(_text, str)]
+_Where = Annotated[Where | None, PlainValidator(_where, str | None)]
+_EndInUtc = Annotated[dt.datetime | None, PlainValidator(_end_in_utc, str | None)]
+
+
+class SearchRequest(BaseModel):
+    """A checked search; `create` and `from_json` make one. Times without an offset are of each speaker's own clock."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+
+    text: Annotated[str, PlainValidator(clean_text, str)] = Field(
+        description=f"The question; what is beyond {MAX_TEXT_CHARS:,} characters is not read."
+    )
+    scopes: SkipJsonSchema[SkipValidation[tuple[Scope, ...]]] = Field(
+        description="Where to search, each by its own statistics."
+    )
+    project: str | None = Field(
+        None, description="Search this project and the general memory. [default: the general memory alone]"
+    )
+    session: Annotated[str | None, _SERVED] = Field(None, description="Only memories of this session.")
+    k: Annotated[int, Offer(served=True, most=100)] = Field(
+        10, ge=1, le=MAX_K, description="How many memories at most."
+    )
+    all_results: Annotated[bool, _SERVED] = Field(False, description="Also results that are hardly evidence, up to k.")
+    hops: Annotated[int, _SERVED] = Field(1, ge=0, le=MAX_HOPS, description="Relations followed from the seeds.")
+    strategy: Annotated[str | Weights, PlainValidator(_strategy, str), _SERVED] = Field(
+        "auto", description="How to rank."
+    )
+    narrow: bool = Field(False, description="With strategy hierarchical: only memories of the nodes found.")
+    node_types: _Texts = Field((), description="With the same: a type of nodes to start from.")
+    node_where: _Where = Field(
+        None,
+        description="With the same: what fields and metadata of these nodes satisfy, such as 'status = \"active\"'.",
+    )
+    depth: int = Field(1, ge=0, le=MAX_DEPTH, description="With the same: edges to follow.")
+    as_of: Annotated[_EndInUtc, _SERVED] = Field(
+        None, description="What was latest on this date (ISO 8601). A question may name one in words."
+    )
+    history: Annotated[bool, _SERVED] = Field(
+        False, description="Also what is no longer latest, with what replaced it and why."
+    )
+    types: Annotated[_Names, _SERVED] = Field(
+        (), description="Only memories of this type; several times: of any of them."
+    )
+    tiers: Annotated[tuple[Tier, ...], PlainValidator(_tiers, list[Tier])] = Field(
+        (), description="Only the user's general memory, that of projects, or tasks; several times: any of them."
+    )
+    tags: Annotated[_Names, _SERVED] = Field(
+        (), description="Only memories with this tag; several times: with any of them."
+    )
+    where: Annotated[_Where, _SERVED] = Field(
+        None,
+        description="Only memories whose fields satisfy this, such as 'category = \"academic\" and year >= 2024'.",
+        examples=["year >= 2025"],
+    )
+    accessed_within: Annotated[dt.timedelta | None, PlainValidator(_duration, str | None)] = Field(
+        None, description="Only memories that a search returned in the last 12h, 30d or 4w."
+    )
+    min_score: Annotated[float | None, _SERVED] = Field(
+        None, ge=-1, le=1, description="Only memories whose best cosine with the question is at least this, -1 to 1."
+    )
+    since: Annotated[dt.datetime | None, PlainValidator(_start, str | None), _SERVED] = Field(
+        None, description="Only memories observed on or after this date."
+    )
+    until: Annotated[dt.datetime | None, PlainValidator(_end, str | None), _SERVED] = Field(
+        None, description="Only memories observed on or before this date."
+    )
+    now: _EndInUtc = Field(
+        None, description="Time of the question: last week counts from it; what is not valid then is left out."
+    )
+    budget_tokens: Annotated[int, Offer(served=True, flag="--budget", least=50, most=16_000)] = Field(
+        1200, ge=0, description="Tokens of packed context."
+    )
+    turns: Annotated[tuple[str, ...], PlainValidator(clean_turns, list[str | dict[str, str]])] = Field(
+        (), description="What was written before; repeat it, oldest first."
+    )
+    task: _Text = Field(
+        "", description="The task: uri or title of its source of type task. Its text leads the context."
+    )
+    brief: _Text = Field("", description="What the task is about: what fits it ranks a little higher.")
+    paths: _Texts = Field((), description="A file of the task; repeat it. Its sources rank a little higher.")
+    compress: Literal["words", "lm", "none"] = Field(
+        "words",
+        description="What picks sentences of long memories that do not fit: the question's words, PALIMPSEST_LM's "
+        "model, or none for whole memories only.",
+    )
+    sources: Annotated[Sources, _SERVED] = Field(
+        "short",
+        description="How the context cites: by number with a line for each document, by id with each place, or "
+        "without sources.",
+    )
+    subgraph: Annotated[bool, _SERVED] = Field(
+        False, description="Also the nodes, edges and facts of the results, and how they relate."
+    )
+    explain: Annotated[bool, _SERVED] = Field(False, description="Say why each memory is there.")
+    abstain: Annotated[bool, _SERVED] = Field(
+        False, description="Return no memories where none is likely to hold an answer."
+    )
+    include_pending: Annotated[bool, _SERVED] = Field(
+        False, description="Also what was remembered and is not built yet, by words."
+    )
+    include_hidden: bool = Field(False, description="Also what is marked user_visible: false.")
+    include_pii: bool = Field(False, description="Also what is marked pii: true: personal data.")
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> "SearchRequest":
+        """Returns the request.
+
+        Raises:
+            ArgumentError: two fields exclude each other.
+        """
+        if self.since and self.until and _seconds(self.since) > _seconds(self.until):
+            raise ArgumentError("since", "must not be later than until", self.since.isoformat())
+        of_nodes = self.narrow or self.node_types or self.node_where or self.depth != 1
+        if of_nodes and self.strategy != _BY_NODES and isinstance(self.strategy, str):
+            problem = f"must be {_BY_NODES} with narrow, node_types, node_where or depth"
+            raise ArgumentError("strategy", problem, self.strategy)
+        return self
 
     @classmethod
-    def create(cls, text: str, scope: ScopeArgument, **options: Unpack[SearchOptions]) -> "SearchRequest":
+    def create(cls, text: str, scope: ScopeArgument, **options: Unpack["SearchOptions"]) -> "SearchRequest":
         """Makes a request of the arguments of `Reader.search`; see there.
 
         Raises:
             ArgumentError: an argument is out of range, the text has no words, or there is no scope.
         """
-        fields: dict[str, Any] = dict(options)
-        for name, end_of_day in _TIMES.items():
-            fields[name] = parse_datetime(name, fields.get(name), end_of_day, own_clock=name in _OWN_CLOCK)
-        fields["turns"] = clean_turns(fields.get("turns", ()))
-        fields["tiers"] = parse_tiers(fields.get("tiers", ()))
-        fields["paths"] = clean_texts("paths", fields.get("paths", ()))
-        fields["brief"] = clean_brief(fields.get("brief", ""))
-        fields["task"] = next(iter(clean_texts("task", [fields.get("task") or ""])), "")
-        for one, several in (("type", "types"), ("tag", "tags")):
-            fields[several] = parse_names(several, fields.pop(one, None), fields.get(several, ()))
-        fields["where"] = parse_where(text_of) if (text_of := fields.get("where")) is not None else None
-        fields["accessed_within"] = parse_duration("accessed_within", fields.get("accessed_within"))
-        fields["min_score"] = parse_score("min_score", fields.get("min_score"))
-        of_nodes = {name: fields.pop(name) for name in NODE_OPTIONS if name in fields}
-        fields["nodes"] = parse_node_search(of_nodes, fields.get("strategy", "auto"))
-        if fields["since"] and fields["until"] and _seconds(fields["since"]) > _seconds(fields["until"]):
-            raise ArgumentError("since", "must not be later than until", fields["since"].isoformat())
-        request = cls(clean_text(text), parse_scopes(scope), **fields)
-        check_numbers(request.k, request.hops, request.budget_tokens)
-        if request.compress not in COMPRESS:
-            raise ArgumentError("compress", f"must be one of {', '.join(COMPRESS)}", request.compress)
-        if request.sources not in SOURCES:
-            raise ArgumentError("sources", f"must be one of {', '.join(SOURCES)}", request.sources)
-        return request
+        return cls._checked({"text": text, "scopes": parse_scopes(scope), **options})
 
     @classmethod
     def from_json(cls, data: Mapping[str, JsonValue], scope: ScopeArgument) -> "SearchRequest":
@@ -460,29 +433,27 @@ class SearchRequest:
         Raises:
             ArgumentError: a field is unknown, missing, of another type, or out of range; the message names it.
         """
-        for name, value in data.items():
-            if name not in PROPERTIES:
-                raise ArgumentError(name, f"not a field of a search; the fields are {', '.join(PROPERTIES)}")
-            expected = PROPERTIES[name]["type"]
-            kinds = [expected] if isinstance(expected, str) else expected
-            if not any(is_kind(value, kind) for kind in kinds):
-                raise ArgumentError(name, f"must be of type {' or '.join(kinds)}", value)
-        if "text" not in data:
-            raise ArgumentError("text", "is missing; enter a question or keywords")
-        options: Any = {name: value for name, value in data.items() if name != "text"}
-        return cls.create(str(data["text"]), scope, **options)
+        if "scopes" in data:
+            raise ArgumentError("scopes", _UNKNOWN)
+        return cls._checked({**data, "scopes": parse_scopes(scope)})
 
-    @staticmethod
-    def json_schema() -> JsonObject:
+    @classmethod
+    def _checked(cls, fields: Mapping[str, object]) -> "SearchRequest":
+        """Returns the request of some fields.
+
+        Raises:
+            ArgumentError: one of them cannot be used.
+        """
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as e:
+            error = _argument_error(e)
+        raise error
+
+    @classmethod
+    def json_schema(cls) -> JsonObject:
         """Returns the JSON schema (draft 2020-12) of the objects that `from_json` reads."""
-        return {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "title": "SearchRequest",
-            "type": "object",
-            "properties": {name: cast("JsonObject", dict(field)) for name, field in PROPERTIES.items()},
-            "required": ["text"],
-            "additionalProperties": False,
-        }
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **cls.model_json_schema()}
 
     def filters_json(self) -> JsonObject:
         """Returns the filters by type, tag, field, access and score that were given, as JSON values."""
@@ -516,10 +487,80 @@ class SearchRequest:
         )
 
 
-_TIMES = {"since": False, "until": True, "as_of": True, "now": True}
-"""The arguments that are times, and whether a date alone means its end."""
-_OWN_CLOCK = ("since", "until")
-"""Those of which a date alone is a day of each speaker's own clock."""
+class SearchOptions(TypedDict, total=False):
+    """The fields of `SearchRequest` as keyword arguments, with the types that they may be given in.
+
+    A date alone means the start of that day for `since`, else its end; `since` and `until` are then by each speaker's
+    own clock. `turns` are texts, or messages with `role` and `content`; the last five are read.
+    """
+
+    project: str | None
+    session: str | None
+    k: int
+    all_results: bool
+    hops: int
+    strategy: str | Weights
+    narrow: bool
+    node_types: Sequence[str]
+    node_where: str | None
+    depth: int
+    as_of: When | None
+    history: bool
+    types: Sequence[str]
+    tiers: Sequence[str]
+    tags: Sequence[str]
+    where: str | None
+    accessed_within: dt.timedelta | str | None
+    min_score: float | None
+    since: When | None
+    until: When | None
+    now: When | None
+    budget_tokens: int
+    turns: Sequence[str | Mapping[str, str]]
+    task: str
+    brief: str
+    paths: Sequence[str]
+    compress: str
+    sources: str
+    subgraph: bool
+    explain: bool
+    abstain: bool
+    include_pending: bool
+    include_hidden: bool
+    include_pii: bool
+
+
+OPTIONS: dict[str, FieldInfo] = {n: f for n, f in SearchRequest.model_fields.items() if n not in ("text", "scopes")}
+"""The fields that may be left out, by name."""
+
+
+def offer(field: FieldInfo) -> Offer:
+    """Returns how a field is offered outside Python."""
+    return next((m for m in field.metadata if isinstance(m, Offer)), Offer())
+
+
+def bounds(field: FieldInfo) -> tuple[int | None, int | None]:
+    """Returns the least and the largest value of a field that is a number; None where there is none."""
+    low = next((m.ge for m in field.metadata if isinstance(m, Ge)), None)
+    high = next((m.le for m in field.metadata if isinstance(m, Le)), None)
+    return low, high  # type: ignore[return-value]  # annotated_types says only that they can be compared
+
+
+_UNKNOWN = f"not a field of a search; the fields are text, {', '.join(OPTIONS)}"
+
+
+def _argument_error(error: ValidationError) -> ArgumentError:
+    """Returns what is wrong with the first field that cannot be used."""
+    first = error.errors(include_url=False)[0]
+    name, value, kind = str(first["loc"][0]), first["input"], first["type"]
+    if kind == "extra_forbidden":
+        return ArgumentError(name, _UNKNOWN)
+    if kind == "missing":
+        return ArgumentError(name, "is missing; enter a question or keywords")
+    if kind in ("greater_than_equal", "less_than_equal"):
+        low, high = bounds(OPTIONS[name])
+        return ArgumentError(name, f"must be {low} or more" if high is None else f"must be {low} to {high}", value)
+    return ArgumentError(name, first["msg"].replace("Input should", "must"), value)
 
 
 def _seconds(time: dt.datetime) -> float:

@@ -3,8 +3,8 @@
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -71,21 +71,28 @@ class Filters:
         return time.timestamp() if time else None
 
 
+_INNER = {"inner": True}
+"""Marks a field of a memory that its JSON form does not have, or has in a form of its own."""
+
+
 @dataclass(frozen=True)
 class Memory:
-    """A memory as an index stores it, with its version and its source; `observed_at` has the offset of its speaker."""
+    """A memory as an index stores it, with its version and its source; `observed_at` has the offset of its speaker.
+
+    What stores read of a memory, what is JSON of it and the schema of that are made of these fields.
+    """
 
     memory_id: str
     collection: str
     user_id: str
     text: str
     type: str = "document"
-    unit: str = "chunk"
+    unit: str = field(default="chunk", metadata=_INNER)
     project_id: str = ""
     session_id: str | None = None
-    document_id: str | None = None
-    ordinal: int | None = None
-    title: str | None = None
+    document_id: str | None = field(default=None, metadata=_INNER)
+    ordinal: int | None = field(default=None, metadata=_INNER)
+    title: str | None = field(default=None, metadata=_INNER)
     heading: str | None = None
     page: int | None = None
     speaker: str | None = None
@@ -96,13 +103,13 @@ class Memory:
     valid_until: dt.datetime | None = None
     is_latest: bool = True
     superseded_by: str | None = None
-    confidence: float | None = None
-    importance: float | None = None
-    kind: str | None = None
-    confidence_source: str | None = None
-    importance_source: str | None = None
+    confidence: float | None = field(default=None, metadata=_INNER)
+    importance: float | None = field(default=None, metadata=_INNER)
+    kind: str | None = field(default=None, metadata=_INNER)
+    confidence_source: str | None = field(default=None, metadata=_INNER)
+    importance_source: str | None = field(default=None, metadata=_INNER)
     tags: tuple[str, ...] = ()
-    token_count: int = 0
+    token_count: int = field(default=0, metadata=_INNER)
     uri: str | None = None
     document_title: str | None = None
     created_at: dt.datetime | None = None
@@ -125,7 +132,12 @@ def stored_memory(fields: Mapping[str, Any]) -> Memory:
     return Memory(**{name: value for name, value in (*fields.items(), *own.items()) if name != "utc_offset"})
 
 
-MEMORY_TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
+def time_fields(kind: type) -> tuple[str, ...]:
+    """Returns the fields of a class that are times."""
+    return tuple(name for name, value in get_type_hints(kind).items() if value == dt.datetime | None)
+
+
+MEMORY_TIMES = time_fields(Memory)
 """Fields of a memory that are times: each store returns them in a type of its own."""
 
 
@@ -188,9 +200,9 @@ class ShownMemory(Memory):
         later: other newer memories about the same: what ended a part, and what may have changed it, newest first.
     """
 
-    kept: tuple[tuple[int, int], ...] = ()
-    disputed_by: NewerText | None = None
-    later: tuple[NewerText, ...] = ()
+    kept: tuple[tuple[int, int], ...] = field(default=(), metadata=_INNER)
+    disputed_by: NewerText | None = field(default=None, metadata=_INNER)
+    later: tuple[NewerText, ...] = field(default=(), metadata=_INNER)
 
     @property
     def is_cut(self) -> bool:
@@ -224,12 +236,18 @@ class RankedMemory(ShownMemory):
     graph_score: float = 0.0
     hops: int = 0
     why: str = ""
-    path: tuple["Link", ...] = ()
-    time_score: float | None = None
-    premises: tuple[PremiseText, ...] = ()
-    rerank_score: float | None = None
+    path: tuple["Link", ...] = field(default=(), metadata=_INNER)
+    time_score: float | None = field(default=None, metadata=_INNER)
+    premises: tuple[PremiseText, ...] = field(default=(), metadata=_INNER)
+    rerank_score: float | None = field(default=None, metadata=_INNER)
     relevance: float = 1.0
     repeats: tuple[str, ...] = ()
+
+
+def json_fields(kind: type[Memory]) -> dict[str, Any]:
+    """Returns the fields of a kind of memory that its JSON form has as they are, with their types."""
+    types = get_type_hints(kind)
+    return {f.name: types[f.name] for f in fields(kind) if not f.metadata}
 
 
 class ScoreStats(NamedTuple):
@@ -342,3 +360,109 @@ def changed_line(text: str, disputed_by: NewerText | None, later: Iterable[Newer
 def _newer_text(by: NewerText) -> str:
     day = by.observed_at.date().isoformat() if by.observed_at else "undated"
     return f"[memory:{by.memory_id}], {day}: “{one_line(shorten_text(by.text, _MAX_QUOTED))}”"
+
+
+# The graph of a scope: nodes, edges between them, and facts.
+
+
+@dataclass(frozen=True)
+class Node:
+    """An entity, a topic, or what is formed from them, as the graph shows it.
+
+    Attributes:
+        node_id: of the entity or topic where it is one.
+        type: person, organisation, place, product, project, event, category, topic, concept, date ...
+        name: as most texts write it.
+        description: one sentence or two, of its own texts; None where there is none.
+        aliases: other names.
+        importance: 0 to 1.
+        memory_count: memories that name it or belong to it.
+        created_at: when the first of those was first read.
+        updated_at: when any of those last changed.
+        metadata: a JSON object, or None.
+        access_count: how often its memories were results of a search, as far back as reads are kept; None where no
+            reads are counted, or the answer is about no node.
+    """
+
+    node_id: str
+    type: str
+    name: str
+    description: str | None = None
+    aliases: tuple[str, ...] = ()
+    importance: float | None = None
+    memory_count: int = 0
+    created_at: dt.datetime | None = None
+    updated_at: dt.datetime | None = None
+    metadata: str | None = None
+    access_count: int | None = None
+
+
+STORED_NODE_FIELDS = tuple(name for name in Node.__dataclass_fields__ if name != "access_count")
+"""Fields of nodes that a build has."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An edge from one node to another: at most one of a type.
+
+    Attributes:
+        source_id: the node it leads from.
+        target_id: the node it leads to.
+        type: subtopic_of, related_to, part_of, depends_on, precedes ...
+        weight: 0 to 1, or None.
+        provenance: what made it.
+        memory_ids: the memories that show it, ascending; none where it follows from the nodes' memories alone.
+        created_at: when it was first made.
+        updated_at: when it last changed.
+    """
+
+    source_id: str
+    target_id: str
+    type: str
+    weight: float | None = None
+    provenance: str | None = None
+    memory_ids: tuple[str, ...] = ()
+    created_at: dt.datetime | None = None
+    updated_at: dt.datetime | None = None
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What memories state of a node: a predicate, and another node or a value.
+
+    Attributes:
+        fact_id: of the fact.
+        subject_id: the node that it is about.
+        predicate: a word or a few.
+        object_id: the other node; None where it has a value.
+        value: as the text has it; None where it has another node.
+        is_negated: whether it is stated not to be so.
+        modality: how it is stated: planned, wished ...; None where it is stated plainly.
+        valid_from: from when it is valid; None where that is unknown.
+        valid_until: until when; None where it is still valid.
+        is_latest: whether a memory that states it is latest.
+        memory_ids: the memories that state it, ascending.
+        confidence: 0 to 1.
+    """
+
+    fact_id: str
+    subject_id: str
+    predicate: str
+    object_id: str | None = None
+    value: str | None = None
+    is_negated: bool = False
+    modality: str | None = None
+    valid_from: dt.datetime | None = None
+    valid_until: dt.datetime | None = None
+    is_latest: bool = True
+    memory_ids: tuple[str, ...] = ()
+    confidence: float | None = None
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Its subject, and its object where that is a node."""
+        return (self.subject_id, self.object_id) if self.object_id else (self.subject_id,)
+
+
+NODE_TIMES, FACT_TIMES = time_fields(Node), time_fields(Fact)
+"""Fields of nodes, as of edges, and of facts that are times: each store returns them in a type of its own."""

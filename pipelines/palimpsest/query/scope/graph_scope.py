@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from palimpsest.query.request.graph_types import Edge, Fact, Node
+from palimpsest.query.request.types import Edge, Fact, Node
 from palimpsest.query.scope.scope_arrays import known_rows
 
 Ends = tuple[str, str]

@@ -1,9 +1,21 @@
-"""Which scopes a search reads: from names to the scopes of a build."""
+"""Which scopes a search reads, from names to the scopes of a build, and what it looks for in each."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import datetime as dt
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from palimpsest.core.errors import ArgumentError
+from palimpsest.query.embed_query import embed_query
+from palimpsest.query.request.search_request import SearchRequest, narrow_to_tiers
 from palimpsest.query.request.types import CollectionInfo, Scope
+from palimpsest.query.request.where import Condition, Kind, Where
+from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.scope_query import NodeSearch, ScopeQuery, resolve_query
+from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.scope.view import MEMORY_FIELDS, METADATA
+from palimpsest.store.usage_log import DAYS_VARIABLE, UsageLog
+from palimpsest.text.terms import query_terms
 
 _MAX_LISTED = 20
 _MAX_NAME_CHARS = 60
@@ -151,3 +163,120 @@ def list_names(names: Iterable[str]) -> str:
 def _shorten_name(name: str) -> str:
     line = " ".join("".join(c if c.isprintable() else " " for c in name).split())
     return line if len(line) <= _MAX_NAME_CHARS else line[: _MAX_NAME_CHARS - 1] + "…"
+
+
+# What a search looks for in each scope.
+
+
+def resolve_queries(
+    request: SearchRequest, text: str, backend: Backend, clock: dt.datetime, usage: UsageLog | None
+) -> list[ScopeQuery]:
+    """Returns the query of each scope of a request, sorted by scope.
+
+    Args:
+        request: the search.
+        text: its question, resolved.
+        backend: the store of the build.
+        clock: the real time.
+        usage: reads of memories; None where none are counted.
+
+    Raises:
+        ArgumentError: the project or the strategy is unknown, a field of `where` is in none of the scopes, or reads are
+            not counted for as long as `accessed_within` asks.
+    """
+    scopes: Sequence[Scope] = request.scopes
+    if request.project:
+        known = backend.scopes()
+        scopes = sorted({s for at in scopes for s in project_scopes(known, *at[:2], request.project)})
+    filters = request.filters(clock)
+    accessed = _accessed(request, clock, usage)
+    narrowed = {s: narrow_to_tiers(replace(filters, accessed=accessed(s)), s, request.tiers) for s in scopes}
+    served = [ServedScope(backend, s, narrowed[s]) for s in scopes]
+    if filters.where is not None:
+        check_fields(filters.where, served)
+    nodes = NodeSearch(request.narrow, request.node_types, request.node_where, request.depth)
+    terms, vectors = query_terms(text), {space: embed_query(text, space) for space in {s.space for s in served}}
+    return [resolve_query(s, text, vectors[s.space], terms, request.strategy, nodes) for s in served]
+
+
+def _accessed(
+    request: SearchRequest, clock: dt.datetime, usage: UsageLog | None
+) -> Callable[[Scope], frozenset[str] | None]:
+    """Returns what gives the memories of a scope that were read recently enough; None where that is no filter.
+
+    Raises:
+        ArgumentError: no reads are counted, or they are kept for fewer days.
+    """
+    if request.accessed_within is None:
+        return lambda _: None
+    if usage is None:
+        raise ArgumentError(
+            "accessed_within",
+            f"no reads are counted here: {DAYS_VARIABLE} is 0, or the reader was not opened by open_home",
+        )
+    if request.accessed_within > dt.timedelta(days=usage.days):
+        raise ArgumentError(
+            "accessed_within", f"reads are kept for {usage.days} days; ask for less, or set {DAYS_VARIABLE}"
+        )
+    since = clock - request.accessed_within
+    return lambda scope: usage.accessed_since(scope, since)
+
+
+# Checks that the fields of a `where` exist in what a search reads, and that they are compared with their own kind.
+
+_MAX_NAMED = 12
+_A_KIND = {"text": "a text", "number": "a number", "date": "a date", "boolean": "true or false"}
+_EXAMPLES = {"text": '"word"', "number": "3", "date": "2026-05-31", "boolean": "true"}
+
+
+def check_fields(where: Where, scopes: Iterable[ServedScope]) -> None:
+    """Checks the fields of an expression against metadata_schema, the metadata of visible memories, and memories.
+
+    Raises:
+        ArgumentError: a field is in none of the scopes, or all its values are of other kinds than it is compared with.
+    """
+    known = _known_fields(scopes)
+    for condition in where.conditions():
+        name = condition.field if condition.field in MEMORY_FIELDS else condition.field.removeprefix(METADATA)
+        kinds = frozenset({MEMORY_FIELDS[name]}) if condition.field in MEMORY_FIELDS else known.get(name)
+        if kinds is None:
+            raise ArgumentError("where", _unknown_field(condition.field, known))
+        if kinds:
+            _check_values(condition, kinds)
+
+
+def _known_fields(scopes: Iterable[ServedScope]) -> dict[str, frozenset[Kind]]:
+    """Returns the fields of metadata by name; the kinds of a schema are those of its field, dates in texts apart."""
+    known: dict[str, frozenset[Kind]] = {}
+    for served in scopes:
+        info = served.backend.collections().get(served.scope.collection)
+        declared = {name: frozenset(kinds) for name, kinds in info.fields.items()} if info else {}
+        stated = served.field_kinds()
+        for name in declared.keys() | stated.keys():
+            kinds = stated.get(name, frozenset())
+            if of_schema := declared.get(name):
+                kinds = of_schema | (kinds & {"date"} if "text" in of_schema else frozenset())
+            known[name] = known.get(name, frozenset()) | kinds
+    return known
+
+
+def _check_values(condition: Condition, kinds: frozenset[Kind]) -> None:
+    for value in condition.values:
+        if value.kind in kinds or (value.kind == "text" and "date" in kinds and value.is_date):
+            continue
+        named = " or ".join(_A_KIND[k] for k in sorted(kinds))
+        example = _EXAMPLES[min(kinds)]
+        raise ArgumentError(
+            "where",
+            f"{_shorten_name(condition.field)} is {named}, and {_shorten_name(value.written)} is {_A_KIND[value.kind]};"
+            f" compare it with a value such as {example}",
+        )
+
+
+def _unknown_field(name: str, known: Mapping[str, frozenset[Kind]]) -> str:
+    """Returns what is wrong with a name, and the closest known ones."""
+    fields = sorted({*known, *MEMORY_FIELDS})
+    close = difflib.get_close_matches(name.removeprefix(METADATA), fields, n=3, cutoff=0.5)
+    listed = close or [*sorted(known)[:_MAX_NAMED], *MEMORY_FIELDS][:_MAX_NAMED]
+    names = ", ".join(_shorten_name(n) for n in listed)
+    return f"no memory here has a field {_shorten_name(name)!r}; {'did you mean' if close else 'fields are'} {names}"

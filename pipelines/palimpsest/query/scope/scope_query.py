@@ -1,16 +1,17 @@
 """One query in one scope: everything that ranking needs, resolved."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from palimpsest.memories.embedders.space import Space
-from palimpsest.query.request.search_request import NodeSearch
 from palimpsest.query.request.strategies import Weights, resolve_strategy
-from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.request.types import Filters, Link, Scope
+from palimpsest.query.request.where import Where
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.date_mentions import Period
 from palimpsest.text.question_cues import asks_for_reasons
@@ -96,6 +97,17 @@ def interpret_time(served: ServedScope, text: str) -> tuple[Filters, TemporalInt
 # One query in one scope: everything that ranking needs, resolved.
 
 _NO_TIME = TemporalInterpretation()
+
+
+class NodeSearch(NamedTuple):
+    """How the strategy `hierarchical` uses the nodes of a scope: fields of `SearchRequest`."""
+
+    narrow: bool = False
+    node_types: tuple[str, ...] = ()
+    node_where: Where | None = None
+    depth: int = 1
+
+
 _LIFTING = NodeSearch()
 
 
@@ -178,3 +190,42 @@ def resolve_query(
     name, weights = resolve_strategy(strategy, served.backend.collections().get(served.scope.collection))
     filters, temporal = interpret_time(served, text)
     return ScopeQuery(replace(served, filters=filters), text, vector, terms, weights, name, temporal, nodes)
+
+
+# A memory in the ranking of a scope.
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A memory in the ranking.
+
+    Attributes:
+        memory_id: of the memory.
+        score: the ranking sorts by it.
+        vector: cosine of its best window.
+        words: BM25 sum.
+        base: score by itself.
+        score_path: returns the links in its score; called only for results, for it costs more than scoring.
+        hops: links that lifted it after that.
+        rerank: score of the reranker; None where none read it.
+        relevance: probability that it is evidence, where that was judged.
+    """
+
+    memory_id: str
+    score: float
+    vector: float
+    words: float
+    base: float
+    score_path: Callable[[], tuple[Link, ...]] = tuple
+    hops: tuple[Link, ...] = ()
+    rerank: float | None = None
+    relevance: float = 1.0
+
+    @cached_property
+    def path(self) -> tuple[Link, ...]:
+        """The links that lifted it, from the seed on; empty where none did."""
+        return (*self.score_path(), *self.hops)
+
+
+Ranked = tuple[ScopeQuery, Candidate]
+"""A candidate with the query of its scope."""

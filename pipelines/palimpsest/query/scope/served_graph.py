@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from palimpsest.query.request.graph_types import Edge, Fact, Node
+from palimpsest.query.request.types import Edge, Fact, Node
 from palimpsest.query.request.where import Condition, Where
 from palimpsest.query.scope.graph_scope import Ends, GraphScope, NamedTogether
 from palimpsest.query.scope.served_scope import ServedScope

@@ -14,9 +14,17 @@ import numpy as np
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.request.where import Condition, Expression, Junction, Kind, Negation, Value, Where, parse_date
-from palimpsest.query.scope.byte_cache import Sized
-from palimpsest.query.scope.reading_order import ReadingOrder, TurnOrder
-from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, Priors, RetirementReasons, known_rows
+from palimpsest.query.scope.scope_arrays import (
+    Arrays,
+    Flags,
+    Postings,
+    Priors,
+    ReadingOrder,
+    RetirementReasons,
+    Sized,
+    TurnOrder,
+    known_rows,
+)
 from palimpsest.query.scope.scope_graph import Adjacency, PassageGraph, ScopeLinks, Sentences
 from palimpsest.text.date_mentions import MemoryPeriods
 from palimpsest.text.terms import SentenceTerms, find_named_entities, name_key

@@ -20,24 +20,22 @@ from palimpsest.query.turns.dependence import (
     TOKEN,
     Dependence,
     Kind,
+    Name,
     Omission,
     OpenPronoun,
-    find_dependence,
-    is_content,
-    is_time,
-    word_set,
-)
-from palimpsest.query.turns.phrases import (
-    Name,
     Turn,
     asks_person,
     content_words,
+    find_dependence,
     find_names,
+    is_content,
     is_definition,
+    is_time,
     person_defined,
     person_phrase,
     split_sentences,
     subject_phrase,
+    word_set,
 )
 
 # A phrase or a time put into the last question: `and the catalogue` after `when is the novel due`.

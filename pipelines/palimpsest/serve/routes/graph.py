@@ -1,7 +1,7 @@
 """Endpoints over the caller's graph and profile."""
 
 from collections.abc import Callable
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,7 +17,7 @@ from palimpsest.query.request.types import Scope
 from palimpsest.serve.identity import Identity
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.state import JsonRouter, MayRead, MayWrite, Service, SharedService
-from palimpsest.store.graph_decisions import NodeValues
+from palimpsest.store.graph_decisions import EdgeType, NodeType, NodeValues
 from palimpsest.store.home import Home
 
 router = JsonRouter(tags=["graph"])
@@ -27,10 +27,6 @@ Project = Annotated[str | None, Query(max_length=256, description="only this pro
 Offset = Annotated[int, Query(ge=0, le=100_000_000, description="nodes to skip")]
 Limit = Annotated[int, Query(ge=1, le=MAX_NODES, description="nodes of the page")]
 Share = Annotated[float, Field(ge=0, le=1)]
-NodeType = Literal[
-    "person", "organisation", "place", "product", "project", "event", "category", "topic", "concept", "date"
-]
-EdgeType = Literal["subtopic_of", "related_to", "part_of", "depends_on", "precedes"]
 _REFUSED = "the graph has it already, or a name is of no node, of several, or cannot be used"
 _NO_OUTLINE: JsonObject = {"nodes": [], "links": [], "total_nodes": 0, "total_links": 0}
 _EMPTY: JsonObject = {"nodes": [], "edges": [], "facts": [], "total": 0, "next_offset": None}

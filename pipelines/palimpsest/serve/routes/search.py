@@ -1,51 +1,64 @@
 """Endpoints that search the caller's memories."""
 
-from typing import Annotated, Literal
+import datetime as dt
+from typing import Annotated, Any
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
 
 from palimpsest.core.json_types import JsonObject
-from palimpsest.query.request.search_request import Sources
-from palimpsest.query.request.strategies import STRATEGIES
+from palimpsest.query.request.search_request import OPTIONS, StrategyName, bounds, offer
+from palimpsest.query.request.strategies import Weights
+from palimpsest.query.request.where import MAX_CHARS, Where
 from palimpsest.query.result import SearchResult, empty_result
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.routes.field_types import IsoTimeOrDay, Name
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 
 router = JsonRouter(tags=["search"])
-Strategy = Literal["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"]
+_TYPES: dict[Any, Any] = {
+    str | None: Name | None,
+    dt.datetime | None: IsoTimeOrDay | None,
+    tuple[str, ...]: Annotated[list[Name], Field(max_length=20)],
+    Where | None: Annotated[str | None, Field(max_length=MAX_CHARS)],
+    str | Weights: StrategyName,
+}
+"""The types of fields of a search in a request, where they differ."""
 
 
-class SearchParameters(BaseModel):
-    """A search. Whose memories are searched follows from the token; names only narrow them."""
+def _served_fields() -> dict[str, Any]:
+    """Returns the fields of a search that a request may set, with the types and limits of the service."""
+    fields: dict[str, Any] = {}
+    for name, field in OPTIONS.items():
+        if not (at := offer(field)).served:
+            continue
+        low, high = bounds(field)
+        limits = Field(
+            [] if field.default == () else field.default,
+            ge=low if at.least is None else at.least,
+            le=high if at.most is None else at.most,
+            description=_described(field),
+            examples=field.examples,
+        )
+        fields[name] = (_TYPES.get(field.annotation, field.annotation), limits)
+    return fields
 
+
+def _described(field: FieldInfo) -> str:
+    """Returns the description of a field as those of other parameters are written: a phrase without a full stop."""
+    text = field.description or ""
+    return f"{text[0].lower()}{text[1:]}".removesuffix(".")
+
+
+class _Names(BaseModel):
     q: str = Field(min_length=1, max_length=10_000, description="the question", examples=["Where do I work now?"])
     collection: Name | None = Field(default=None, description="only this collection")
     project: Name | None = Field(default=None, description="only this project and the general memory")
-    k: int = Field(default=10, ge=1, le=100, description="how many memories at most")
-    all_results: bool = Field(default=False, description="k memories, also those that are hardly evidence")
-    strategy: Strategy = Field(default="auto", description="how they are ranked")
-    hops: int = Field(default=1, ge=0, le=2, description="links to follow")
-    history: bool = Field(default=False, description="superseded versions too")
-    as_of: IsoTimeOrDay | None = Field(default=None, description="what was latest at this time")
-    since: IsoTimeOrDay | None = Field(default=None, description="earliest time or day of a memory")
-    until: IsoTimeOrDay | None = Field(default=None, description="latest time or day of a memory")
-    session: Name | None = Field(default=None, description="session to stay in")
-    types: list[Name] = Field(default=[], max_length=20, description="memory types, any of them")
-    tags: list[Name] = Field(default=[], max_length=20, description="tags, any of them")
-    where: str | None = Field(
-        default=None, max_length=2_000, description="what fields must satisfy", examples=["year >= 2025"]
-    )
-    min_score: float | None = Field(default=None, ge=-1, le=1, description="least cosine")
-    budget_tokens: int = Field(default=1200, ge=50, le=16_000, description="tokens of the context")
-    sources: Sources = Field(
-        default="short", description="how the context cites: by number, by id with each place, or without sources"
-    )
-    abstain: bool = Field(default=False, description="nothing where no memory is likely to hold an answer")
-    explain: bool = Field(default=False, description="say of each memory why it is there")
-    subgraph: bool = Field(default=False, description="nodes, edges and facts of the results")
-    include_pending: bool = Field(default=False, description="texts that are not built yet, by words")
+
+
+class SearchParameters(create_model("Served", __base__=_Names, **_served_fields())):  # type: ignore[misc]
+    """A search. Whose memories are searched follows from the token; names only narrow them."""
 
 
 class SearchBody(SearchParameters):
@@ -99,6 +112,3 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
 def _shown(found: SearchResult) -> JsonObject:
     message = found.message()
     return {**found.to_json(), "message": {"role": message["role"], "content": message["content"]}}
-
-
-assert set(Strategy.__args__) - {"auto"} <= set(STRATEGIES)  # type: ignore[attr-defined]

@@ -7,8 +7,8 @@ how much of it an earlier result has already. How much is the share of words in 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from palimpsest.query.ranking.candidate import Ranked
 from palimpsest.query.request.types import Memory, Scope
+from palimpsest.query.scope.scope_query import Ranked
 from palimpsest.text.terms import terms
 
 POOL_FACTOR = 3  # candidates per result

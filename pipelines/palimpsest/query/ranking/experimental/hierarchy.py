@@ -11,8 +11,7 @@ from functools import cache, partial
 import numpy as np
 
 from palimpsest.query.ranking.scoring import RowLayout, Scored, fuse, rescale, score_alone, score_stats
-from palimpsest.query.request.graph_types import Edge, Node
-from palimpsest.query.request.types import Filters, Link
+from palimpsest.query.request.types import Edge, Filters, Link, Node
 from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.scope_arrays import Flags, rows_of, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
@@ -242,7 +241,7 @@ def score_nodes(view: ScopeView, query: ScopeQuery) -> Scored:
 def reached_memories(view: ScopeView, graph: GraphScope, query: ScopeQuery) -> ReachedMemories:
     """Returns the memories under the nodes that a question finds and reaches; what a node reaches is cached."""
     depth = query.nodes.depth
-    found = find_nodes(graph, query.text, query.vector, query.nodes.types, TOP_NODES, _node_filter(graph, query))
+    found = find_nodes(graph, query.text, query.vector, query.nodes.node_types, TOP_NODES, _node_filter(graph, query))
 
     read = cache(lambda: reach_memories(graph, view.ids, sorted(found), depth))  # once, where any is not cached
     reached = [
@@ -254,14 +253,14 @@ def reached_memories(view: ScopeView, graph: GraphScope, query: ScopeQuery) -> R
 
 def _node_filter(graph: GraphScope, query: ScopeQuery) -> Callable[[Sequence[str]], Collection[str]] | None:
     """Returns which of some nodes satisfy `node_where`, by what the question may see of them; None without it."""
-    if query.nodes.where is None:
+    if query.nodes.node_where is None:
         return None
     filters = query.filters
     visible = Filters(
         history=True, clock=filters.clock, include_hidden=filters.include_hidden, include_pii=filters.include_pii
     )
     served = ServedGraph(ServedScope(query.served.backend, query.scope, visible), graph)
-    wanted = NodeFilter(where=query.nodes.where)
+    wanted = NodeFilter(where=query.nodes.node_where)
     return lambda ids: wanted.matching(served.nodes(ids))
 
 
