@@ -40,6 +40,21 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="make installs it")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site/index.html").exists()
+
+
+def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    listed = re.findall(r": (\S+\.md)$", nav, re.M)
+    pages = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted([*pages, "index.md", "changelog.md"])
+
+
 def test_every_environment_variable_is_listed_once() -> None:
     page = (ROOT / "docs/reference/environment.md").read_text()
     names = [n for row in re.findall(r"^\|([^|]+)\|", page, re.M) for n in re.findall(r"`([A-Z][A-Z0-9_]+)`", row)]
