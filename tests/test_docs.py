@@ -40,6 +40,12 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
+def test_at_most_40000_words_are_written_by_hand() -> None:
+    pages = [p for p in PAGES if "reference" not in p.parts and p != ROOT / "tests/README.md"]
+    texts = [re.sub(r"\]\]\]\n-->.*?<!-- \[\[\[end", "", page.read_text(), flags=re.DOTALL) for page in pages]
+    assert sum(bool(re.search(r"\w", word)) for text in texts for word in text.split()) <= 40_000
+
+
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="make installs it")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
