@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
 FAULTS := tests/chaos tests/build/test_damaged_files.py tests/build/test_repair.py tests/build/test_upgrade.py tests/build/test_backup.py tests/relations/test_lm.py \
   tests/neo4j_graph/test_faults.py tests/neo4j_graph/test_survival.py
 
-.PHONY: build test chaos slow browser dev lint docs labeler suites bench-peers image clean
+.PHONY: build test chaos slow browser dev lint docs docs-site labeler suites bench-peers image clean
 
 build: .venv/.installed        ## install, build the demo corpus, pass the gate, publish, show one answer
 	$(BIN)/palimpsest build --home $(HOME_DIR)
@@ -42,6 +42,9 @@ lint: .venv/.installed         ## style and types
 docs: .venv/.installed         ## write the generated parts of docs/reference
 	$(BIN)/python -m palimpsest.export.export_schema > docs/reference/export.schema.json
 	$(BIN)/python -m cogapp -r docs/reference/*.md docs/sources.md
+
+docs-site: .venv/.installed    ## the documentation as a site, build/site; a warning or a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict  # the theme's notice of its successor is no warning of ours
 
 labeler: .venv/.installed      ## fit the candidates' maps, train chooser and judge, a day on two cores: BASE=all-mpnet-base-v2's folder TEMPORAL=folder of Temporal NLI
 	test -d "$(BASE)" && test -d "$(TEMPORAL)"

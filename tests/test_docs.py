@@ -40,6 +40,27 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
+def test_at_most_40000_words_are_written_by_hand() -> None:
+    pages = [p for p in PAGES if "reference" not in p.parts and p != ROOT / "tests/README.md"]
+    texts = [re.sub(r"\]\]\]\n-->.*?<!-- \[\[\[end", "", page.read_text(), flags=re.DOTALL) for page in pages]
+    assert sum(bool(re.search(r"\w", word)) for text in texts for word in text.split()) <= 40_000
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="make installs it")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site/index.html").exists()
+
+
+def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    listed = re.findall(r": (\S+\.md)$", nav, re.M)
+    pages = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted([*pages, "index.md", "changelog.md"])
+
+
 def test_every_environment_variable_is_listed_once() -> None:
     page = (ROOT / "docs/reference/environment.md").read_text()
     names = [n for row in re.findall(r"^\|([^|]+)\|", page, re.M) for n in re.findall(r"`([A-Z][A-Z0-9_]+)`", row)]

@@ -12,7 +12,7 @@ from palimpsest.store.tables import conform
 from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
 
 PAGE = Path(__file__).parents[2] / "docs" / "neo4j.md"
-BLOCK = re.compile(r"^```cypher( none)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^(<!-- finds nothing -->\n\n)?```cypher\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SCOPE = {"collection": "made", "user_id": "ann", "project_id": ""}
 
 
