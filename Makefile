@@ -48,11 +48,11 @@ docs-site: .venv/.installed    ## the documentation as a site, build/site; a war
 
 labeler: .venv/.installed      ## fit the candidates' maps, train chooser and judge, a day on two cores: BASE=all-mpnet-base-v2's folder TEMPORAL=folder of Temporal NLI
 	test -d "$(BASE)" && test -d "$(TEMPORAL)"
-	$(BIN)/python -m palimpsest_eval.labels.training.train_change_vectors
-	$(BIN)/python -m palimpsest_eval.labels.training.train_change_encoder --temporal "$(TEMPORAL)" --weights build/chooser.pt
-	$(BIN)/python -m palimpsest_eval.labels.training.train_change_encoder --base "$(BASE)" --frozen 6 --most 3 --bits 6 \
+	$(BIN)/python -m palimpsest_eval.training.change_vectors
+	$(BIN)/python -m palimpsest_eval.training.train_change_encoder --temporal "$(TEMPORAL)" --weights build/chooser.pt
+	$(BIN)/python -m palimpsest_eval.training.train_change_encoder --base "$(BASE)" --frozen 6 --most 3 --bits 6 \
 	  --rate .67 --temporal "$(TEMPORAL)" --weights build/judge.pt --out data/models/change_judge.onnx.gz
-	$(BIN)/python -m palimpsest_eval.labels.training.calibrate
+	$(BIN)/python -m palimpsest_eval.training.calibrate
 
 suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)
 	$(BIN)/python -m pytest -m suite

@@ -13,12 +13,11 @@ from subprocess import CompletedProcess
 from typing import Any
 from unittest.mock import patch
 
-from palimpsest.build.finish import finish_staged
-from palimpsest.build.plan import Plan, stage_context
-from palimpsest.build.publish import publish_build, refusal
-from palimpsest.build.run_stage import run_stage
-from palimpsest.build.stages import STAGES
 from palimpsest.cli.main import main
+from palimpsest.pipeline.finish import finish_staged, publish_build, refusal
+from palimpsest.pipeline.plan import Plan, stage_context
+from palimpsest.pipeline.run_stage import run_stage
+from palimpsest.pipeline.stages import STAGES
 from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
 

@@ -78,7 +78,7 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 def _kept_readers() -> Iterator[None]:
     """Builds of this process share the processes that read sources; tests/sources/workers tests those as they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("palimpsest.sources.workers.pool.WorkerProcess", KeptWorkerProcess)
+        patch.setattr("palimpsest.sources.worker_pool.WorkerProcess", KeptWorkerProcess)
         patch.setattr("palimpsest.sources.crawl.read_page.WorkerProcess", KeptWorkerProcess)
         yield
     end_kept()
@@ -88,7 +88,7 @@ def _kept_readers() -> Iterator[None]:
 def _kept_readings() -> Iterator[None]:
     """Builds of this process read no list of candidates twice."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("palimpsest.relations.classify.encoder.change_encoder.ChangeEncoder._run", read_once)
+        patch.setattr("palimpsest.relations.labelers.change_encoder.ChangeEncoder._run", read_once)
         yield
 
 
@@ -104,9 +104,9 @@ def embed_corpus(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path)
 
     A command that builds the home afterwards need not load torch, which takes ten seconds of processor time.
     """
-    from palimpsest.build.plan import make_plan, stage_context
-    from palimpsest.build.run_stage import run_stage
-    from palimpsest.build.stages import STAGES
+    from palimpsest.pipeline.plan import make_plan, stage_context
+    from palimpsest.pipeline.run_stage import run_stage
+    from palimpsest.pipeline.stages import STAGES
 
     def embed(home: Path, corpus: Path) -> Path:
         scratch = Home(tmp_path_factory.mktemp("embedded") / "home", shared_vectors)

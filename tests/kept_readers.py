@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from palimpsest.core.json_types import JsonValue
-from palimpsest.sources.workers.pool import WorkerProcess
+from palimpsest.core.types import JsonValue
+from palimpsest.sources.worker_pool import WorkerProcess
 from palimpsest.store.collection_config import Limits
 
 _Key = tuple[str, ...]

@@ -1,6 +1,6 @@
 """What chooser and judge read, kept between the builds of a test process: many build the same few notes."""
 
-from palimpsest.relations.classify.encoder.change_encoder import ChangeEncoder, ChangeInput, ChangeReading
+from palimpsest.relations.labelers.change_encoder import ChangeEncoder, ChangeInput, ChangeReading
 
 _readings: dict[tuple[object, ...], ChangeReading] = {}
 _run = ChangeEncoder._run

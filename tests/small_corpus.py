@@ -4,8 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
 
 TURNS = [

@@ -7,13 +7,12 @@ import shutil
 import polars as pl
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.digest import digest
-from palimpsest.build.plan import make_plan, stage_context
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.run_stage import run_stage
-from palimpsest.build.stages import STAGES, indexed_tables
 from palimpsest.core.errors import PalimpsestError, Refused
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.plan import make_plan, stage_context
+from palimpsest.pipeline.run_stage import run_stage
+from palimpsest.pipeline.stages import STAGES, indexed_tables
 from palimpsest.query.reader import open_home
 from palimpsest.query.request.types import Scope
 from palimpsest.store.builds import published, staged

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.digest import digest
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.stage import Stage
-from palimpsest.build.stages import STAGES, indexed_tables, last_stages, references, register
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.stage import Stage
+from palimpsest.pipeline.stages import STAGES, indexed_tables, last_stages, references, register
 from palimpsest.store.builds import ONCE, Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.tables import SCHEMAS
@@ -23,7 +22,7 @@ from tests.small_corpus import write_chats
 FILE = """
 import polars as pl
 
-from palimpsest.build.stage import Digest, Reference, Stage, StageResult, Table
+from palimpsest.pipeline.stage import Digest, Reference, Stage, StageResult, Table
 from palimpsest.core.ids import SCOPE
 
 
@@ -128,7 +127,7 @@ def test_a_stage_that_runs_once_reads_every_collection(added, build, tmp_path) -
 
 
 def test_the_asset_of_an_added_stage_has_what_the_stage_declares(added) -> None:
-    from palimpsest.orchestration.assets.stages import stage_asset
+    from palimpsest.orchestration.build_assets import stage_asset
 
     stage = added()
     (spec,) = stage_asset(stage).specs

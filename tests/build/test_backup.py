@@ -13,19 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.backup import backup_home, restore_home
-from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import FORMAT
+from palimpsest.pipeline.backup import backup_home, restore_home
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.backup_archive import CheckedWriter, member_header, padding
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest_eval.runs.judge_build import find_violations
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import find_violations, verify_home
 from tests.command import last_json, process, run
 from tests.small_corpus import copy_built, write_chats, write_notes
 

@@ -4,10 +4,10 @@ import datetime as dt
 
 import pytest
 
-from palimpsest.build.backup import backup_dated, restore_home, series_from_environment
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.backup import backup_dated, restore_home, series_from_environment
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.command import last_json, run

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home
 from tests.command import run

@@ -7,19 +7,18 @@ from random import Random
 import duckdb
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.digest import digest
-from palimpsest.build.plan import make_plan, stage_context
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.run_stage import run_stage
-from palimpsest.build.stages import STAGES, indexed_tables
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.plan import make_plan, stage_context
+from palimpsest.pipeline.run_stage import run_stage
+from palimpsest.pipeline.stages import STAGES, indexed_tables
 from palimpsest.query.reader import open_home
-from palimpsest.relations.classify import label_pairs
-from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+from palimpsest.relations.labelers import label_pairs
+from palimpsest.relations.labelers.offline_labeler import OfflineLabeler
 from palimpsest.store.builds import Build, kept, published
 from palimpsest.store.decisions import append_decisions
 from palimpsest.store.home import Home
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.small_corpus import TURNS, write_chats, write_notes
 
 MORE_DEADLINES = [

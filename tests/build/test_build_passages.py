@@ -4,11 +4,10 @@ import shutil
 
 import pytest
 
-from palimpsest.build.digest import digest
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.stages import indexed_tables
 from palimpsest.memories.vector_store import embedding_store
+from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query import Scope, open_index
 from palimpsest.store.home import Home
 from tests.query.titled import TEXTS

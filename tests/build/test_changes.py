@@ -2,9 +2,9 @@
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.cli.summary import changes_lines
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
 

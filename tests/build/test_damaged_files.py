@@ -10,18 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.repair.repair_builds import repair_older
-from palimpsest.build.repair.repair_databases import repair_history
-from palimpsest.build.repair.repair_home import find_damage, repair_home
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.repair_builds import repair_older
+from palimpsest.pipeline.repair_home import find_damage, repair_history, repair_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import count_decisions_again, published
 from palimpsest.store.decisions import append_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.small_corpus import build_twice, copy_built
 
 DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")

@@ -11,22 +11,20 @@ from unittest.mock import Mock
 import polars as pl
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.delete.due import delete_due
-from palimpsest.build.delete.probes import Probes
-from palimpsest.build.delete.proof import find_probe, split_probes
-from palimpsest.build.digest import digest
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.run_stage import run_stage
-from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError, Refused
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.deletion.proof import Probes, find_probe, split_probes
+from palimpsest.pipeline.deletion.target import delete_due
+from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.run_stage import run_stage
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query import open_home
 from palimpsest.sources.deletions import ErasedTexts, place_key, utterance_of
 from palimpsest.store.builds import kept, published
 from palimpsest.store.decisions import ErasedText
 from palimpsest.store.home import Home
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
 
 USERS = ("will", "mark", "page")
@@ -123,7 +121,7 @@ def test_a_renamed_document_is_deleted_under_its_former_names_too(
     selectors = {"memories": [newest]} if by_memory else {"document": "third.md", "collection": "notes"}
     if killed:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr("palimpsest.build.delete.erase_home.rewrite_build", Mock(side_effect=KeyboardInterrupt))
+            patch.setattr("palimpsest.pipeline.deletion.erase_home.rewrite_build", Mock(side_effect=KeyboardInterrupt))
             delete(home, **selectors)
     delete(home, **selectors)
     write_notes(corpus, {"first.md": "# Barns\n\nThe barn is green.\n"}, on_removed="retire")
@@ -221,7 +219,7 @@ def test_a_delete_killed_while_it_rewrites_a_build_is_finished_by_the_next(made,
                 raise KeyboardInterrupt
             run_stage(part, name)
 
-        patch.setattr("palimpsest.build.delete.erase_home.run_stage", killed)
+        patch.setattr("palimpsest.pipeline.deletion.erase_home.run_stage", killed)
         with pytest.raises(KeyboardInterrupt):
             delete(home, user="bob")
     if again == "build":
@@ -240,7 +238,7 @@ def test_a_delete_killed_before_it_writes_the_manifest_leaves_no_build_that_look
         def killed(*_: object) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr("palimpsest.build.delete.erase_home.finish_build", killed)
+        patch.setattr("palimpsest.pipeline.deletion.erase_home.finish_build", killed)
         with pytest.raises(KeyboardInterrupt):
             delete(home, **target)
     assert delete(home, **target).to_json()["residue"] == []

@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
-from palimpsest.build import digest as module
-from palimpsest.build.digest import digest
-from palimpsest.build.stages import indexed_tables
+from palimpsest.pipeline import finish as module
+from palimpsest.pipeline.finish import digest
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.store.builds import Build, BuildTables
 from palimpsest.store.tables import conform, empty
 

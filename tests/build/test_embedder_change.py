@@ -8,16 +8,16 @@ import duckdb
 import numpy as np
 import pytest
 
-from palimpsest.build.plan import make_plan, say_what_is_broken
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_json
-from palimpsest.memories.embedders import server
-from palimpsest.memories.embedders.space import Space
+from palimpsest.memories import server_embedder
+from palimpsest.memories.vector_space import Space
 from palimpsest.memories.vector_store import collection_spaces
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan, say_what_is_broken
 from palimpsest.query import embed_query, open_home
 from palimpsest.store.builds import published
-from palimpsest.store.embedder_setting import home_embedder
+from palimpsest.store.embeddings import home_embedder
 from palimpsest.store.home import Home
 from palimpsest_eval.gate.decide import judge_embedder_change
 from palimpsest_eval.gate.verdict import CollectionVerdict
@@ -45,10 +45,10 @@ def _without_torch(monkeypatch):
 def toy(monkeypatch):
     monkeypatch.setattr(embed_query, "_loaded", {})  # a process keeps one client a space, whatever its address
     with EmbeddingServer() as running:
-        monkeypatch.setenv(server.URL, running.url)
-        server.load_server.cache_clear()
+        monkeypatch.setenv(server_embedder.URL, running.url)
+        server_embedder.load_server.cache_clear()
         yield running
-    server.load_server.cache_clear()
+    server_embedder.load_server.cache_clear()
 
 
 def test_collections_of_two_spaces_are_searched_together_each_in_its_own(tmp_path, toy):
@@ -127,9 +127,9 @@ def test_the_embedder_of_a_home_that_an_earlier_version_recorded_is_read(tmp_pat
 def test_an_embedder_that_does_not_answer_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     build_json("--corpus", write_chats(tmp_path / "corpus"))
-    monkeypatch.setenv(server.URL, "http://127.0.0.1:9/v1")
-    monkeypatch.setattr(server, "_FIRST_WAIT_S", 0.01)
-    server.load_server.cache_clear()
+    monkeypatch.setenv(server_embedder.URL, "http://127.0.0.1:9/v1")
+    monkeypatch.setattr(server_embedder, "_FIRST_WAIT_S", 0.01)
+    server_embedder.load_server.cache_clear()
     home = Home(tmp_path / "home")
     before = published(home).build_id
     assert run("build", "--home", "home", "--embedder", "openai:toy").returncode == 3

@@ -6,17 +6,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.formed import evidence_pairs, formed_memories
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest_eval.golden.questions import GoldenSet, Question, Quote
 from palimpsest_eval.golden.resolve import resolve
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.small_corpus import copy_built, write_chats
 
 TURNS = [

@@ -6,11 +6,11 @@ import os
 import numpy as np
 import pytest
 
-from palimpsest.build.housekeeping import home_sizes, keep_house
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.memories.vector_store import embedding_store, embedding_stores
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.housekeeping import home_sizes, keep_house
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.event_log import read_events
 from palimpsest.store.home import Home
 from tests.command import last_json, process
@@ -61,7 +61,7 @@ def test_old_closed_logs_and_leftovers_go_and_fresh_ones_stay(home):
 def test_runs_of_dagster_go_after_their_days(home, monkeypatch):
     import dagster as dg
 
-    from palimpsest.orchestration.dagster_home import write_dagster_yaml
+    from palimpsest.orchestration.dev_server import write_dagster_yaml
 
     write_dagster_yaml(home)
     job = dg.GraphDefinition(name="nothing").to_job()

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.dry_run import dry_run
-from palimpsest.build.operation_status import operation_status, record_inbox_failure
-from palimpsest.build.plan import make_plan, stage_context
-from palimpsest.build.publish import record_tail, run_without_dagster, stage_build
-from palimpsest.build.run_stage import run_stage
 from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import record_tail, run_without_dagster, stage_build
+from palimpsest.pipeline.operation_status import operation_status, record_inbox_failure
+from palimpsest.pipeline.plan import dry_run, make_plan, stage_context
+from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_file, ingest_session, ingest_text
 from palimpsest.store.builds import published, staged

@@ -5,10 +5,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import open_home
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home

@@ -7,17 +7,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.dry_run import dry_run
-from palimpsest.build.plan import make_plan, stage_context
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.run_stage import run_stage
-from palimpsest.build.stages import STAGES
 from palimpsest.formation.sentence_model import sentence_model_key
 from palimpsest.memories.formed import formed_memories
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import dry_run, make_plan, stage_context
+from palimpsest.pipeline.run_stage import run_stage
+from palimpsest.pipeline.stages import STAGES
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from palimpsest_eval.testing.fake_reflection import reflection_answer, turns_of
 from tests.small_corpus import copy_built, write_chats

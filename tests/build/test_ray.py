@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.core import ray_runner
+from palimpsest.core import parallel
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.core.parallel import Batch, BatchWork
-from palimpsest.core.ray_runner import CPUS_PER_WORKER, QUEUED_PER_WORKER, RayRunner
-from palimpsest.memories.embedders.choose import minilm_space
-from palimpsest.memories.embedders.text_batches import DistributedEmbedder
+from palimpsest.core.parallel import CPUS_PER_WORKER, QUEUED_PER_WORKER, Batch, BatchWork, RayRunner
+from palimpsest.memories.embedders import minilm_space
+from palimpsest.memories.text_batches import DistributedEmbedder
 from palimpsest.memories.vector_store import embedding_store
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
 from tests.small_corpus import write_chats
 
@@ -109,7 +108,7 @@ def test_a_build_of_which_a_node_is_killed_equals_one_in_a_single_process(
         computed = Counter((tmp_path / name).read_text().split())
         again = sum(computed.values()) - len(computed)
         print(f"{name}: {count} batches, {again} computed twice")
-        assert count == len(computed) > ray_runner.MIN_BATCHES
+        assert count == len(computed) > parallel.MIN_BATCHES
         assert again <= QUEUED_PER_WORKER * 2
     assert "label" in delivered
 

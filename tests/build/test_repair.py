@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.repair.repair_home import find_damage
+from palimpsest.pipeline.repair_home import find_damage
 from palimpsest.query.reader import open_home
 from palimpsest.store.builds import kept, published
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.command import last_json, process, run
 from tests.small_corpus import build_twice, copy_built, write_notes
 

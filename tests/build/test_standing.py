@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan, say_what_is_broken
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan, say_what_is_broken
 from palimpsest.query.reader import open_home
 from palimpsest.query.standing import StandingAnswer
 from palimpsest.store.home import Home

@@ -5,12 +5,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.small_corpus import write_chats
 
 RACE, DONE, AWAY, LAKE = (

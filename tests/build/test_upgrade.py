@@ -16,7 +16,7 @@ from palimpsest.query.reader import open_home
 from palimpsest.store.builds import kept, published
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.command import last_json, run
 
 HOMES = Path(__file__).resolve().parents[1] / "homes"

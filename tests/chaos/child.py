@@ -9,13 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from palimpsest.build.delete import delete
-from palimpsest.build.delete.due import delete_due
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, needs_person
 from palimpsest.memories import embed
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.deletion.target import delete_due
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources import ingest
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals

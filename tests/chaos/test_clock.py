@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.digest import digest
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.stages import indexed_tables
+from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.chaos import child
 from tests.small_corpus import write_chats, write_notes
 from tests.word_embedder import WordEmbedder

@@ -13,7 +13,7 @@ import pytest
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.chaos import child
 from tests.consolidation.test_apply import NOTES, SETTINGS, write_golden
 from tests.small_corpus import write_notes

@@ -18,21 +18,20 @@ from random import Random
 
 import pytest
 
-from palimpsest.build.backup import backup_home, restore_home
-from palimpsest.build.delete import delete
-from palimpsest.build.digest import digest
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.stages import indexed_tables
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, reject
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.backup import backup_home, restore_home
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import Build, published
 from palimpsest.store.decisions import append_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.chaos import child
 from tests.small_corpus import write_chats, write_notes
 from tests.word_embedder import WordEmbedder

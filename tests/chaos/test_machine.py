@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.digest import digest
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.stages import indexed_tables
+from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from tests.chaos import child

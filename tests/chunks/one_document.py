@@ -1,6 +1,6 @@
 """Chunks of a single document, for tests."""
 
-from palimpsest.chunks.cut import Chunk, chunk_documents
+from palimpsest.memories.chunks import Chunk, chunk_documents
 from palimpsest.sources.extracted import ExtractedDocument
 from palimpsest.store.collection_config import Unit
 from palimpsest.text.tokenizer import CountTokens, count_tokens_batch

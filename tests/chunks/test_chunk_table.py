@@ -7,7 +7,7 @@ import random
 import polars as pl
 import pytest
 
-from palimpsest.chunks.chunk_table import chunk_table
+from palimpsest.memories.chunks import chunk_table
 from palimpsest.sources.extracted import Segment
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform

@@ -1,6 +1,6 @@
 import pytest
 
-from palimpsest.chunks.packing import Cohesion
+from palimpsest.memories.chunks import Cohesion
 from palimpsest.sources.extracted import ExtractedDocument, Segment
 from tests.chunks.one_document import chunk_document
 

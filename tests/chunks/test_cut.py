@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from palimpsest.chunks.cut import Chunk, chunk_documents
+from palimpsest.memories.chunks import Chunk, chunk_documents
 from palimpsest.sources.extracted import SUITE_ROW, ExtractedDocument, Segment, Source
 from palimpsest.sources.readers.text_files import read_markdown
 from palimpsest.store.collection_config import Limits, Unit

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.stages import STAGES
 from palimpsest.neo4j_graph.identity import home_id
+from palimpsest.pipeline.stages import STAGES
 from palimpsest.store.home import Home
 from tests.command import last_json, process, run, terminal
 from tests.small_corpus import write_chats, write_notes

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home
 from tests.command import last_json, process, run
@@ -180,7 +180,7 @@ def test_a_deleted_collection_is_proved_gone(talks, shared_vectors):
 
 @pytest.mark.slow
 def test_created_at_outlives_a_delete_of_another_collection(tmp_path):
-    from palimpsest.build.delete import delete
+    from palimpsest.pipeline.deletion.delete import delete
 
     home = Home(tmp_path / "home")
     corpus = write_notes(write_chats(tmp_path / "corpus"), {"b.txt": "Nobody knows.\n"})
@@ -192,7 +192,7 @@ def test_created_at_outlives_a_delete_of_another_collection(tmp_path):
 
 
 def test_a_delete_leaves_source_files_in_the_home_and_proves_the_rest(tmp_path):
-    from palimpsest.build.delete import delete
+    from palimpsest.pipeline.deletion.delete import delete
     from palimpsest.store.edit_collection import create_collection
 
     home = Home(tmp_path / "home")

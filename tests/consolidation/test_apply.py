@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from palimpsest.build.plan import make_plan, stage_context
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, undo
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan, stage_context
 from palimpsest.store.builds import kept, published
 from palimpsest.store.collection_config import ConsolidationConfig
 from palimpsest.store.decisions import Decisions
@@ -104,7 +104,7 @@ def applied(built: Path, tmp_path_factory: pytest.TempPathFactory, shared_vector
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PALIMPSEST_DATA", str(built / "data"))
-        patch.setattr("palimpsest.build.publish.stage_context", make_context)
+        patch.setattr("palimpsest.pipeline.finish.stage_context", make_context)
         return Applied(folder, apply_proposals(home, later(4), max_cost=0.5), budgets)
 
 

@@ -1,9 +1,9 @@
 """Connections and notes: what several sessions have in common, with the memories they rest on."""
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, undo
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home

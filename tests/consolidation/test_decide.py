@@ -5,17 +5,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import reject, undo
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.query.request.types import Scope
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
-from palimpsest_eval.runs.verify_home import verify_home
+from palimpsest_eval.runs.judge_build import verify_home
 from tests.command import last_json, run
 from tests.small_corpus import copy_built, write_notes
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.delete import delete
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.find_proposals import revised_confidence
+from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, proposals_path, read_proposals, write_proposals

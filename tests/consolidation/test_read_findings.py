@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.consolidation.lm.read_findings import read_findings
+from palimpsest.consolidation.lm_findings import read_findings
 from palimpsest.consolidation.scope_memories import Memory
 from palimpsest.core.errors import DamagedFile
 from palimpsest.store.proposals import Proposal, proposals_path, read_proposals, write_proposals

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import polars as pl
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.decide import confirm, undo
+from palimpsest.consolidation.find_proposals import similar_topics
 from palimpsest.consolidation.scope_memories import ScopeMemories
-from palimpsest.consolidation.similar_topics import similar_topics
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.core.processes import process_started
+from palimpsest.core.parallel import process_started
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="Linux only")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.relations.classify.lm.relation_program import load_program
+from palimpsest.relations.labelers.lm_labeler import load_program
 from palimpsest_eval.labels.saved_programs import card_markdown, read_program
 
 DATA = Path(__file__).resolve().parents[2] / "data"

@@ -5,16 +5,15 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from palimpsest.build.digest import digest
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.stages import indexed_tables
 from palimpsest.cli.query import entity
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import entity_id
 from palimpsest.entities.entity_decisions import decide_names, entity_text, explain_entity
-from palimpsest.entities.names.name_model import Merge, NameEvidence, ScopeEvidence
-from palimpsest.entities.names.resolve_names import resolve
+from palimpsest.entities.name_model import Merge, NameEvidence, ScopeEvidence
+from palimpsest.entities.resolve_names import resolve
+from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import Decisions, append_decisions, names_target, read_decisions
 from palimpsest.store.home import Home

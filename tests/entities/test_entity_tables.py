@@ -1,7 +1,7 @@
 import polars as pl
 
 from palimpsest.entities.entity_tables import entity_tables, find_mention_candidates, resolve_entities
-from palimpsest.entities.names.find_names import entity_key
+from palimpsest.entities.find_names import entity_key
 from palimpsest.memories.form import form_memories
 from tests.memories.frames import chunk, chunks, config, document, documents
 

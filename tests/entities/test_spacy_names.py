@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.entities.names import spacy_names
+from palimpsest.entities import spacy_names
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.home import Home
 from tests.small_corpus import write_notes

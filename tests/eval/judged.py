@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
 from tests.small_corpus import write_chats
 

@@ -8,10 +8,9 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.store.builds import published
-from palimpsest_eval.metrics.latency import LatencyMs
+from palimpsest_eval.metrics import LatencyMs
 from palimpsest_eval.runs.ablation import AUTO, STAGES, StageReader, ablation_text, run_ablation
-from palimpsest_eval.runs.golden_suite import is_golden
-from palimpsest_eval.runs.suite_runs import ablate, measure
+from palimpsest_eval.runs.suite_runs import ablate, is_golden, measure
 from palimpsest_eval.suites.suite_result import QueryScores, SuiteResult
 
 CORPUS = [

@@ -16,10 +16,10 @@ from palimpsest_eval.bench.bench_report import (
     pages_budget,
     walk_budget,
 )
-from palimpsest_eval.bench.measure_graph import measure_graph
+from palimpsest_eval.bench.measure_queries import measure_graph
 from palimpsest_eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
 from palimpsest_eval.bench.synthetic import COLLECTION, PASSAGE, synthetic_build
-from palimpsest_eval.metrics.latency import LatencyMs
+from palimpsest_eval.metrics import LatencyMs
 
 
 def test_a_synthetic_build_is_the_same_again_and_has_the_tables_of_a_build():

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest_eval.suites.loaders import as_suite
+from palimpsest_eval.suites.convert import as_suite
 from palimpsest_eval.suites.suite import Suite, load_suite
 
 BEAM_CHAT = [

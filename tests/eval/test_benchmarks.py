@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from palimpsest_eval.golden.retrieval_run import SearchSettings, search_queries
-from palimpsest_eval.metrics.measures import MetricError
-from palimpsest_eval.runs.benchmark_runs import measure_benchmark
-from palimpsest_eval.suites.benchmarks.benchmarks import BENCHMARKS, Benchmark, Ranking
-from palimpsest_eval.suites.benchmarks.score_benchmark import (
+from palimpsest_eval.metrics import MetricError
+from palimpsest_eval.runs.suite_runs import measure_benchmark
+from palimpsest_eval.suites.run_suite import suite_queries
+from palimpsest_eval.suites.score_benchmark import (
+    BENCHMARKS,
     LIBRARY,
     OWN,
+    Benchmark,
+    Ranking,
     capped_recall,
     ndcg_any,
     recall_all,
@@ -22,7 +25,6 @@ from palimpsest_eval.suites.benchmarks.score_benchmark import (
     stale_scores,
     support_rank_score,
 )
-from palimpsest_eval.suites.run_suite import suite_queries
 from palimpsest_eval.suites.suite import Suite, SuiteQuery
 from tests.command import last_json, process, run
 from tests.eval.home import FakeReader, Found

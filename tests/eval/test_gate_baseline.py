@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest_eval.gate.baseline import accept_baseline, current_user, load_baseline
-from palimpsest_eval.gate.build_settings import changed_settings
+from palimpsest_eval.gate.baseline import accept_baseline, changed_settings, current_user, load_baseline
 from palimpsest_eval.gate.decide import decide
 from palimpsest_eval.gate.verdict import combine
 from tests.eval.gate_runs import FULL, LOST, gate_run

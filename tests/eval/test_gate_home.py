@@ -4,16 +4,14 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import stage_build
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.finish import stage_build
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import Reader
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest_eval.gate.build_settings import build_settings
-from palimpsest_eval.runs.accept_home import accept_home, next_steps
-from palimpsest_eval.runs.compare_builds import compare_builds
-from palimpsest_eval.runs.judge_build import find_violations, judge_home
+from palimpsest_eval.gate.baseline import build_settings
+from palimpsest_eval.runs.judge_build import accept_home, compare_builds, find_violations, judge_home, next_steps
 
 
 def test_a_named_baseline_judges_its_own_collection_and_must_be_there(judged_home, tmp_path):

@@ -5,8 +5,7 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.builds import published
-from palimpsest_eval.golden.build_tables import JUDGED_TABLES
-from palimpsest_eval.golden.questions import GoldenSet, golden_hash, load_golden
+from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenSet, golden_hash, load_golden
 from palimpsest_eval.golden.resolve import resolve
 from palimpsest_eval.runs.drafts import draft_questions, init_golden, next_steps, write_drafts
 from palimpsest_eval.runs.judge_build import judge_home

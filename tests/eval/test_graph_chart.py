@@ -3,7 +3,7 @@
 import math
 
 from palimpsest.store.tables import empty
-from palimpsest_eval.report.graph_chart import graph_chart, orphan_nodes
+from palimpsest_eval.report.charts import graph_chart, orphan_nodes
 from tests.query.made import at, rows
 
 SCOPE = {"collection": "notes", "user_id": "ana", "project_id": ""}

@@ -10,11 +10,10 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import STATES
-from palimpsest_eval.health.history import BuildNumbers, read_history, record
-from palimpsest_eval.health.home_health import ages, confidence, home_health
 from palimpsest_eval.report.charts import columns
 from palimpsest_eval.report.health_page import format_number, health_html
-from palimpsest_eval.runs.report_health import health_of, record_health
+from palimpsest_eval.report.home_health import BuildNumbers, ages, confidence, home_health, read_history, record
+from palimpsest_eval.runs.home_metrics import health_of, record_health
 from tests.command import last_json, process
 from tests.eval.home import at, tables
 
@@ -154,8 +153,8 @@ def test_the_asset_has_the_numbers_as_metadata_and_writes_the_page(judged_home, 
 
     import dagster as dg
 
-    from palimpsest.orchestration.assets.resources import HomeResource
-    from palimpsest.orchestration.assets.serving import memory_health
+    from palimpsest.orchestration.published_assets import memory_health
+    from palimpsest.orchestration.resources import HomeResource
 
     shutil.copytree(judged_home.path, tmp_path / "home")
     resources = {"home": HomeResource(path=str(tmp_path / "home"), embeddings_path=str(judged_home.embeddings))}
@@ -172,7 +171,7 @@ def test_the_asset_has_the_numbers_as_metadata_and_writes_the_page(judged_home, 
 def test_a_delete_removes_the_page_that_names_users_and_keeps_the_numbers(judged_home, tmp_path):
     import shutil
 
-    from palimpsest.build.delete import delete
+    from palimpsest.pipeline.deletion.delete import delete
 
     shutil.copytree(judged_home.path, tmp_path / "home")
     home = Home(tmp_path / "home", judged_home.embeddings)

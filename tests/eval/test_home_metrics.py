@@ -6,8 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from prometheus_client.parser import text_string_to_metric_families
 
 from palimpsest.store.builds import published
-from palimpsest_eval.runs.home_metrics import metrics_text
-from palimpsest_eval.runs.report_health import record_health
+from palimpsest_eval.runs.home_metrics import metrics_text, record_health
 from tests.command import process, run
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify.label_types import UNPAID, LabelResult
-from palimpsest.relations.classify.lm.relation_program import load_program
+from palimpsest.relations.labelers.label_types import UNPAID, LabelResult
+from palimpsest.relations.labelers.lm_labeler import load_program
 from palimpsest.store.home import Home
 from palimpsest_eval.labels.labeler_comparison import LabelerComparison, agreement
 from palimpsest_eval.labels.program_trial import AnswerTotals, ProgramTrial, sample_rows

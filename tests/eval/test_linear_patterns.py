@@ -29,7 +29,7 @@ PATTERNS = (
     ),
     ("entities.names.scope_evidence._ADDRESS", "finditer", r"\s*<[^<>]*>\s*$", ("Ana", "<", ">", "<a@b.c>", ">  ")),
     (
-        "palimpsest_eval.suites.loaders.convert._WEEKDAY",
+        "palimpsest_eval.suites.convert._WEEKDAY",
         "finditer",
         r"\s*\([A-Za-z]+\)\s*",
         ("(", ")", "(Mon)", "Mon", "1"),
@@ -96,7 +96,7 @@ def test_a_pattern_finds_what_its_simple_form_finds(where, method, simple, piece
 
 
 def test_a_want_before_a_comma_and_not_is_a_preference_wherever_it_stands():
-    from palimpsest.formation.cues import PREFERENCE
+    from palimpsest.formation.sentence_model import PREFERENCE
 
     plain = re.compile(r"\b(?:want|like|need)s? .+, (?:not|no) ", re.IGNORECASE)
     both = [
@@ -108,7 +108,7 @@ def test_a_want_before_a_comma_and_not_is_a_preference_wherever_it_stands():
 
 
 def test_a_quote_is_found_without_case_outer_marks_and_number_of_spaces_as_a_pattern_of_its_words_finds_it():
-    from palimpsest.relations.classify.lm.read_answer import find_quote
+    from palimpsest.relations.labelers.lm_labeler import find_quote
 
     pieces = ["Ana", "ana", "\u00c9", "\u00e9", "b", ".", "\u0130", "\u00a0"]
     both = []

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest_eval.metrics.measures import MEASURES, MetricError, evaluate, percentiles, summarise
+from palimpsest_eval.metrics import MEASURES, MetricError, evaluate, percentiles, summarise
 
 
 def ranked(*ids):

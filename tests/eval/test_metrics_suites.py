@@ -7,10 +7,9 @@ import pytest
 
 from palimpsest.query.reader import open_home
 from palimpsest.query.request.types import Scope
-from palimpsest_eval.metrics.measures import evaluate
+from palimpsest_eval.metrics import evaluate
 from palimpsest_eval.runs.suite_runs import suite_home
-from palimpsest_eval.suites.suite import load_suite
-from palimpsest_eval.suites.suite_collection import collection_name, corpus_id
+from palimpsest_eval.suites.suite import collection_name, corpus_id, load_suite
 
 pytestmark = pytest.mark.suite
 SUITES = Path(os.environ.get("PALIMPSEST_SUITES") or Path(__file__).resolve().parents[3] / "shared/suites")

@@ -1,10 +1,9 @@
 import json
 
-from palimpsest_eval.golden.golden_run import GoldenRun
+from palimpsest_eval.golden.golden_run import GoldenRun, search_golden
 from palimpsest_eval.golden.misses import find_misses
 from palimpsest_eval.golden.questions import GoldenSet, Question
 from palimpsest_eval.golden.score_golden import run_golden
-from palimpsest_eval.golden.search_golden import search_golden
 from tests.eval.home import FakeReader, tables
 
 

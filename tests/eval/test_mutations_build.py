@@ -8,11 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.stages import indexed_tables
 from palimpsest.index.write_index import write_index
 from palimpsest.memories.vector_store import embedding_store
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home

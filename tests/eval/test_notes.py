@@ -3,7 +3,7 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest_eval.report.notes import Note, health_limits, notes_folder, read_notes, write_note
+from palimpsest_eval.report.page import Note, health_limits, notes_folder, read_notes, write_note
 from palimpsest_eval.runs.judge_build import judge_build
 
 

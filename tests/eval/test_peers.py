@@ -9,7 +9,7 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest_eval.golden.questions import Question as GoldenQuestion
 from palimpsest_eval.golden.resolve import ResolvedQuestion
-from palimpsest_eval.metrics.latency import this_machine
+from palimpsest_eval.metrics import this_machine
 from palimpsest_eval.peers.corpora import (
     CHANGED_SHARE,
     Corpus,

@@ -5,11 +5,10 @@ import pytest
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import Decisions
+from palimpsest_eval.golden.golden_run import search_golden
 from palimpsest_eval.golden.questions import GoldenSet, load_golden
-from palimpsest_eval.golden.search_golden import search_golden
-from palimpsest_eval.metrics.measures import MetricError
-from palimpsest_eval.ragas.ragas_check import crosscheck, crosscheck_samples
-from palimpsest_eval.ragas.samples import golden_samples
+from palimpsest_eval.metrics import MetricError
+from palimpsest_eval.ragas.ragas_check import crosscheck, crosscheck_samples, golden_samples
 from palimpsest_eval.runs.judge_build import run_collection
 
 

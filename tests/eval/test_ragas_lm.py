@@ -6,11 +6,11 @@ import re
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest_eval.ragas.judge_trial import try_judge
+from palimpsest_eval.ragas.ragas_check import RagasSample
 from palimpsest_eval.ragas.ragas_lm import judge_contexts, judge_settings
-from palimpsest_eval.ragas.samples import RagasSample
 from palimpsest_eval.runs.suite_runs import RagasOptions, measure
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.command import run

@@ -10,16 +10,13 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home, data_folder
 from palimpsest_eval.gate.decide import decide
 from palimpsest_eval.gate.verdict import combine
-from palimpsest_eval.golden.build_tables import JUDGED_TABLES
-from palimpsest_eval.golden.golden_run import GoldenRun, Hit
+from palimpsest_eval.golden.golden_run import GoldenRun, Hit, search_golden
 from palimpsest_eval.golden.misses import find_misses
-from palimpsest_eval.golden.questions import GoldenSet, golden_path, load_golden
-from palimpsest_eval.golden.search_golden import search_golden
+from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenSet, golden_path, load_golden
 from palimpsest_eval.report import gather, picture_html, report_html
 from palimpsest_eval.report.charts import histogram, spark
 from palimpsest_eval.report.gather import headlines
-from palimpsest_eval.report.notes import Note, write_note
-from palimpsest_eval.report.render import MAX_BYTES
+from palimpsest_eval.report.page import MAX_BYTES, Note, write_note
 from palimpsest_eval.runs.judge_build import judge_build, write_report
 
 NASTY = '</style><script>alert(1)</script><img src=x onerror="alert(2)">&{{ 7*7 }}'
@@ -167,7 +164,7 @@ def test_the_command_line_writes_the_page_and_names_a_path_that_cannot_be(judged
 
 
 def test_a_delete_takes_pages_and_notes_along(judged_home, tmp_path):
-    from palimpsest.build.delete import delete
+    from palimpsest.pipeline.deletion.delete import delete
 
     home = Home(tmp_path / "home", tmp_path / "vectors")
     shutil.copytree(judged_home.path, home.path)

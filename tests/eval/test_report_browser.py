@@ -3,9 +3,9 @@
 import pytest
 
 from palimpsest.store.builds import published
-from palimpsest_eval.report.render import MAX_BYTES
+from palimpsest_eval.report.page import MAX_BYTES
+from palimpsest_eval.runs.home_metrics import health_of, write_health
 from palimpsest_eval.runs.judge_build import judge_build, write_report
-from palimpsest_eval.runs.report_health import health_of, write_health
 from tests.browser import chromium
 
 pytestmark = pytest.mark.browser

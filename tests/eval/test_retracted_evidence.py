@@ -4,15 +4,14 @@ import shutil
 
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.ids import GENERAL
-from palimpsest.export.edit_memory import edit_memory
+from palimpsest.export.edit_document import edit_memory
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest_eval.runs.accept_home import accept_home
-from palimpsest_eval.runs.judge_build import judge_home
+from palimpsest_eval.runs.judge_build import accept_home, judge_home
 
 LOCKER, TEA = "My locker code is quixotic-77.", "I prefer tea in the morning."
 

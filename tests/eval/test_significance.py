@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest_eval.metrics.significance import compare_paired, loss_probability
+from palimpsest_eval.metrics import compare_paired, loss_probability
 
 
 def falls(n, lost):

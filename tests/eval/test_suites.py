@@ -8,10 +8,9 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.context.quotes import Quote
 from palimpsest_eval.golden.golden_run import time_kind
 from palimpsest_eval.golden.retrieval_run import SearchSettings
-from palimpsest_eval.metrics.measures import MetricError
+from palimpsest_eval.metrics import MetricError
 from palimpsest_eval.suites.run_suite import run_suite
-from palimpsest_eval.suites.suite import load_suite
-from palimpsest_eval.suites.suite_collection import collection_name, corpus_id, suite_digest, write_collection
+from palimpsest_eval.suites.suite import collection_name, corpus_id, load_suite, suite_digest, write_collection
 from tests.eval.home import FakeReader, Found, ticking
 
 CORPUS = [

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from palimpsest_eval.relevance.train_reader import dialogue_lists, sentence_lists
+from palimpsest_eval.training.train_reader import dialogue_lists, sentence_lists
 
 TURNS = [
     ("Ross Geller", "Ben is at the zoo ."),

@@ -1,8 +1,8 @@
 """The pairs that chooser and judge are trained on: reproducible, without those of test domains."""
 
-from palimpsest.relations.classify.encoder.change_encoder import PAIR_CLASSES
-from palimpsest.relations.classify.pairs_file import golden_pairs, written_pairs
-from palimpsest_eval.labels.training.training_pairs import class_numbers, generated_pairs, training_pairs
+from palimpsest.relations.labelers.change_encoder import PAIR_CLASSES
+from palimpsest.relations.labelers.pairs_file import golden_pairs, written_pairs
+from palimpsest_eval.training.training_pairs import class_numbers, generated_pairs, training_pairs
 
 
 def test_generated_pairs_are_the_same_in_every_run() -> None:

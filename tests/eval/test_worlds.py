@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 
-from palimpsest_eval.labels.training.worlds import Change, ListMaker, Note, World, load_worlds
+from palimpsest_eval.training.worlds import Change, ListMaker, Note, World, load_worlds
 
 NOTES = [
     "The rent is 900 euros.",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.decide import confirm
 from palimpsest.export.export_user import export_user
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.relations.relation_review import decide
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published

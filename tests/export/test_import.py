@@ -5,14 +5,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.dry_run import dry_run
-from palimpsest.build.plan import make_plan
 from palimpsest.consolidation.decide import confirm, undo
-from palimpsest.consolidation.known_proposals import settled
+from palimpsest.consolidation.find_proposals import settled
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.export.export_user import export_user
 from palimpsest.export.import_export import import_export
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.plan import dry_run, make_plan
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published

@@ -6,10 +6,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build.plan import make_plan
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.export.export_user import export_user
 from palimpsest.export.import_export import import_export
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog

@@ -5,9 +5,8 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.build.dry_run import dry_run
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import publish_build, stage_build
+from palimpsest.pipeline.finish import publish_build, stage_build
+from palimpsest.pipeline.plan import dry_run, make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer

@@ -14,7 +14,7 @@ from palimpsest.formation.sentence_model import (
 )
 from palimpsest.formation.session import Session, Turn
 from palimpsest_eval.studies.formation import FACTS, score
-from palimpsest_eval.studies.sentence_examples import golden_notes
+from palimpsest_eval.training.train_sentences import golden_notes
 
 
 def judgment(**probability):

@@ -3,12 +3,18 @@
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.formation.lm.earlier_notes import MAX_SESSIONS, EarlierNotes, earlier_notes
-from palimpsest.formation.lm.lm_items import MAX_CHARACTERS, LmReflection, join_items
-from palimpsest.formation.lm.read_reflection import read_reflection
+from palimpsest.formation.reflection import (
+    MAX_CHARACTERS,
+    MAX_SESSIONS,
+    EarlierNotes,
+    LmReflection,
+    earlier_notes,
+    join_items,
+    read_reflection,
+)
 from palimpsest.formation.session import LM, NoteItem, Session, Turn
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from palimpsest_eval.testing.fake_reflection import reflection_answer, reflection_reply
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.instances.background import BUILDS, SERVICE, stop
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
 from tests.small_corpus import copy_built, write_notes
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import ArgumentError, DamagedFile, PalimpsestError
-from palimpsest.core.processes import process_started
+from palimpsest.core.parallel import process_started
 from palimpsest.instances.background import BUILDS, SERVICE, ProcessRecord, record_path, write_record
 from palimpsest.instances.manage import (
     add_instance,

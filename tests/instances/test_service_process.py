@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from palimpsest.build.delete import delete
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.instances.background import (
     BUILDS,
@@ -28,6 +27,7 @@ from palimpsest.instances.background import (
     write_record,
 )
 from palimpsest.instances.service_process import start_service
+from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, make_service_folder, service_folder
 from tests.command import last_json, process, run
@@ -173,7 +173,7 @@ def test_a_delete_removes_lines_of_the_log_that_name_what_is_deleted(home):
 
 
 def test_no_backup_takes_the_files_of_the_service(home, tmp_path):
-    from palimpsest.build.backup import backup_home, restore_home
+    from palimpsest.pipeline.backup import backup_home, restore_home
 
     write_record_of_this_process(home)
     backup_home(home, tmp_path / "b.palimpsest")

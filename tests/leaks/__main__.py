@@ -24,10 +24,10 @@ def _serve(made: CanaryHome, backend: str) -> Iterator[Backend]:
 
             yield stack.enter_context(closing(DuckDBBackend(index)))
             return
-        from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
         from palimpsest.neo4j_graph.connect import connect
-        from palimpsest.neo4j_graph.load.erase import drop_home
-        from palimpsest.neo4j_graph.load.loader import load_tables
+        from palimpsest.neo4j_graph.erase import drop_home
+        from palimpsest.neo4j_graph.loader import load_tables
+        from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 
         home_id = secrets.token_hex(8)
         connection = stack.enter_context(connect())

@@ -8,7 +8,7 @@ import polars as pl
 from palimpsest.core.ids import content_id
 from palimpsest.entities.entity_tables import find_mention_candidates, resolve_entities
 from palimpsest.memories.form import form_memories
-from palimpsest.relations.candidates.find_candidates import CandidateInputs
+from palimpsest.relations.candidates import CandidateInputs
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform
 from palimpsest.text.words import content_words

@@ -4,26 +4,26 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.memories.embedders import server
-from palimpsest.memories.embedders.choose import (
+from palimpsest.memories import server_embedder
+from palimpsest.memories.embedders import (
     QUERY_PREFIX,
     load_batch_embedder,
     load_bge,
     load_question_embedder,
     space_of,
 )
-from palimpsest.memories.embedders.space import Space
+from palimpsest.memories.vector_space import Space
 from tests.memories.embedding_server import EmbeddingServer
 
 
 @pytest.fixture
 def embedding_server(monkeypatch):
     with EmbeddingServer() as running:
-        monkeypatch.setenv(server.URL, running.url)
-        monkeypatch.setenv(server.KEY, "secret")
-        server.load_server.cache_clear()
+        monkeypatch.setenv(server_embedder.URL, running.url)
+        monkeypatch.setenv(server_embedder.KEY, "secret")
+        server_embedder.load_server.cache_clear()
         yield running
-    server.load_server.cache_clear()
+    server_embedder.load_server.cache_clear()
 
 
 def test_bge_small_finds_the_answer_and_a_vector_depends_on_its_text_alone():
@@ -79,7 +79,7 @@ def test_a_server_gets_batches_and_its_dimension_is_asked_for_once(tmp_path, emb
 
 
 def test_a_busy_server_is_tried_again_and_a_refusal_is_not(tmp_path, embedding_server, monkeypatch):
-    monkeypatch.setattr(server, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(server_embedder, "_FIRST_WAIT_S", 0.01)
     embedding_server.failures = [503, 429]
     assert space_of("openai:toy", tmp_path).dimensions == 8 and embedding_server.requests == 3
     embedding_server.failures = [401]
@@ -89,7 +89,7 @@ def test_a_busy_server_is_tried_again_and_a_refusal_is_not(tmp_path, embedding_s
 
 
 def test_a_server_that_stays_away_or_answers_nonsense_is_a_failed_component(tmp_path, embedding_server, monkeypatch):
-    monkeypatch.setattr(server, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(server_embedder, "_FIRST_WAIT_S", 0.01)
     embedding_server.failures = [500] * 6
     with pytest.raises(ComponentFailed, match="status 500"):
         space_of("openai:toy", tmp_path)
@@ -104,7 +104,7 @@ def test_another_dimension_than_before_is_refused(embedding_server):
 
 
 def test_without_the_variable_the_error_names_it(tmp_path, monkeypatch):
-    monkeypatch.delenv(server.URL, raising=False)
-    server.load_server.cache_clear()
+    monkeypatch.delenv(server_embedder.URL, raising=False)
+    server_embedder.load_server.cache_clear()
     with pytest.raises(PalimpsestError, match="PALIMPSEST_EMBEDDER_URL"):
         space_of("openai:toy", tmp_path)

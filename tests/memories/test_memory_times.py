@@ -5,8 +5,8 @@ import datetime as dt
 import polars as pl
 
 from palimpsest.index.memory_table import memory_rows
-from palimpsest.memories.memory_times import memory_times, stated_since
-from palimpsest.neo4j_graph.rows import node_rows
+from palimpsest.memories.recency import memory_times, stated_since
+from palimpsest.neo4j_graph import node_rows
 from palimpsest.store.tables import conform
 
 

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.memories.embed import load_embedder, load_network, model_folder
-from palimpsest.memories.embedders.choose import load_batch_embedder, load_question_embedder, space_of
+from palimpsest.memories.embedders import load_batch_embedder, load_question_embedder, space_of
 from tests.memories.texts import TEXTS
 
 

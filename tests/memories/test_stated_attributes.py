@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from palimpsest.chunks.chunk_table import chunk_table
+from palimpsest.memories.chunks import chunk_table
 from palimpsest.memories.documents import document_tables
 from palimpsest.memories.form import form_memories
 from palimpsest.sources.discovery import scan_sources

@@ -8,17 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palimpsest.build.dry_run import dry_run
-from palimpsest.core import ray_runner
+from palimpsest.core import parallel
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.parallel import Batch, BatchWork, Item, Result, configured_runner
-from palimpsest.core.ray_runner import RayRunner, Refusal, check_cluster, compute_batch
+from palimpsest.core.parallel import (
+    Batch,
+    BatchWork,
+    Item,
+    RayRunner,
+    Refusal,
+    Result,
+    check_cluster,
+    compute_batch,
+    configured_runner,
+)
 from palimpsest.memories.embed import load_embedder
-from palimpsest.memories.embedders.choose import minilm_space
-from palimpsest.memories.embedders.text_batches import PROBE_TEXTS, DistributedEmbedder, EmbedWork, text_batches
-from palimpsest.relations.classify.choose_labeler import DistributedLabeler
-from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.offline_labeler import offline_labeler
+from palimpsest.memories.embedders import minilm_space
+from palimpsest.memories.text_batches import PROBE_TEXTS, DistributedEmbedder, EmbedWork, text_batches
+from palimpsest.pipeline.plan import dry_run
+from palimpsest.relations.labelers.choose_labeler import DistributedLabeler
+from palimpsest.relations.labelers.label_types import LabelPair
+from palimpsest.relations.labelers.offline_labeler import offline_labeler
 from palimpsest.store.home import Home
 from tests.memories.texts import TEXTS
 
@@ -56,7 +65,7 @@ def test_batches_do_not_depend_on_what_was_embedded_before():
 
 
 def test_a_worker_whose_probe_differs_computes_nothing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("palimpsest.core.ray_runner._refusal", lambda reason: Refusal("n", "h", reason))
+    monkeypatch.setattr("palimpsest.core.parallel._refusal", lambda reason: Refusal("n", "h", reason))
     work = EmbedWork(minilm_space())
     refused = compute_batch(work, "other", ["I keep bees."])
     assert isinstance(refused, Refusal) and "other bits" in refused.reason
@@ -124,7 +133,7 @@ _SILENT: list[socket.socket] = []
 def test_an_address_where_something_other_than_ray_answers_is_one_line(
     with_http: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(ray_runner, "_STATUS_S", 5.0)
+    monkeypatch.setattr(parallel, "_STATUS_S", 5.0)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         threading.Thread(target=_answer_as_another_server, args=(listening, with_http), daemon=True).start()

@@ -7,8 +7,8 @@ import polars as pl
 
 from palimpsest.memories import version_reasons as module
 from palimpsest.memories.version_reasons import version_reasons
-from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
-from palimpsest.relations.classify.label_types import LabelResult
+from palimpsest.relations.labelers.label_pairs import label_pairs, relation_id
+from palimpsest.relations.labelers.label_types import LabelResult
 from palimpsest.relations.versions import versions
 from palimpsest.store.decisions import Decisions, RelationOverride
 from palimpsest.store.tables import conform, empty

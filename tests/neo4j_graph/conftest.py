@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from palimpsest.neo4j_graph import connect as connect_module
+from palimpsest.neo4j_graph import local_server
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.server import server_config
-from palimpsest.neo4j_graph.server.local_server import ServerInfo, jar_folder, remove_server, start_server
+from palimpsest.neo4j_graph.local_server import ServerInfo, jar_folder, remove_server, start_server
 from tests.neo4j_graph.made import empty_homes
 
 
@@ -28,7 +28,7 @@ def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         # The optimizing compiler does not pay off in a server that runs for a minute.
         patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
         # Tests fill and empty the database all the time: the server would plan every statement again after 10 s.
-        patch.setattr(server_config, "CONF", server_config.CONF + "dbms.cypher.min_replan_interval=1h\n")
+        patch.setattr(local_server, "CONF", local_server.CONF + "dbms.cypher.min_replan_interval=1h\n")
         patch.setattr(connect_module, "RETRY_S", 1.0)
         yield folder
         remove_server(folder)

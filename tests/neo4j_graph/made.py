@@ -12,10 +12,10 @@ import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.index.write_index import write_index
+from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.cypher import loading, querying
-from palimpsest.neo4j_graph.load.erase import DROP_NODES
-from palimpsest.neo4j_graph.load.loader import LoadStats, load_tables
+from palimpsest.neo4j_graph.erase import DROP_NODES
+from palimpsest.neo4j_graph.loader import LoadStats, load_tables
 from palimpsest.store.tables import conform
 
 MODEL = "made"
@@ -209,10 +209,10 @@ def make(
 
 def shown(connection: Connection, home: str) -> dict[str, list[int]]:
     """Returns the keys of all rows that readers of a home see: equal for equal builds, whatever was loaded before."""
-    number = connection.read(querying.SERVED, home=home)[0]["number"]
+    number = connection.read(cypher.SERVED, home=home)[0]["number"]
     parameters = {"home": home, "published": number, "number": number}
-    statements = loading.LIST_NODES | loading.LIST_EDGES
-    details = connection.read(loading.LIST_DETAILS, home=home, number=number)
+    statements = cypher.LIST_NODES | cypher.LIST_EDGES
+    details = connection.read(cypher.LIST_DETAILS, home=home, number=number)
     return {
         name: sorted(r["key"] for r in connection.read(s, **parameters) if r["since"] <= number)
         for name, s in statements.items()

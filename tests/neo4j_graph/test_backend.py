@@ -7,10 +7,9 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph.backend import neo4j_backend
-from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend, open_neo4j
+from palimpsest.neo4j_graph import graph_rows, neo4j_backend
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.rows import graph_rows
+from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend, open_neo4j
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.context.explain import histories
 from palimpsest.query.context.pack import neighbor_ids
@@ -20,7 +19,7 @@ from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.scope_query import ScopeQuery, TemporalInterpretation
 from palimpsest.query.scope.served_scope import ServedScope
-from palimpsest.text.question_time import parse_question_time
+from palimpsest.text.questions import parse_question_time
 from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
 from tests.query import titled
 from tests.query.made import at, history, memory, tables

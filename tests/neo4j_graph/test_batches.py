@@ -4,9 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palimpsest.neo4j_graph.load import writer
-from palimpsest.neo4j_graph.load.writer import node_batches
+from palimpsest.neo4j_graph import writer
 from palimpsest.neo4j_graph.packed import pack_block
+from palimpsest.neo4j_graph.writer import node_batches
 
 
 class Vectors:

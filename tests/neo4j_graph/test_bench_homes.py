@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.cypher import loading
 from palimpsest.neo4j_graph.identity import home_id
 from palimpsest.store.home import Home
-from palimpsest_eval.bench.bench_neo4j import drop_abandoned, mark_measured
+from palimpsest_eval.bench.measure_queries import drop_abandoned, mark_measured
 
 
 def homes(graph: Connection) -> set[str]:
@@ -21,7 +21,7 @@ def test_a_home_whose_measuring_process_died_is_dropped_and_others_stay(graph: C
         home.path.mkdir()
         mark_measured(graph, home)
     served.path.mkdir()
-    graph.write(loading.BEGIN_LOAD, home=home_id(served), token="t")
+    graph.write(cypher.BEGIN_LOAD, home=home_id(served), token="t")
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     graph.write("MATCH (h:PalimpsestHome {home_id: $home}) SET h.measured_by = $pid", home=home_id(dead), pid=gone.pid)

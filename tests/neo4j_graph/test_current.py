@@ -5,15 +5,13 @@ from pathlib import Path
 import pytest
 
 from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
+from palimpsest.neo4j_graph import migrations, writer
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.load import load_context
-from palimpsest.neo4j_graph.load.counts import count_rows
-from palimpsest.neo4j_graph.load.loader import load_tables
-from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.loader import count_rows, load_tables
 from palimpsest.neo4j_graph.model import CURRENT, KEYS, current_label, row_label
+from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.published_graph import check_graph
-from palimpsest.neo4j_graph.schema import legacy
+from palimpsest.neo4j_graph.writer import Writer
 from palimpsest.query.request.types import Filters, Scope
 from tests.neo4j_graph.made import MODEL, Made, fresh_home, make, memory_id, vectors
 from tests.query.made import history
@@ -42,7 +40,7 @@ def test_labels_without_numbers_show_the_published_build_after_each_load(
     graph: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     """In one transaction, and in batches where the difference is too large for one."""
-    monkeypatch.setattr(load_context, "MAX_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(writer, "MAX_ROWS_AT_ONCE", at_once)
     home = fresh_home()
     builds = [
         make(tmp_path, "000001", edited=(3,)),
@@ -154,7 +152,7 @@ def test_what_an_earlier_version_loaded_goes_once_the_home_is_loaded_again(graph
     try:
         made = make(tmp_path, "000001", count=6)
         made.load(home, graph)
-        assert legacy.remaining_labels(graph, home) == [] and seen(graph, home) == expected(made)
+        assert migrations.remaining_labels(graph, home) == [] and seen(graph, home) == expected(made)
         theirs = graph.read("MATCH (m:Memory {memory_id: 'not ours'}) RETURN count(m) AS n")
         assert theirs[0]["n"] == 1
         names = {r["name"] for r in graph.read("SHOW INDEXES YIELD name")}

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
+from palimpsest.neo4j_graph import loader
 from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.neo4j_graph.erase import drop_home, residue
 from palimpsest.neo4j_graph.graph_vectors import GraphVectors
-from palimpsest.neo4j_graph.load import loader
-from palimpsest.neo4j_graph.load.erase import drop_home, residue
-from palimpsest.neo4j_graph.load.load_source import Source
-from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.loader import Source
+from palimpsest.neo4j_graph.local_server import ServerInfo
+from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.published_graph import check_graph
-from palimpsest.neo4j_graph.server.local_server import ServerInfo
+from palimpsest.neo4j_graph.writer import Writer
 from palimpsest.query.request.types import Filters, Scope
 from tests.neo4j_graph.made import MODEL, Made, fresh_home, make, shown, vectors
 

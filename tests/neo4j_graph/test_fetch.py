@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.neo4j_graph.server.local_server import Jar, fetch_jars, locked_jars
+from palimpsest.neo4j_graph.local_server import Jar, fetch_jars, locked_jars
 
 
 def repository(folder: Path, *contents: bytes) -> list[Jar]:

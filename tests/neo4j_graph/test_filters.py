@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.neo4j_graph.backend import neo4j_backend
+from palimpsest.neo4j_graph import graph_rows, neo4j_backend
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.rows import graph_rows
 from palimpsest.query.request.types import Filters
 from palimpsest.query.request.where import parse_where
 from tests.neo4j_graph.made import Made

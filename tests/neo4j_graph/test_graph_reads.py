@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.load.erase import residue
+from palimpsest.neo4j_graph.erase import residue
+from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.reader import Reader

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.neo4j_graph.graph_rows import graph_rows
 from palimpsest.neo4j_graph.graph_vectors import GraphVectors
-from palimpsest.neo4j_graph.rows.graph_rows import graph_rows
-from palimpsest.neo4j_graph.rows.node_rows import with_names
+from palimpsest.neo4j_graph.node_rows import with_names
 from palimpsest.sources.extracted import CONVERSATION
 from palimpsest.store.tables import conform
 from tests.neo4j_graph.made import MODEL, make, memory_id, vectors

@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
+from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.cypher import ddl, loading, querying
-from palimpsest.neo4j_graph.load.erase import drop_home, residue
-from palimpsest.neo4j_graph.load.loader import load_tables
+from palimpsest.neo4j_graph.erase import drop_home, residue
+from palimpsest.neo4j_graph.loader import load_tables
+from palimpsest.neo4j_graph.migrations import MIGRATIONS, migrate
 from palimpsest.neo4j_graph.model import VECTOR_INDEX, VectorSpace
 from palimpsest.neo4j_graph.published_graph import check_graph
-from palimpsest.neo4j_graph.schema.migrations import MIGRATIONS, migrate
 from tests.neo4j_graph.made import MODEL, fresh_home, make, memory_id, shown, vectors
 
 COUNT = "MATCH (n {home_id: $home}) RETURN count(n) AS n"
@@ -28,7 +28,7 @@ def test_a_first_load_shows_every_row_of_the_build_and_passes_every_check(graph:
 def test_loading_the_same_build_again_writes_nothing(graph: Connection, tmp_path: Path) -> None:
     home, made = fresh_home(), make(tmp_path, "000001")
     made.load(home, graph)
-    before = graph.read(querying.SERVED, home=home)[0]["number"]
+    before = graph.read(cypher.SERVED, home=home)[0]["number"]
     stats = made.load(home, graph)
     assert (stats.writes, stats.created, stats.number) == (0, 0, before)
 
@@ -98,7 +98,7 @@ def test_someone_elses_data_in_the_database_is_neither_read_nor_touched(graph: C
 
 
 def vector_indexes(connection: Connection) -> list[str]:
-    return sorted(r["name"] for r in connection.read(ddl.INDEX_STATES) if r["type"] == "VECTOR")
+    return sorted(r["name"] for r in connection.read(cypher.INDEX_STATES) if r["type"] == "VECTOR")
 
 
 def test_the_vector_index_has_one_name_whatever_the_home_and_the_embedder(graph: Connection, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_home_that_is_measured_has_a_vector_index_of_its_own_that_goes_with_it
     graph: Connection, tmp_path: Path
 ) -> None:
     home, before = fresh_home(), vector_indexes(graph)
-    graph.write(loading.MARK_MEASURED, home=home, host="h", pid=1, began="1")
+    graph.write(cypher.MARK_MEASURED, home=home, host="h", pid=1, began="1")
     make(tmp_path, "000001", count=4).load(home, graph)
     assert set(vector_indexes(graph)) == {*before, f"{VECTOR_INDEX}_{home}"} and check_graph(graph, home) == []
     drop_home(graph, home)
@@ -126,13 +126,13 @@ def test_a_home_that_is_measured_has_a_vector_index_of_its_own_that_goes_with_it
 def test_each_migration_is_applied_once_and_recorded(graph: Connection) -> None:
     migrate(graph)
     assert migrate(graph) == []
-    assert [r["number"] for r in graph.read(ddl.MIGRATIONS_APPLIED)] == [m.number for m in MIGRATIONS]
+    assert [r["number"] for r in graph.read(cypher.MIGRATIONS_APPLIED)] == [m.number for m in MIGRATIONS]
 
 
 def test_a_server_of_an_earlier_version_loses_the_indexes_that_nothing_uses(graph: Connection) -> None:
     """On a database where an earlier version made these indexes."""
     migrate(graph)
-    number = next(m.number for m in MIGRATIONS if set(ddl.DROP_UNUSED) < set(m.statements))
+    number = next(m.number for m in MIGRATIONS if set(cypher.DROP_UNUSED) < set(m.statements))
     graph.write("MATCH (m:PalimpsestMigration {number: $number}) DELETE m", number=number)
     graph.ddl("CREATE INDEX palimpsest_window_memory FOR (n:PalimpsestWindowRow) ON (n.home_id, n.memory_id)")
     graph.ddl("CREATE FULLTEXT INDEX palimpsest_names FOR (n:PalimpsestEntity|PalimpsestTopic) ON EACH [n.name]")
@@ -140,9 +140,9 @@ def test_a_server_of_an_earlier_version_loses_the_indexes_that_nothing_uses(grap
     graph.ddl(f"CREATE CONSTRAINT palimpsest_entity_key FOR (n:PalimpsestEntityRow) REQUIRE {keys} IS UNIQUE")
     graph.ddl("DROP INDEX palimpsest_precedes_closed")
     assert migrate(graph) == [number]
-    names = {r["name"] for r in graph.read(ddl.INDEX_STATES)}
-    assert not names & {*ddl.UNUSED_INDEXES, *ddl.UNUSED_KEYS}
-    assert {*ddl.RANGE_INDEXES, *ddl.FULL_TEXT_INDEXES, *ddl.KEY_CONSTRAINTS} <= names
+    names = {r["name"] for r in graph.read(cypher.INDEX_STATES)}
+    assert not names & {*cypher.UNUSED_INDEXES, *cypher.UNUSED_KEYS}
+    assert {*cypher.RANGE_INDEXES, *cypher.FULL_TEXT_INDEXES, *cypher.KEY_CONSTRAINTS} <= names
 
 
 def test_a_build_without_its_index_is_refused(graph: Connection, tmp_path: Path) -> None:

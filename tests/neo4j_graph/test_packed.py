@@ -1,7 +1,7 @@
 import duckdb
 import numpy as np
 
-from palimpsest.neo4j_graph.backend.neo4j_scope import sentences_of
+from palimpsest.neo4j_graph.neo4j_scope import sentences_of
 from palimpsest.neo4j_graph.packed import (
     ScopeStats,
     bucket_of,

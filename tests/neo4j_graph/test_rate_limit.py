@@ -4,7 +4,7 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.neo4j_graph.connect import Capabilities, Connection
-from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.writer import Writer
 
 
 class Answer:
@@ -38,8 +38,8 @@ class AtOnce:
 def connection(monkeypatch, rpm):
     monkeypatch.setenv("PALIMPSEST_NEO4J_RPM", rpm)
     waited = []
-    monkeypatch.setattr("palimpsest.relations.classify.lm.lm_client.time.monotonic", lambda: 100.0)
-    monkeypatch.setattr("palimpsest.relations.classify.lm.lm_client.time.sleep", waited.append)
+    monkeypatch.setattr("palimpsest.relations.labelers.lm_client.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("palimpsest.relations.labelers.lm_client.time.sleep", waited.append)
     return Connection(AtOnce(), None, Capabilities("", "", ()), "bolt://127.0.0.1"), waited
 
 

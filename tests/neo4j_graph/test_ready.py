@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.neo4j_graph.erase import drop_home
 from palimpsest.neo4j_graph.identity import home_id
-from palimpsest.neo4j_graph.load.erase import drop_home
+from palimpsest.neo4j_graph.local_server import server_status
 from palimpsest.neo4j_graph.published_graph import load_published
-from palimpsest.neo4j_graph.server.local_server import server_status
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.app import create_app
 from palimpsest.serve.run_server import check_start
 from palimpsest.serve.settings import ServeSettings, TokenSettings

@@ -10,8 +10,8 @@ import pytest
 
 from palimpsest.core.ids import SCOPE
 from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.types import Filters, Scope

@@ -9,18 +9,18 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ComponentFailed
+from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.cypher import ddl
+from palimpsest.neo4j_graph.erase import drop_home, residue
 from palimpsest.neo4j_graph.identity import home_id
-from palimpsest.neo4j_graph.load.erase import drop_home, residue
+from palimpsest.neo4j_graph.local_server import server_status
 from palimpsest.neo4j_graph.published_graph import check_published, load_published
-from palimpsest.neo4j_graph.server.local_server import server_status
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.resources import HomeResource
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home
@@ -126,7 +126,7 @@ def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finis
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("palimpsest.neo4j_graph.load.erase.forget", stopped)
+        patch.setattr("palimpsest.neo4j_graph.erase.forget", stopped)
         with pytest.raises(KeyboardInterrupt):
             delete(home, document=None, user="bob", collection=None)
     assert "finish the delete" in "".join(check_published(home))
@@ -153,7 +153,7 @@ def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
             graph.ddl("DROP INDEX palimpsest_memory_text")
             result = job.execute_in_process(instance=instance, **common)
         finally:
-            graph.ddl(ddl.CREATE_FULL_TEXT[0])
+            graph.ddl(cypher.CREATE_FULL_TEXT[0])
         failed = {c.check_name for c in result.get_asset_check_evaluations() if not c.passed}
         assert failed - WARNINGS == {"index"}
 

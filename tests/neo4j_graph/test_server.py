@@ -7,10 +7,9 @@ from neo4j.exceptions import Neo4jError
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import write_json
+from palimpsest.neo4j_graph import cypher, local_server
 from palimpsest.neo4j_graph.connect import Connection, connect, plain_errors
-from palimpsest.neo4j_graph.cypher import ddl
-from palimpsest.neo4j_graph.server import server_config
-from palimpsest.neo4j_graph.server.local_server import (
+from palimpsest.neo4j_graph.local_server import (
     ServerInfo,
     _free_port,
     server_status,
@@ -40,7 +39,7 @@ def test_a_server_that_cannot_is_refused_by_what_to_install(
 ) -> None:
     for probe in ("COMPONENTS", "PROBE_CYPHER_25", "PROBE_SEARCH"):
         with monkeypatch.context() as patch:
-            patch.setattr(ddl, probe, "CYPHER 25 CALL no.such()")
+            patch.setattr(cypher, probe, "CYPHER 25 CALL no.such()")
             with pytest.raises(PalimpsestError, match=r"install Neo4j 2026\.01 or later") as error:
                 connect(graph.uri, server.user, server.password)
         assert error.value.exit_code == 2
@@ -57,15 +56,15 @@ def test_a_missing_password_file_is_reported_at_once(graph: Connection, server_f
 
 def test_a_server_whose_data_was_removed_starts_anew_with_the_same_password(tmp_path, monkeypatch) -> None:
     firsts = []
-    monkeypatch.setattr(server_config, "_set_initial_password", lambda home, java, jars, first: firsts.append(first))
-    server_config.prepare_home(tmp_path, Path("java"), [], 7687)
+    monkeypatch.setattr(local_server, "_set_initial_password", lambda home, java, jars, first: firsts.append(first))
+    local_server.prepare_home(tmp_path, Path("java"), [], 7687)
     password = (tmp_path / "password").read_text()
     databases = tmp_path / "data" / "databases"
     databases.mkdir(parents=True)
-    server_config.prepare_home(tmp_path, Path("java"), [], 7687)
+    local_server.prepare_home(tmp_path, Path("java"), [], 7687)
     assert len(firsts) == 1
     databases.rmdir()
-    server_config.prepare_home(tmp_path, Path("java"), [], 7687)
+    local_server.prepare_home(tmp_path, Path("java"), [], 7687)
     assert (tmp_path / "password.first").read_text().strip() == firsts[1] != firsts[0]
     assert (tmp_path / "password").read_text() == password
 

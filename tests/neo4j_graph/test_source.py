@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.neo4j_graph.backend.neo4j_backend import open_neo4j
 from palimpsest.neo4j_graph.identity import home_id, is_served
+from palimpsest.neo4j_graph.neo4j_backend import open_neo4j
 from palimpsest.store.home import Home
 
 

@@ -4,16 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.memories.embedders import server as embedding_server
-from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
+from palimpsest.memories import server_embedder as embedding_server
+from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.cypher import ddl
-from palimpsest.neo4j_graph.load.load_source import Source
-from palimpsest.neo4j_graph.load.loader import home_vectors, load_source
+from palimpsest.neo4j_graph.loader import Source, home_vectors, load_source
 from palimpsest.neo4j_graph.model import VECTOR_INDEX
+from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.published_graph import check_graph
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import Reader, open_index
 from palimpsest.store.home import Home
 from tests.memories.embedding_server import EmbeddingServer
@@ -36,7 +35,7 @@ def test_each_space_has_an_index_and_both_backends_answer_alike(
         load_source(name, Source.of(build), home_vectors(home, build), graph)
         assert check_graph(graph, name) == []
         indexes = {
-            r["name"]: r["options"]["indexConfig"] for r in graph.read(ddl.INDEX_STATES) if r["type"] == "VECTOR"
+            r["name"]: r["options"]["indexConfig"] for r in graph.read(cypher.INDEX_STATES) if r["type"] == "VECTOR"
         }
         (own,) = [i for i in indexes if i.startswith(f"{VECTOR_INDEX}_") and not i.endswith(name)]
         assert indexes[own]["vector.dimensions"] == 8 and indexes[VECTOR_INDEX]["vector.dimensions"] == 384

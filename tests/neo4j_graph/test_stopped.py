@@ -8,10 +8,10 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.load.erase import residue
-from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.erase import residue
+from palimpsest.neo4j_graph.local_server import clear_server, server_status, start_server, stop_server
 from palimpsest.neo4j_graph.published_graph import check_graph
-from palimpsest.neo4j_graph.server.local_server import clear_server, server_status, start_server, stop_server
+from palimpsest.neo4j_graph.writer import Writer
 from tests.neo4j_graph.made import fresh_home, make
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from palimpsest.neo4j_graph.connect import connect
+from palimpsest.neo4j_graph.local_server import ServerInfo, start_server, stop_server
 from palimpsest.neo4j_graph.published_graph import check_graph
-from palimpsest.neo4j_graph.server.local_server import ServerInfo, start_server, stop_server
 from tests.neo4j_graph.made import empty_homes, fresh_home, make, shown
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import entity_id
-from palimpsest.nodes.apply_decisions import decided_node_id
+from palimpsest.nodes.node_decisions import decided_node_id
 from palimpsest.nodes.node_tables import build_nodes
 from palimpsest.store.decisions import append_graph_decisions, append_graph_undo, read_decisions
 from palimpsest.store.graph_decisions import GraphDecision, NodeValues

@@ -2,8 +2,7 @@
 
 import pytest
 
-from palimpsest.nodes.type_evidence import name_type
-from palimpsest.nodes.type_nouns import head_noun, noun_type, singular
+from palimpsest.nodes.type_evidence import head_noun, name_type, noun_type, singular
 from tests.nodes.made_nodes import Page, fact, made, nodes_of
 from tests.query.made import rows
 

@@ -9,8 +9,8 @@ import nbformat
 import pytest
 from nbmake.nb_run import NotebookRun
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import publish_build, stage_build
+from palimpsest.pipeline.finish import publish_build, stage_build
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import judge_staged
 from tests.small_corpus import TURNS, write_chats

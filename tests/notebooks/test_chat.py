@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from palimpsest.build.operation_status import operation_status
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.operation_status import operation_status
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from tests.notebooks.conftest import run_notebook
 

@@ -13,7 +13,7 @@ from palimpsest.store.builds import published
 from palimpsest_eval.golden.golden_run import GoldenRun
 from palimpsest_eval.notebook.build_view import last_two, open_build, table
 from palimpsest_eval.report import gather, report_html
-from palimpsest_eval.report.notes import read_notes
+from palimpsest_eval.report.page import read_notes
 from tests.notebooks.conftest import ROOT, run_notebook
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

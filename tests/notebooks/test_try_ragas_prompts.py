@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest_eval.report.notes import read_notes
+from palimpsest_eval.report.page import read_notes
 
 
 @pytest.mark.lm

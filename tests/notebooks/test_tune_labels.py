@@ -5,13 +5,13 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.relation_program import saved_program
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_labeler import saved_program
 from palimpsest.store.home import Home
 from palimpsest_eval.labels import tune
 from palimpsest_eval.labels.label_gate import judge_home_labels
 from palimpsest_eval.labels.tune import labelled_rows
-from palimpsest_eval.report.notes import read_notes
+from palimpsest_eval.report.page import read_notes
 
 
 @pytest.mark.lm

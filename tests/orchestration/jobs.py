@@ -10,8 +10,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from palimpsest.build.plan import make_plan
-from palimpsest.orchestration.dagster_home import DEFINITIONS, write_dagster_yaml
+from palimpsest.orchestration.dev_server import DEFINITIONS, write_dagster_yaml
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
 
 

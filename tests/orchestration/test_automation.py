@@ -7,10 +7,10 @@ from unittest.mock import patch
 import dagster as dg
 import pytest
 
-from palimpsest.build.operation_status import operation_status
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.resources import HomeResource
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.operation_status import operation_status
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
@@ -71,7 +71,7 @@ def test_a_build_that_fails_says_so_of_what_is_in_the_inbox_and_the_next_one_pub
     operation = ingest_text(home, "The spare key hangs behind the clock.", user="ann").operation_id
     with (
         dg.instance_for_test() as instance,
-        patch("palimpsest.orchestration.assets.stages.run_stage", side_effect=OSError("disk full")),
+        patch("palimpsest.orchestration.build_assets.run_stage", side_effect=OSError("disk full")),
     ):
         instance.add_dynamic_partitions("collections", ["chats"])
         job = defs.resolve_job_def("build_collection")

@@ -4,8 +4,8 @@ import datetime as dt
 
 import dagster as dg
 
-from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.orchestration.automation import _folder_state
+from palimpsest.orchestration.resources import HomeResource
 from palimpsest.sources.crawl.address_guard import VARIABLE
 from palimpsest.store.home import Home
 from palimpsest.store.web_pages import web_pages

@@ -1,8 +1,8 @@
 import dagster as dg
 import pytest
 
-from palimpsest.build.stages import STAGES
 from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
+from palimpsest.pipeline.stages import STAGES
 
 EDGES = {
     "web_pages": set(),

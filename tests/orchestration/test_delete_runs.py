@@ -11,9 +11,9 @@ from dagster._core.scheduler.instigation import (
     TickStatus,
 )
 
-from palimpsest.build.delete import run_history
-from palimpsest.build.delete.probes import Probes
-from palimpsest.build.delete.run_history import delete_runs, search_collection
+from palimpsest.pipeline.deletion import run_history
+from palimpsest.pipeline.deletion.proof import Probes
+from palimpsest.pipeline.deletion.run_history import delete_runs, search_collection
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of, new_home
 from tests.orchestration.test_publishing import STATUS, add_run, backfill_of, repository_origin
@@ -68,7 +68,7 @@ def test_nothing_of_a_deleted_collection_is_left_and_the_other_stays(home):
 
 
 def test_what_is_left_is_named_by_the_proof(home, monkeypatch):
-    monkeypatch.setattr("palimpsest.build.delete.run_history.forget_collection", lambda *_: None)
+    monkeypatch.setattr("palimpsest.pipeline.deletion.run_history.forget_collection", lambda *_: None)
     delete_runs(home, Probes(), NAME)
     left = [f"Dagster's table {name}" for name in ("bulk_actions", "dynamic_partitions", "event_logs")]
     assert search_collection(home, NAME) == left

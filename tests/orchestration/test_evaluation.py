@@ -6,7 +6,7 @@ import os
 import dagster as dg
 import pytest
 
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.resources import HomeResource
 from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
 from tests.eval.judged import QUESTIONS, make_home, write_lines
@@ -32,7 +32,7 @@ def at(project, monkeypatch):
 
 
 def test_golden_sets_and_the_suites_of_the_environment_are_partitions(at, tmp_path, monkeypatch):
-    from palimpsest.orchestration.assets.evaluation import known_suites
+    from palimpsest.orchestration.published_assets import known_suites
 
     assert list(known_suites()) == ["golden-chats"]
     (tmp_path / "beir").mkdir()
@@ -44,7 +44,7 @@ def test_golden_sets_and_the_suites_of_the_environment_are_partitions(at, tmp_pa
 
 @pytest.mark.slow
 def test_a_partition_reports_the_same_numbers_in_every_run(at):
-    from palimpsest.orchestration.assets.evaluation import suite_metrics
+    from palimpsest.orchestration.published_assets import suite_metrics
 
     _, home = at
     resources = {"home": HomeResource(path=str(home.path), embeddings_path=str(home.embeddings))}

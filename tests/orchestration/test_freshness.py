@@ -13,12 +13,12 @@ from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.freshness import FreshnessDaemon
 
-from palimpsest.build.freshness import collection_freshness, confirm_collections
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.assets.freshness import fresh_collections, freshness_of_builds
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.build_assets import fresh_collections, freshness_of_builds
+from palimpsest.orchestration.resources import HomeResource
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.freshness import collection_freshness, confirm_collections
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of, new_home
@@ -56,7 +56,7 @@ def overdue(home: Home, hours: float) -> list[str]:
 
 def check(home: Home, hours: float) -> dg.AssetCheckResult:
     later = NOW + dt.timedelta(hours=hours)
-    with patch("palimpsest.orchestration.assets.freshness._now", return_value=later):
+    with patch("palimpsest.orchestration.build_assets._now", return_value=later):
         return fresh_collections(HomeResource(path=str(home.path), embeddings_path=str(home.embeddings)))
 
 

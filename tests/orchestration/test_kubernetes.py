@@ -18,7 +18,7 @@ from dagster_k8s.job import construct_dagster_k8s_job
 from dagster_k8s.launcher import K8sRunLauncher
 from kubernetes.config import incluster_config
 
-from palimpsest.orchestration.dagster_home import _DAGSTER_YAML, DEFINITIONS
+from palimpsest.orchestration.dev_server import _DAGSTER_YAML, DEFINITIONS
 from palimpsest.orchestration.executors import EXECUTOR, executor_from_environment
 from palimpsest.orchestration.run import build
 from palimpsest.store.home import Home

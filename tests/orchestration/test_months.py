@@ -7,14 +7,14 @@ import dagster as dg
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.assets.months import collection_months, months
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.build_assets import collection_months, months
+from palimpsest.orchestration.resources import HomeResource
 from palimpsest.orchestration.schedule import first_month
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
-from palimpsest_eval.golden.build_tables import JUDGED_TABLES
+from palimpsest_eval.golden.questions import JUDGED_TABLES
+from palimpsest_eval.runs.home_metrics import MonthFigures, month_figures
 from palimpsest_eval.runs.judge_build import run_collection
-from palimpsest_eval.runs.month_figures import MonthFigures, month_figures
 from tests.eval.judged import make_home, write_lines
 from tests.small_corpus import TURNS
 
@@ -47,7 +47,7 @@ def test_questions_that_changed_since_the_build_was_judged_are_not_counted(judge
 
 
 def test_a_partition_is_a_row_of_figures_and_an_unknown_collection_is_named(judged):
-    from palimpsest.orchestration.assets.months import month_figures as asset
+    from palimpsest.orchestration.build_assets import month_figures as asset
 
     resources = {"home": HomeResource(path=str(judged.path), embeddings_path=str(judged.embeddings))}
     with dg.instance_for_test() as instance:

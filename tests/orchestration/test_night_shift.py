@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.resources import HomeResource
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
 from tests.export.made import with_own_vectors
@@ -28,7 +28,7 @@ def built(tmp_path, shared_vectors):
 
 
 def test_the_assets_write_proposals_apply_what_settings_name_and_keep_house(built, tmp_path):
-    from palimpsest.orchestration.assets.consolidation import applied_proposals, housekeeping, proposals
+    from palimpsest.orchestration.published_assets import applied_proposals, housekeeping, proposals
 
     resource, _ = built
     home = with_own_vectors(resource.home())

@@ -7,13 +7,14 @@ import dagster as dg
 import pytest
 from sqlalchemy import create_engine, text
 
-from palimpsest.build.delete import delete, run_storage
-from palimpsest.build.delete.probes import Probes
-from palimpsest.build.delete.run_storage import RunTables, check_run_storage
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.orchestration.run import build
+from palimpsest.pipeline.deletion import run_storage
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.deletion.proof import Probes
+from palimpsest.pipeline.deletion.run_storage import RunTables, check_run_storage
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of

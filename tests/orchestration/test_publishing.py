@@ -11,11 +11,10 @@ from dagster._core.remote_origin import (
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.orchestration.assets.resources import BATCH
-from palimpsest.orchestration.dagster_home import set_pool_limits
-from palimpsest.orchestration.dev_server import serve_ui
+from palimpsest.orchestration.dev_server import serve_ui, set_pool_limits
 from palimpsest.orchestration.executors import EXECUTOR, PROCESSES
 from palimpsest.orchestration.publishing import publish_after_failures, why_not_yet
+from palimpsest.orchestration.resources import BATCH
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of, new_home
 from tests.small_corpus import write_chats

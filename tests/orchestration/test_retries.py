@@ -9,13 +9,13 @@ from unittest.mock import patch
 import dagster as dg
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.run_stage import run_stage
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.orchestration.assets.resources import HomeResource
-from palimpsest.orchestration.dagster_home import write_dagster_yaml
+from palimpsest.orchestration.dev_server import write_dagster_yaml
+from palimpsest.orchestration.resources import HomeResource
 from palimpsest.orchestration.watch import close_interrupted_runs
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.store.builds import published
 from palimpsest.store.event_log import read_events
 from palimpsest.store.home import Home
@@ -51,7 +51,7 @@ def failing(times: int, error: Exception):
             raise left.pop()
         return run_stage(context, name, **options)
 
-    return patch("palimpsest.orchestration.assets.stages.run_stage", side_effect=run)
+    return patch("palimpsest.orchestration.build_assets.run_stage", side_effect=run)
 
 
 def retries_of(result: dg.ExecuteInProcessResult) -> list[str]:
@@ -60,7 +60,7 @@ def retries_of(result: dg.ExecuteInProcessResult) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch):
-    monkeypatch.setattr("palimpsest.orchestration.assets.resources.DELAY_S", 0.01)
+    monkeypatch.setattr("palimpsest.orchestration.resources.DELAY_S", 0.01)
 
 
 def test_a_step_whose_component_does_not_answer_is_tried_again_and_the_build_is_whole(home):
@@ -127,7 +127,7 @@ def _look_while_another_process_writes(home: Home) -> list[str]:
 
 
 def test_a_home_gets_the_retries_unless_a_person_changed_its_settings(tmp_path):
-    from palimpsest.orchestration.dagster_home import _EARLIER_YAML
+    from palimpsest.orchestration.dev_server import _EARLIER_YAML
 
     old, own = Home(tmp_path / "old"), Home(tmp_path / "own")
     for home, text in ((old, _EARLIER_YAML), (own, "telemetry: {enabled: false}\n")):

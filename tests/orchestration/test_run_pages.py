@@ -5,7 +5,7 @@ import os
 import dagster as dg
 import pytest
 
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.resources import HomeResource
 from palimpsest.store.builds import published, staged
 from palimpsest.store.home import Home
 from tests.eval.judged import QUESTIONS, write_lines

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.orchestration.dev import Ui, palimpsest_dev, processes_of, wait_for

@@ -7,12 +7,12 @@ from unittest.mock import patch
 import dagster as dg
 import pytest
 
-from palimpsest.build.freshness import freshness
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.resources import HomeResource
 from palimpsest.orchestration.watch import overdue_build
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.freshness import freshness
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.event_log import read_events, write_event
 from palimpsest.store.home import Home
 from tests.orchestration.test_alerts import Hook
@@ -86,7 +86,7 @@ def test_a_stage_that_fails_alerts_with_its_name_and_without_the_words_of_the_er
     with (
         Hook(200) as hook,
         dg.instance_for_test() as instance,
-        patch("palimpsest.orchestration.assets.stages.run_stage", side_effect=OSError("a secret")),
+        patch("palimpsest.orchestration.build_assets.run_stage", side_effect=OSError("a secret")),
     ):
         monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
         instance.add_dynamic_partitions("collections", ["chats"])

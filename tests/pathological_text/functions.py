@@ -5,9 +5,9 @@ import json
 from collections.abc import Callable
 
 from palimpsest.core.errors import PalimpsestError, Rejected
-from palimpsest.entities.names.find_names import find_names
-from palimpsest.entities.names.scope_evidence import _names_in
-from palimpsest.entities.names.stated_names import find_stated_names
+from palimpsest.entities.find_names import find_names
+from palimpsest.entities.scope_evidence import _names_in
+from palimpsest.entities.stated_names import find_stated_names
 from palimpsest.facts.extract_facts import extract_facts
 from palimpsest.facts.fact import Mentioned, Named
 from palimpsest.formation.note_table import form_with_summaries, session_summary
@@ -18,24 +18,23 @@ from palimpsest.nodes.type_evidence import name_type
 from palimpsest.query.context.lines import harmless
 from palimpsest.query.request.where import parse_where
 from palimpsest.query.turns.resolve import resolve_text
-from palimpsest.relations.classify.lm.read_answer import contains_instructions, find_quote
-from palimpsest.relations.classify.rules.reading import number_template, read_sentences
-from palimpsest.relations.classify.rules.values import read_value
-from palimpsest.relations.conclusions import find_conclusion
+from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
+from palimpsest.relations.labelers.reading import number_template, read_sentences
+from palimpsest.relations.labelers.rule_facts import read_value
+from palimpsest.relations.premise_relations import find_conclusion
 from palimpsest.relations.premise_statements import amounts
 from palimpsest.sources.extracted import Source
-from palimpsest.sources.readers.common.clean_text import title_from_uri
-from palimpsest.sources.readers.common.table_rows import format_row
-from palimpsest.sources.readers.conversations.slack import format_text
+from palimpsest.sources.readers.clean_text import title_from_uri
+from palimpsest.sources.readers.conversations.chat_exports import format_text
 from palimpsest.sources.readers.read_source import read_bytes
+from palimpsest.sources.readers.text_builder import format_row
 from palimpsest.sources.storage_policy import redact_text
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.date_mentions import find_date_mentions, find_relative_dates
 from palimpsest.text.dates import parse_stated_time, written_dates
 from palimpsest.text.parse import parse_texts
 from palimpsest.text.quantities import quantities
-from palimpsest.text.question_cues import listed_nouns, requested_kinds
-from palimpsest.text.question_time import parse_question_time
+from palimpsest.text.questions import listed_nouns, parse_question_time, requested_kinds
 from palimpsest.text.referents import opening_referents
 from palimpsest.text.sentences import document_sentence_spans, memory_sentence_spans
 from palimpsest.text.terms import candidate_name_keys, cut_sentences, terms

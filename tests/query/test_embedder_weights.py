@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.memories.embedders.space import BGE_SMALL, MINILM, Space
+from palimpsest.memories.vector_space import BGE_SMALL, MINILM, Space
 from palimpsest.query.request.strategies import STRATEGIES, TRAITS, Weights, resolve_strategy
 from palimpsest.query.request.types import CollectionInfo
 

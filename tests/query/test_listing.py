@@ -3,7 +3,7 @@ import json
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.text.question_cues import listed_nouns
+from palimpsest.text.questions import listed_nouns
 from tests.query.graphed import ANA as NOTES_OF_ANA
 from tests.query.graphed import graph_tables, node
 from tests.query.made import rows, write

@@ -7,7 +7,7 @@ import pytest
 
 from palimpsest.query import Scope, open_index
 from palimpsest.query.result import history_text, results_text
-from palimpsest.text.question_cues import asks_for_reasons
+from palimpsest.text.questions import asks_for_reasons
 from tests.query.made import at, memory, rows, tables, write
 
 ANA = Scope("notes", "ana")

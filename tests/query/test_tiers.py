@@ -2,9 +2,9 @@
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ArgumentError
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.query.request.search_request import SearchRequest, narrow_to_tiers
 from palimpsest.query.request.types import Filters, Scope

@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.relations.candidates import find_candidates, scope_search
-from palimpsest.relations.candidates.find_candidates import PreviousCandidates, candidate_pairs, unordered_pairs
-from palimpsest.relations.candidates.scope_search import MIN_SIMILARITY
+from palimpsest.relations import candidates
+from palimpsest.relations.candidates import MIN_SIMILARITY, PreviousCandidates, candidate_pairs, unordered_pairs
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 
 
@@ -91,8 +90,8 @@ def test_equal_texts_never_pair_and_others_need_no_common_word():
 
 
 def test_only_pairs_over_the_floor_and_at_most_so_many_live_ones_the_best(monkeypatch):
-    monkeypatch.setattr(find_candidates, "PER_MEMORY", 3)
-    monkeypatch.setattr(scope_search, "PER_MEMORY", 3)
+    monkeypatch.setattr(candidates, "PER_MEMORY", 3)
+    monkeypatch.setattr(candidates, "PER_MEMORY", 3)
     docs = [dated(i, f"{i}.md") for i in range(6)]
     inputs = formed(docs, [chunk(d, f"falcon number{i}") for i, d in enumerate(docs)])
     order = by_text(inputs.memories)

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
-from palimpsest.relations.classify.label_types import LabelPair, LabelResult
-from palimpsest.relations.classify.lm.read_answer import read_answer
+from palimpsest.relations.labelers.label_pairs import label_pairs, relation_id
+from palimpsest.relations.labelers.label_types import LabelPair, LabelResult
+from palimpsest.relations.labelers.lm_labeler import read_answer
 from palimpsest.store.decisions import Decisions, RelationOverride
 from tests.relations.test_label_pairs import corpus, pairs_of
 
@@ -65,7 +65,7 @@ def test_a_static_conflict_needs_quotes_of_both_texts():
 def test_an_answer_from_before_conflicts_existed_can_still_be_parsed():
     import dspy
 
-    from palimpsest.relations.classify.lm.relation_program import signature
+    from palimpsest.relations.labelers.lm_labeler import signature
 
     fields = {"older_quote": "a", "newer_quote": "b", "label": "NONE", "confidence": "0.9"}
     text = "".join(f"[[ ## {name} ## ]]\n{value}\n\n" for name, value in fields.items())

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from palimpsest.relations.classify import choose_labeler as choose
+from palimpsest.relations.labelers import choose_labeler as choose
 from palimpsest.store.home import Home
 
 

@@ -3,11 +3,11 @@ import datetime as dt
 import polars as pl
 import pytest
 
-from palimpsest.relations.candidates.find_candidates import candidate_pairs
-from palimpsest.relations.classify import label_pairs as label_pairs_module
-from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
-from palimpsest.relations.classify.label_types import LabelResult
-from palimpsest.relations.classify.offline_labeler import offline_labeler
+from palimpsest.relations.candidates import candidate_pairs
+from palimpsest.relations.labelers import label_pairs as label_pairs_module
+from palimpsest.relations.labelers.label_pairs import label_pairs, relation_id
+from palimpsest.relations.labelers.label_types import LabelResult
+from palimpsest.relations.labelers.offline_labeler import offline_labeler
 from palimpsest.store.builds import UnfinishedRows
 from palimpsest.store.decisions import Decisions, RelationOverride
 from palimpsest.store.tables import SCHEMAS

@@ -12,10 +12,10 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.needles import Needles
-from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
-from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
-from palimpsest.relations.classify.lm.lm_settings import LmSettings, lm_settings
+from palimpsest.relations.labelers.label_types import LabelPair
+from palimpsest.relations.labelers.ledger import Ledger, LmAnswer
+from palimpsest.relations.labelers.lm_labeler import LmLabeler
+from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.memories.frames import day
 
@@ -192,10 +192,10 @@ WORKER = """
 import datetime as dt
 import sys
 from pathlib import Path
-from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
-from palimpsest.relations.classify.label_types import LabelPair
+from palimpsest.relations.labelers.lm_labeler import LmLabeler
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_settings import LmSettings
+from palimpsest.relations.labelers.label_types import LabelPair
 def pair(i):
     older, newer = (dt.datetime(2026, 1, n, tzinfo=dt.UTC) for n in (2, 3))
     return LabelPair(f"n{i}", f"o{i}", f"The Falcon {i} deadline is 9 May.", f"The Falcon {i} deadline is 3 May.",
@@ -267,7 +267,7 @@ def test_a_call_that_got_no_answer_may_be_made_by_the_next(tmp_path):
 
 
 def test_a_saved_program_says_neither_which_model_answers_nor_where():
-    from palimpsest.relations.classify.lm.relation_program import load_program
+    from palimpsest.relations.labelers.lm_labeler import load_program
 
     state = load_program().dump_state()
     evil = {"api_base": "http://127.0.0.1:1/v1"}

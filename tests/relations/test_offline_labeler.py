@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.relations.classify.choose_labeler import CascadeLabeler
-from palimpsest.relations.classify.encoder.calibration import (
+from palimpsest.relations.labelers.calibration import (
     Calibration,
     Lines,
     configured_lines,
     shipped_calibration,
     softmax_with_none,
 )
-from palimpsest.relations.classify.encoder.change_encoder import (
+from palimpsest.relations.labelers.change_encoder import (
     CHOOSER_FILE,
     JUDGE_FILE,
     PAIR_CLASSES,
@@ -32,8 +31,9 @@ from palimpsest.relations.classify.encoder.change_encoder import (
     read_encoder,
     shipped_encoder,
 )
-from palimpsest.relations.classify.label_types import LabelPair, LabelResult
-from palimpsest.relations.classify.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
+from palimpsest.relations.labelers.choose_labeler import CascadeLabeler
+from palimpsest.relations.labelers.label_types import LabelPair, LabelResult
+from palimpsest.relations.labelers.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
 from tests.memories.frames import day
 
 LINES = Lines(superseded=0.8, disputed=0.4)

@@ -6,13 +6,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.stages import indexed_tables
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.relations import premise_relations
-from palimpsest.relations.conclusions import find_conclusion
-from palimpsest.relations.premise_relations import find_premises, without_premises
+from palimpsest.relations.premise_relations import find_conclusion, find_premises, without_premises
 from palimpsest.relations.premise_statements import Amount, ScopeStatements, Statement, amounts, computations
 from palimpsest.relations.relation_review import TABLES, decide, review_table
 from palimpsest.store.builds import Build, published

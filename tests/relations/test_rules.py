@@ -2,8 +2,8 @@
 
 import pytest
 
-from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.rules.apply_rules import update_by_rules
+from palimpsest.relations.labelers.apply_rules import update_by_rules
+from palimpsest.relations.labelers.label_types import LabelPair
 from tests.memories.frames import day
 
 

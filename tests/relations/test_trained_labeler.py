@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify.label_types import CANDIDATE_ODDS, LabelPair
-from palimpsest.relations.classify.offline_labeler import offline_labeler
-from palimpsest.relations.classify.pairs_file import golden_pairs, pair_from_row, read_pairs_file
-from palimpsest.relations.classify.trained_labeler import (
+from palimpsest.relations.labelers.label_types import CANDIDATE_ODDS, LabelPair
+from palimpsest.relations.labelers.offline_labeler import offline_labeler
+from palimpsest.relations.labelers.pairs_file import golden_pairs, pair_from_row, read_pairs_file
+from palimpsest.relations.labelers.trained_labeler import (
     DEFAULT_LEAST_UPDATE,
     least_update,
     shared_words,

@@ -6,11 +6,10 @@ import polars as pl
 import pytest
 
 from palimpsest.index.graph_tables import linking_relations
-from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
-from palimpsest.relations.classify.label_types import LabelResult
-from palimpsest.relations.classify.low_trust import refuse_low_trust
+from palimpsest.relations.labelers.label_pairs import label_pairs, relation_id
+from palimpsest.relations.labelers.label_types import LabelResult
+from palimpsest.relations.labelers.low_trust import REVIEW_REASONS, refuse_low_trust
 from palimpsest.relations.relation_review import find_relation, review_table
-from palimpsest.relations.review_reasons import REVIEW_REASONS
 from palimpsest.relations.versions import refused_replacements, versions
 from palimpsest.store.decisions import Decisions, RelationOverride
 from palimpsest.store.tables import empty

@@ -3,9 +3,9 @@
 import pytest
 from filelock import FileLock
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.state import WAIT_S
 from palimpsest.store.proposals import read_proposals
 from tests.serve.test_memories import wait_for

@@ -7,10 +7,10 @@ import time
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from palimpsest.build.operation_status import UnknownOperation
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import DamagedFile
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.operation_status import UnknownOperation
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.app import create_app
 from palimpsest.serve.events.rooms import MAX_CONNECTIONS, MAX_WAITING, Event, Rooms
 from palimpsest.serve.identity import Identity, make_token

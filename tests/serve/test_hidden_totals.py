@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.app import create_app

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.app import create_app
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.home import Home

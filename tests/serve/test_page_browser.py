@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.identity import make_token
 from palimpsest.sources.inbox import ingest_text
 from tests.browser import chromium

@@ -11,8 +11,8 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.app import MCP_PATH, create_app
 from palimpsest.serve.identity import make_token
 from palimpsest.serve.settings import ServeSettings, serve_settings

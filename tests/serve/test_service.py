@@ -17,7 +17,7 @@ from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
-from palimpsest_eval.runs.report_health import record_health
+from palimpsest_eval.runs.home_metrics import record_health
 from tests.command import CLI, run
 from tests.serve.conftest import TOKENS, client_of
 

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 import yaml
 
-from palimpsest.build.plan import make_plan, stage_context
-from palimpsest.build.run_stage import run_stage
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.plan import make_plan, stage_context
+from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.sources import ingest
 from palimpsest.sources.discovery import source_files
 from palimpsest.store.collection_config import load_collection
@@ -55,9 +55,9 @@ def test_a_reason_shows_no_control_characters(tmp_path) -> None:
 
 
 def test_hostile_files_leave_the_rest_of_the_build_as_it_is_and_the_ui_lists_each_with_its_reason(tmp_path) -> None:
-    from palimpsest.build.stages import STAGES
-    from palimpsest.orchestration.assets.resources import HomeResource, collections
-    from palimpsest.orchestration.assets.stages import stage_asset
+    from palimpsest.orchestration.build_assets import stage_asset
+    from palimpsest.orchestration.resources import HomeResource, collections
+    from palimpsest.pipeline.stages import STAGES
 
     good = {f"good-{i}.md": f"# Note {i}\n\nWords of note {i}.\n" for i in range(10)}
     alone = documents_stage(Home(tmp_path / "alone"), write_notes(tmp_path / "a", good))

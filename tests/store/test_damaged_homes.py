@@ -11,8 +11,7 @@ from palimpsest.relations.relation_review import current_build
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest
-from palimpsest_eval.runs.compare_builds import compare_builds
-from palimpsest_eval.runs.judge_build import find_violations
+from palimpsest_eval.runs.judge_build import compare_builds, find_violations
 
 
 @pytest.fixture

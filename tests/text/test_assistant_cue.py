@@ -1,6 +1,6 @@
 import pytest
 
-from palimpsest.text.question_cues import asks_for_answers
+from palimpsest.text.questions import asks_for_answers
 
 
 @pytest.mark.parametrize(

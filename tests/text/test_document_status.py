@@ -1,6 +1,6 @@
 import pytest
 
-from palimpsest.text.document_status import (
+from palimpsest.text.dates import (
     ended_status_heading,
     is_status,
     may_replace,

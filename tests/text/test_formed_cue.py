@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.text.question_cues import requested_kinds
+from palimpsest.text.questions import requested_kinds
 
 
 @pytest.mark.parametrize(

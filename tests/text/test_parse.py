@@ -1,6 +1,6 @@
 """Parses of texts."""
 
-from palimpsest.relations.classify.pairs_file import golden_pairs
+from palimpsest.relations.labelers.pairs_file import golden_pairs
 from palimpsest.text import parse
 from palimpsest.text.parse import parse_texts
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palimpsest.text.date_mentions import stated_periods, to_period
-from palimpsest.text.question_time import needs_reference, parse_question_time
+from palimpsest.text.questions import needs_reference, parse_question_time
 
 WEDNESDAY = dt.date(2024, 5, 15)
 

@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.relations.classify.rules.values import read_value, refines, replaces, same_value
+from palimpsest.relations.labelers.rule_facts import read_value, refines, replaces, same_value
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.words import content_words, fold
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.query import Reader, Scope, open_home
 from palimpsest_eval.bench.synthetic import Kind
-from palimpsest_eval.metrics.latency import LatencyMs, Machine
+from palimpsest_eval.metrics import LatencyMs, Machine
 
 # Limits of the parts of a query, and what they took in a bench.
 
@@ -197,8 +197,8 @@ def _scans_table(node: Mapping[str, Any], by_row_id: bool = False) -> bool:
 
 @contextmanager
 def _neo4j_reader(home: Path) -> Iterator[_RecordedReader]:
-    from palimpsest.neo4j_graph.backend.neo4j_backend import open_neo4j
     from palimpsest.neo4j_graph.connect import Connection, connect
+    from palimpsest.neo4j_graph.neo4j_backend import open_neo4j
 
     statements: list[tuple[str, Parameters]] = []
 

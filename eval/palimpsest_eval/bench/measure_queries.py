@@ -2,25 +2,100 @@
 
 import argparse
 import json
+import os
+import random
 import resource
+import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from pydantic import TypeAdapter
 
-from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.errors import ArgumentError, ComponentFailed
+from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.query import Reader, Scope, open_home
-from palimpsest_eval.bench.bench_report import ClientLatency, QueryFigures, QueryLoad, measure_index_use
-from palimpsest_eval.bench.measure_graph import measure_graph
-from palimpsest_eval.bench.synthetic import COLLECTION
-from palimpsest_eval.metrics.latency import LatencyMs
+from palimpsest.query.graph.graph_reader import GraphReader
+from palimpsest.query.request.types import Filters, Node
+from palimpsest.query.scope.served_graph import ServedGraph
+from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.store.home import Home
+from palimpsest_eval.bench.bench_report import (
+    ClientLatency,
+    GraphLoad,
+    QueryFigures,
+    QueryLoad,
+    Reload,
+    measure_index_use,
+)
+from palimpsest_eval.bench.synthetic import COLLECTION, SyntheticBuild
+from palimpsest_eval.metrics import LatencyMs
+
+# Questions over the graph of one scope: a node, its neighbors, three hops, relations and timelines, by name.
+
+QUESTIONS, GRAPH_WARM_UP = 60, 5
+_NAMES = 400  # of which the questions name some
+_SEED = 18
+
+Ask = Callable[[GraphReader, str, str], object]
+_ASKS: Mapping[str, Ask] = {
+    "node_ms": lambda graph, a, _: graph.node(a),
+    "neighbours_ms": lambda graph, a, _: graph.neighbors(a, 2),
+    "three_hops_ms": lambda graph, a, _: graph.neighbors(a, 3),
+    "relations_ms": lambda graph, a, b: graph.relations(f"How does {a} relate to {b}?"),
+    "timeline_ms": lambda graph, a, _: graph.timeline(a),
+}
+
+
+def measure_graph(reader: Reader, scope: Scope, questions: int = QUESTIONS) -> dict[str, LatencyMs]:
+    """Returns the latency of each question over a scope: another one each time, on nodes drawn by a seed.
+
+    Args:
+        reader: of the home.
+        scope: has nodes.
+        questions: of each kind, after a few that warm up.
+
+    Raises:
+        ComponentFailed: the scope has no nodes, so there is nothing to measure.
+    """
+    names = _names(reader, scope)
+    if len(names) < 2:
+        raise ComponentFailed("bench: the scope has no nodes")
+    drawn = random.Random(_SEED)  # noqa: S311 (no secret)
+    found = {}
+    for what, ask in _ASKS.items():
+        took = [_timed(reader, scope, ask, *drawn.sample(names, 2)) for _ in range(GRAPH_WARM_UP + questions)]
+        found[what] = LatencyMs(*(float(p) for p in np.percentile(took[GRAPH_WARM_UP:], _PERCENTILES)))
+    return found
+
+
+def _timed(reader: Reader, scope: Scope, ask: Ask, first: str, second: str) -> float:
+    started = time.perf_counter()
+    try:
+        ask(reader.graph(scope), first, second)
+    except ArgumentError as e:
+        raise ComponentFailed(f"bench: no answer about {first!r}: {e}") from None
+    return (time.perf_counter() - started) * 1000
+
+
+def _names(reader: Reader, scope: Scope) -> list[str]:
+    """Returns the names of the most important nodes, those alone that a single node has."""
+    graph = ServedGraph.of(ServedScope(reader.backend, scope, Filters()))
+    if graph is None:
+        return []
+    nodes: Mapping[str, Node] = graph.nodes(graph.graph.nodes_of_type((), _NAMES))
+    return sorted({n.name for n in nodes.values()})
+
+
+# Queries of one home measured in a fresh process, so that memory and first query are the reader's own.
 
 REPEATS, WARM_UP = 3, 10
 CLIENTS = (1, 8)  # always measured, in addition to the number of the load
@@ -175,3 +250,95 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+# Homes loaded into Neo4j for a measurement, each under its home id, and dropped from the server after it.
+
+_BUILD = "000001"
+
+
+@contextmanager
+def serve_published(home: Home, backend: str) -> Iterator[None]:
+    """Loads a home's published build for as long as the context lasts; does nothing for another backend."""
+    if backend != "neo4j":
+        yield
+        return
+    from palimpsest.neo4j_graph.connect import connect
+    from palimpsest.neo4j_graph.loader import load_graph
+    from palimpsest.store.builds import published
+
+    build = published(home)
+    assert build is not None
+    with connect() as connection:
+        drop_abandoned(connection)
+        mark_measured(connection, home)
+        try:
+            load_graph(home, build, connection)
+            yield
+        finally:
+            _drop(home, connection)
+
+
+@contextmanager
+def serve_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterator[GraphLoad | None]:
+    """Yields what it took to load a synthetic build, whose index is in `home`, twice; None for another backend."""
+    if backend != "neo4j":
+        yield None
+        return
+    from palimpsest.neo4j_graph.connect import connect
+    from palimpsest.neo4j_graph.graph_vectors import GraphVectors
+    from palimpsest.neo4j_graph.identity import home_id
+    from palimpsest.neo4j_graph.loader import Source, load_source
+    from palimpsest.store.builds import Build
+
+    with connect() as connection:
+        drop_abandoned(connection)
+        mark_measured(connection, Home(home))
+        try:
+            tables = Build(home / "builds" / _BUILD)
+            for name, frame in build.tables.items():
+                tables.write_table("bench", name, frame)
+            vectors = GraphVectors(build.lookup, "synthetic")
+            load = partial(load_source, home_id(Home(home)), vectors=vectors, connection=connection)
+            first = load(source=Source.of(tables))
+            again = load(source=Source.of(tables))
+            del build, load, vectors
+            yield GraphLoad(
+                nodes_per_s=first.nodes_per_s,
+                graph_index_s=first.seconds["vector index"],
+                writes=first.writes,
+                graph_parts_s=first.seconds,
+                reload=Reload(again.writes, again.seconds["total"]),
+            )
+        finally:
+            _drop(Home(home), connection)
+
+
+def mark_measured(connection: "Connection", home: Home) -> None:
+    """Records on the server that this process measures a home, and will drop it."""
+    from palimpsest.core.parallel import process_started
+    from palimpsest.neo4j_graph import cypher
+    from palimpsest.neo4j_graph.identity import home_id
+
+    pid = os.getpid()
+    began = process_started(pid)
+    connection.write(cypher.MARK_MEASURED, home=home_id(home), host=socket.gethostname(), pid=pid, began=began)
+
+
+def drop_abandoned(connection: "Connection") -> None:
+    """Drops the homes that a killed process of this machine left in the server."""
+    from palimpsest.core.parallel import process_started
+    from palimpsest.neo4j_graph import cypher
+    from palimpsest.neo4j_graph.erase import drop_home
+
+    for row in connection.read(cypher.MEASURED, host=socket.gethostname()):
+        if process_started(row["pid"]) != row["began"]:
+            drop_home(connection, row["id"])
+
+
+def _drop(home: Home, connection: "Connection") -> None:
+    from palimpsest.neo4j_graph.erase import drop_home
+    from palimpsest.neo4j_graph.identity import home_id
+
+    drop_home(connection, home_id(home))
+    (home.path / "neo4j.json").unlink(missing_ok=True)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest_eval.bench.bench_neo4j import serve_synthetic
 from palimpsest_eval.bench.bench_report import (
     BenchReport,
     HomeReport,
@@ -24,10 +23,11 @@ from palimpsest_eval.bench.measure_queries import (
     client_counts,
     first_query_ms,
     query_figures,
+    serve_synthetic,
     write_questions,
 )
 from palimpsest_eval.bench.synthetic import COLLECTION, Kind, SyntheticBuild, synthetic_build
-from palimpsest_eval.metrics.latency import this_machine
+from palimpsest_eval.metrics import this_machine
 
 QUERIES = 100  # of one round
 WALK_MEMORIES = 10_000  # of the home whose walks are measured

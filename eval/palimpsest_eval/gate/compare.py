@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 
 from palimpsest.core.ids import SCOPE
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.store.tables import empty
-from palimpsest_eval.gate.build_settings import changed_code, changed_settings
-from palimpsest_eval.golden.build_tables import Tables
+from palimpsest_eval.gate.baseline import changed_code, changed_settings
 from palimpsest_eval.golden.golden_run import GoldenRun
-from palimpsest_eval.metrics.significance import loss_probability, paired_interval
+from palimpsest_eval.golden.questions import Tables
+from palimpsest_eval.metrics import loss_probability, paired_interval
 
 SHOWN = 20
 _MOVED = ("R@5", "nDCG@10", "packed_recall", "stale@5")

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from palimpsest.core.progress import counted
-from palimpsest.memories.embedders.space import Space
+from palimpsest.memories.vector_space import Space
 from palimpsest_eval.gate.baseline import (
     ACCEPT,
     Baseline,
+    changed_code,
+    changed_settings,
     differences,
     drafts_left,
     questions_gone,
     questions_retracted,
 )
-from palimpsest_eval.gate.build_settings import changed_code, changed_settings
 from palimpsest_eval.gate.invariants import Violation
 from palimpsest_eval.gate.verdict import GATED, BrokenQuestion, CollectionVerdict, Status
 from palimpsest_eval.golden.golden_run import (
@@ -30,8 +31,7 @@ from palimpsest_eval.golden.golden_run import (
     GoldenRun,
     by_type,
 )
-from palimpsest_eval.metrics.measures import MetricError, percentiles
-from palimpsest_eval.metrics.significance import ALPHA, MINIMUM_EFFECT, Comparison, compare_paired
+from palimpsest_eval.metrics import ALPHA, MINIMUM_EFFECT, Comparison, MetricError, compare_paired, percentiles
 
 BUDGET_MS = 400.0  # the product's promise
 TEAM_MS = 40.0  # above it a warning

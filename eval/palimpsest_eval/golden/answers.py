@@ -7,7 +7,7 @@ from palimpsest.memories.formed import formed_memories
 from palimpsest.query.context.quotes import ELISION, quoted_text
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.types import Memory, one_line
-from palimpsest_eval.golden.build_tables import Tables
+from palimpsest_eval.golden.questions import Tables
 
 _LINE = re.compile(r"(?:- |  replaced: |  later: |  context: )(?P<text>.*) \[memory:(?P<id>[^\]\s]+)\]")
 _SOURCE = re.compile(

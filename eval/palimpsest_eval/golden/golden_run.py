@@ -2,16 +2,22 @@
 
 import datetime as dt
 import math
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.ids import GENERAL
+from palimpsest.core.progress import tracked
+from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.sources.deletions import place_key
+from palimpsest.store.decisions import Decisions
 from palimpsest.text.date_mentions import find_date_mentions
-from palimpsest.text.question_time import parse_question_time
-from palimpsest_eval.golden.questions import GoldenSet
-from palimpsest_eval.golden.retrieval_run import DEPTH, SearchSettings
-from palimpsest_eval.metrics.measures import Scores, summarise
+from palimpsest.text.questions import parse_question_time
+from palimpsest_eval.golden.questions import GoldenSet, Question, Quote, Tables, retired_ids
+from palimpsest_eval.golden.resolve import QuoteIndex, ResolvedQuestion, resolve
+from palimpsest_eval.golden.retrieval_run import DEPTH, RetrievalRun, Searcher, SearchSettings, search_queries
+from palimpsest_eval.metrics import Scores, summarise
 
 # How many questions without an answer could be turned away, while hardly any with an answer is.
 
@@ -287,3 +293,94 @@ def types_text(means: Mapping[str, Mapping[str, float]], measures: Collection[st
         "".join([f"{kind:{width}}{values['queries']:>9.0f}", *(f"{values[m]:{wide[m]}.4f}" for m in measures)])
         for kind, values in means.items()
     ]
+
+
+# Golden questions searched once in a build: what scores, misses and judges of contexts start from.
+
+
+@dataclass(frozen=True)
+class GoldenSearch:
+    """Golden questions, the memories of a build that they need, and what searching them returned."""
+
+    golden: GoldenSet
+    resolved: Sequence[ResolvedQuestion]
+    retrieval: RetrievalRun
+
+
+def search_golden(
+    reader: Searcher,
+    golden: GoldenSet,
+    tables: Tables,
+    settings: SearchSettings | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> GoldenSearch:
+    """Searches every question once, inside its own scope.
+
+    Args:
+        reader: the build's reader.
+        golden: the golden set.
+        tables: documents, document_texts and memories of the build.
+        settings: of the searches; None means the defaults.
+        clock: seconds; tests replace it.
+
+    Raises:
+        GoldenError: a quote cannot be found in the build.
+    """
+    resolved = resolve(golden, tables)
+    queries = tracked([item.query(golden.collection) for item in resolved], "search", "questions")
+    return GoldenSearch(golden, resolved, search_queries(reader, queries, settings, clock=clock))
+
+
+# Golden questions whose evidence people deleted or edited: that is no loss of retrieval, so they are not judged.
+
+
+def retracted_questions(golden: GoldenSet, tables: Tables, decisions: Decisions) -> tuple[str, ...]:
+    """Returns the ids of the questions that need words which people deleted or replaced, sorted.
+
+    A delete leaves hashes of whole texts, which a quote cannot be looked up in. So a quote counts as deleted where the
+    build no longer has it and the delete removed its user, its document, or any text of its document.
+
+    Args:
+        golden: the golden set.
+        tables: documents, document_texts, memories and versions of the build.
+        decisions: of the home.
+    """
+    replaced = decisions.edited.keys() & retired_ids(tables)
+    if not (decisions.tombstones or decisions.erased or replaced):
+        return ()
+    index = QuoteIndex(tables, golden.collection, {q.uri for x in golden.questions for q in (*x.evidence, *x.stale)})
+    deletes = _Deletes(golden.collection, tables, decisions)
+
+    def is_retracted(question: Question, quote: Quote) -> bool:
+        user_id, project_id = question.user or golden.default_user, question.project or GENERAL
+        found = index.find_memories(quote, user_id, project_id)
+        if isinstance(found, str):
+            return deletes.include(quote, user_id, project_id)
+        return question.as_of is None and quote in question.evidence and found <= replaced
+
+    return tuple(
+        sorted(q.id for q in golden.questions if any(is_retracted(q, quote) for quote in (*q.evidence, *q.stale)))
+    )
+
+
+class _Deletes:
+    """What was deleted from a collection."""
+
+    def __init__(self, collection: str, tables: Tables, decisions: Decisions):
+        self._collection, self._decisions = collection, decisions
+        self._places = {text.place for text in decisions.erased}
+        self._sessions: dict[str, set[str | None]] = {}
+        for uri, session_id in tables["documents"].select("uri", "session_id").iter_rows():
+            self._sessions.setdefault(uri, set()).add(session_id)
+
+    def include(self, quote: Quote, user_id: str, project_id: str) -> bool:
+        """Returns whether the document of a quote, or a text of it, was deleted."""
+        uri, _, session_id = quote.uri.rpartition("#")
+        names = {(quote.uri, s) for s in {None, *self._sessions.get(quote.uri, ())}}
+        names |= {(uri, session_id)} if uri else set()
+        return any(
+            place_key(self._collection, user_id, *name) in self._places
+            or self._decisions.hides_document(self._collection, user_id, *name, project)
+            for name in names
+            for project in {project_id, GENERAL}
+        )

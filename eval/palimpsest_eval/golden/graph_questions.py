@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from palimpsest_eval.golden.build_tables import Tables
-from palimpsest_eval.golden.questions import GoldenError, Quote, parse_question
+from palimpsest_eval.golden.questions import GoldenError, Quote, Tables, parse_question
 from palimpsest_eval.golden.resolve import QuoteIndex
-from palimpsest_eval.metrics.rows import numbered_lines
+from palimpsest_eval.metrics import numbered_lines
 
 TOP = 5
 """Lines of an answer that are judged."""

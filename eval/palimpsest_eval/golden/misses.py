@@ -3,12 +3,10 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from palimpsest_eval.golden.build_tables import Tables, retired_ids
-from palimpsest_eval.golden.golden_run import TOP, Miss
-from palimpsest_eval.golden.questions import GoldenError, GoldenSet
+from palimpsest_eval.golden.golden_run import TOP, GoldenSearch, Miss
+from palimpsest_eval.golden.questions import GoldenError, GoldenSet, Tables, retired_ids
 from palimpsest_eval.golden.resolve import ResolvedQuestion, resolve
 from palimpsest_eval.golden.retrieval_run import DEPTH, QueryResult, Searcher, search_queries
-from palimpsest_eval.golden.search_golden import GoldenSearch
 
 NOT_CHUNKED = "not chunked"
 RETIRED = "retired"

@@ -2,16 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
+import polars as pl
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest_eval.metrics.rows import numbered_lines
+from palimpsest_eval.metrics import numbered_lines
 
 UNANSWERABLE = "unanswerable"
 FOLLOW_UPS = "follow_ups"
@@ -157,3 +158,23 @@ def golden_hash(questions: Iterable[Question]) -> str:
         for q in questions
     )
     return hashlib.blake2b("\n".join(rows).encode(), digest_size=8).hexdigest()
+
+
+# The tables of a build as evaluation reads them.
+
+JUDGED_TABLES = ("documents", "document_texts", "notes", "memories", "versions")
+
+Tables = Mapping[str, pl.DataFrame]
+
+
+def collection_tables(tables: Tables, collection: str) -> dict[str, pl.DataFrame]:
+    """Returns the rows of one collection; a table without that column is returned as it is."""
+    return {
+        n: t.filter(pl.col("collection") == collection) if "collection" in t.columns else t for n, t in tables.items()
+    }
+
+
+def retired_ids(tables: Tables) -> frozenset[str]:
+    """Returns the ids of the memories that are not latest; none without a versions table."""
+    versions = tables.get("versions")
+    return frozenset() if versions is None else frozenset(versions.filter(~pl.col("is_latest"))["memory_id"])

@@ -9,8 +9,7 @@ from palimpsest.core.ids import GENERAL
 from palimpsest.memories.formed import evidence_pairs, formed_memories
 from palimpsest.query.request.types import Scope
 from palimpsest.text.terms import terms
-from palimpsest_eval.golden.build_tables import Tables
-from palimpsest_eval.golden.questions import GoldenError, GoldenSet, Question, Quote
+from palimpsest_eval.golden.questions import GoldenError, GoldenSet, Question, Quote, Tables
 from palimpsest_eval.golden.retrieval_run import RetrievalQuery
 
 _MAX_NAMED = 5  # problems that an error names

@@ -7,7 +7,6 @@ from dataclasses import replace
 from palimpsest.core.ids import GENERAL, SCOPE, scope_parts
 from palimpsest.query.request.types import RankedMemory
 from palimpsest_eval.golden.answers import Sources, check_citations, duplicate_share, irrelevant_share, quoted_tokens
-from palimpsest_eval.golden.build_tables import Tables, retired_ids
 from palimpsest_eval.golden.golden_run import (
     CONTEXT_PRECISION,
     CONTEXT_TOKENS,
@@ -24,16 +23,17 @@ from palimpsest_eval.golden.golden_run import (
     STALE,
     TOP,
     GoldenRun,
+    GoldenSearch,
     Hit,
     Miss,
     empty_run,
+    search_golden,
 )
 from palimpsest_eval.golden.misses import find_misses, unresolved_misses
-from palimpsest_eval.golden.questions import GoldenError, GoldenSet
+from palimpsest_eval.golden.questions import GoldenError, GoldenSet, Tables, retired_ids
 from palimpsest_eval.golden.resolve import ResolvedQuestion
 from palimpsest_eval.golden.retrieval_run import DEPTH, QueryResult, Searcher, SearchSettings
-from palimpsest_eval.golden.search_golden import GoldenSearch, search_golden
-from palimpsest_eval.metrics.measures import evaluate, percentiles
+from palimpsest_eval.metrics import evaluate, percentiles
 
 LIBRARY_MEASURES = ("R@5", "R@10", "P@5", "Hit@5", "nDCG@10", "MRR@10")
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.json_types import JsonObject
-from palimpsest.relations.classify.label_types import LABELS, LabelResult, RelationLabeler
-from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row, read_pairs_file, write_pairs_file
+from palimpsest.core.types import JsonObject
+from palimpsest.relations.labelers.label_types import LABELS, LabelResult, RelationLabeler
+from palimpsest.relations.labelers.pairs_file import PairRow, pair_from_row, read_pairs_file, write_pairs_file
 from palimpsest.store.home import Home, home_from_environment
 from palimpsest_eval.labels.label_metrics import (
     LabelMetrics,
@@ -158,8 +158,8 @@ def _write_labelled(path: Path, rows: Sequence[PairRow], results: Sequence[Label
 def _load_labeler(
     name: str, train_file: Path | None, max_cost: float | None, home_path: Path | None
 ) -> RelationLabeler:
-    from palimpsest.relations.classify.offline_labeler import offline_labeler
-    from palimpsest.relations.classify.trained_labeler import train_labeler
+    from palimpsest.relations.labelers.offline_labeler import offline_labeler
+    from palimpsest.relations.labelers.trained_labeler import train_labeler
 
     rows = read_pairs_file(train_file, "--train", labelled=True) if train_file else None
 
@@ -168,7 +168,7 @@ def _load_labeler(
 
     if name == "offline":
         return load_offline()
-    from palimpsest.relations.classify.choose_labeler import lm_labeler
+    from palimpsest.relations.labelers.choose_labeler import lm_labeler
 
     home = Home(home_path) if home_path else home_from_environment()
     labeler: RelationLabeler = lm_labeler(name, load_offline, home, max_cost)

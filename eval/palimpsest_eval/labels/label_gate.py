@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.files import read_json, write_json
-from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.relations.classify.choose_labeler import build_labeler
-from palimpsest.relations.classify.label_types import UNPAID, LabelResult, RelationLabeler
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
-from palimpsest.relations.classify.lm.lm_settings import lm_settings
-from palimpsest.relations.classify.lm.relation_program import program_folder
-from palimpsest.relations.classify.pairs_file import PairRow, golden_pairs, pair_from_row, written_pairs
+from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.relations.labelers.choose_labeler import build_labeler
+from palimpsest.relations.labelers.label_types import UNPAID, LabelResult, RelationLabeler
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_labeler import LmLabeler, program_folder
+from palimpsest.relations.labelers.lm_settings import lm_settings
+from palimpsest.relations.labelers.pairs_file import PairRow, golden_pairs, pair_from_row, written_pairs
 from palimpsest.store.home import Home, data_folder
 from palimpsest_eval.labels.label_metrics import LabelMetrics, LabelPrediction, label_metrics, metrics_by, predictions
 from palimpsest_eval.labels.saved_programs import read_program

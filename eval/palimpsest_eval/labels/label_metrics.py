@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
 
-from palimpsest.core.json_types import JsonObject
-from palimpsest.relations.classify.label_types import LABELS, LabelResult
-from palimpsest.relations.classify.pairs_file import PairRow
+from palimpsest.core.types import JsonObject
+from palimpsest.relations.labelers.label_types import LABELS, LabelResult
+from palimpsest.relations.labelers.pairs_file import PairRow
 
 
 @dataclass(frozen=True)

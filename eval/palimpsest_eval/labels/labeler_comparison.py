@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from palimpsest.core.json_types import JsonObject
-from palimpsest.relations.classify.label_types import LABELS, LabelResult, RelationLabeler
-from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row
+from palimpsest.core.types import JsonObject
+from palimpsest.relations.labelers.label_types import LABELS, LabelResult, RelationLabeler
+from palimpsest.relations.labelers.pairs_file import PairRow, pair_from_row
 from palimpsest_eval.labels.label_metrics import LabelMetrics, label_metrics, predictions
 from palimpsest_eval.labels.program_trial import ProgramTrial
 

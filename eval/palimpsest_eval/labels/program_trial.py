@@ -8,13 +8,12 @@ from typing import Literal
 
 import polars as pl
 
-from palimpsest.core.json_types import JsonObject
-from palimpsest.relations.classify.label_types import UNPAID, LabelPair, LabelResult
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
-from palimpsest.relations.classify.lm.relation_program import INSTRUCTIONS
-from palimpsest.relations.classify.pairs_file import PairRow, group_of, pair_from_row
+from palimpsest.core.types import JsonObject
+from palimpsest.relations.labelers.label_types import UNPAID, LabelPair, LabelResult
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_labeler import INSTRUCTIONS, LmLabeler
+from palimpsest.relations.labelers.lm_settings import LmSettings
+from palimpsest.relations.labelers.pairs_file import PairRow, group_of, pair_from_row
 from palimpsest_eval.labels.label_metrics import LabelMetrics, label_metrics, predictions
 
 _RESAMPLES = 1000

@@ -11,7 +11,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest_eval.golden.questions import Quote
 from palimpsest_eval.golden.resolve import QuoteIndex
 from palimpsest_eval.labels.label_metrics import ReliabilityBin, reliability
-from palimpsest_eval.metrics.rows import numbered_lines
+from palimpsest_eval.metrics import numbered_lines
 
 LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
 _BINS = 5

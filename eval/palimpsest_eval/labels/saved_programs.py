@@ -6,8 +6,8 @@ from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json, write_bytes, write_json
-from palimpsest.core.json_types import JsonObject
-from palimpsest.relations.classify.lm.relation_program import program_folder, program_hash, refuse_fake_program
+from palimpsest.core.types import JsonObject
+from palimpsest.relations.labelers.lm_labeler import program_folder, program_hash, refuse_fake_program
 from palimpsest.store.home import data_file
 from palimpsest_eval.labels.label_metrics import wilson_interval
 from palimpsest_eval.labels.program_trial import ProgramTrial

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.json_types import JsonObject
-from palimpsest.relations.classify.label_types import LABELS
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_settings import LmSettings, lm_settings
-from palimpsest.relations.classify.lm.read_answer import contains_instructions
-from palimpsest.relations.classify.lm.relation_program import (
+from palimpsest.core.types import JsonObject
+from palimpsest.relations.labelers.label_types import LABELS
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_labeler import (
     INSTRUCTIONS,
+    contains_instructions,
     load_program,
     pair_inputs,
 )
-from palimpsest.relations.classify.offline_labeler import offline_labeler
-from palimpsest.relations.classify.pairs_file import (
+from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
+from palimpsest.relations.labelers.offline_labeler import offline_labeler
+from palimpsest.relations.labelers.pairs_file import (
     PairRow,
     golden_pairs,
     group_of,

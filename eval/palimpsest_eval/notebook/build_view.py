@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult
@@ -20,14 +20,12 @@ from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home, data_folder
 from palimpsest_eval.gate.compare import MeasureChange, MovedQuestion, moved_questions, significance
 from palimpsest_eval.gate.health import MemoryHealth, memory_health
-from palimpsest_eval.golden.build_tables import collection_tables
 from palimpsest_eval.golden.golden_run import GoldenRun, Miss
-from palimpsest_eval.golden.questions import load_questions
-from palimpsest_eval.health.home_health import HomeHealth
-from palimpsest_eval.report.notes import Note, write_note
-from palimpsest_eval.runs.accept_home import accept_home
-from palimpsest_eval.runs.judge_build import run_collection
-from palimpsest_eval.runs.report_health import health_of
+from palimpsest_eval.golden.questions import collection_tables, load_questions
+from palimpsest_eval.report.home_health import HomeHealth
+from palimpsest_eval.report.page import Note, write_note
+from palimpsest_eval.runs.home_metrics import health_of
+from palimpsest_eval.runs.judge_build import accept_home, run_collection
 
 # A table as a notebook shows it: every row's text in full, for a person must read what they judge.
 

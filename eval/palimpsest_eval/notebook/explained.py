@@ -8,8 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from palimpsest.query.context.explain import describe_link, memory_labels
+from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Link, RankedMemory, shorten_text
 from palimpsest.query.result import SearchResult
+from palimpsest.store.home import data_folder
+from palimpsest_eval.golden.golden_run import search_golden
+from palimpsest_eval.golden.questions import collection_tables, golden_path
+from palimpsest_eval.notebook.build_view import BuildView
+from palimpsest_eval.ragas.ragas_check import RagasSample, golden_samples
+from palimpsest_eval.runs.suite_runs import golden_set_of
 
 _QUESTION, _SEED, _LINK, _RESULT = range(4)
 _COLORS = {_QUESTION: "#33415c", _SEED: "#2867c7", _LINK: "#0f8a7e", _RESULT: "#2867c7"}
@@ -149,3 +156,13 @@ def _heights(drawn: _Drawn) -> list[float]:
         seen[column] = seen.get(column, 0) + 1
         out.append(min(0.999, max(0.001, (seen[column] - 0.5) / sizes[column])))
     return out
+
+
+# What notebook 6 judges: the golden questions of a collection with the contexts that a build packs for them.
+
+
+def judged_contexts(view: BuildView, collection: str) -> list[RagasSample]:
+    """Returns a sample for each answerable golden question of a collection."""
+    golden = golden_set_of(view.build, golden_path(data_folder(), collection))
+    with open_index(view.build.index) as reader:
+        return golden_samples(search_golden(reader, golden, collection_tables(view.tables, collection)))

@@ -6,10 +6,9 @@ import polars as pl
 
 from palimpsest.facts.fact import Fact
 from palimpsest.facts.fact_tables import FactInputs, named_entities
-from palimpsest.facts.lm.extraction_program import INSTRUCTIONS
-from palimpsest.facts.lm.lm_extractor import Extraction, LmExtractor, MemoryText
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.facts.lm_facts import INSTRUCTIONS, Extraction, LmExtractor, MemoryText
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest_eval.notebook.build_view import BuildView
 
 _TABLES = ("memories", "mentions", "entities", "speakers", "clause_facts")

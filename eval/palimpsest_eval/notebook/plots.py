@@ -16,6 +16,8 @@ from palimpsest_eval.gate.health import MemoryHealth
 from palimpsest_eval.golden.golden_run import Miss
 from palimpsest_eval.golden.misses import CAUSES
 from palimpsest_eval.notebook.static_svg import svg_of
+from palimpsest_eval.report.charts import GraphChart
+from palimpsest_eval.report.home_health import HomeHealth
 
 # What surrounds a memory in a build: entities it names, topics it is in, relations, and the memories behind them.
 
@@ -234,3 +236,94 @@ def chains_figure(health: Mapping[str, MemoryHealth], build_id: str) -> Any:
         chains = values["chains"]
         figure.add_bar(name=html.escape(name), x=[str(n) for n in chains], y=list(chains.values()))
     return _titled(figure, "Chains of updates", build_id, xaxis_title="versions of a fact", yaxis_title="chains")
+
+
+# The graph of a scope as pictures: its largest nodes and how they are tied, and how it grew.
+
+
+def largest_nodes_figure(chart: GraphChart, build_id: str) -> Any:
+    """Returns the most important nodes on a circle, with the edges between them; a name is shown when pointed at."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for kind in sorted({line.type for line in chart.lines}):
+        lines = [line for line in chart.lines if line.type == kind]
+        x = [v for line in lines for v in (line.x1, line.x2, None)]
+        y = [v for line in lines for v in (line.y1, line.y2, None)]
+        figure.add_scatter(x=x, y=y, mode="lines", name=kind, line_width=1, hoverinfo="skip")
+    for kind in sorted({dot.type for dot in chart.dots}):
+        dots = [dot for dot in chart.dots if dot.type == kind]
+        figure.add_scatter(
+            x=[dot.x for dot in dots],
+            y=[dot.y for dot in dots],
+            mode="markers",
+            name=kind,
+            text=[html.escape(dot.name) for dot in dots],
+            hoverinfo="text",
+            marker={"size": [2 * dot.radius for dot in dots]},
+        )
+    hidden = {"visible": False}
+    return figure.update_layout(
+        title=f"Largest nodes of {html.escape(chart.scope)} (build {build_id})",
+        template="simple_white",
+        xaxis=hidden,
+        yaxis=hidden | {"scaleanchor": "x"},
+        height=600,
+    )
+
+
+def growth_figure(chart: GraphChart, build_id: str) -> Any:
+    """Returns how many nodes there were by each day on which memories were read."""
+    import plotly.graph_objects as go
+
+    days, counts = zip(*chart.growth, strict=True) if chart.growth else ((), ())
+    figure = go.Figure(go.Bar(x=list(days), y=list(counts)))
+    return figure.update_layout(
+        title=f"Nodes of {html.escape(chart.scope)} by day (build {build_id})",
+        template="simple_white",
+        xaxis_title="day",
+        yaxis_title="nodes",
+    )
+
+
+# The pictures of notebook 5: growth, ages and time, from what `eval/palimpsest_eval/health` computes.
+
+_SHOWN_BUILDS = 5
+
+
+def history_figure(health: HomeHealth) -> Any:
+    """Returns how many memories each build had, latest and retired."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    ids = [b.build_id for b in health.builds]
+    for name in ("latest", "retired"):
+        figure.add_bar(name=name, x=ids, y=[b.numbers.get(name, 0.0) for b in health.builds])
+    return _health_plots_titled(figure, "Memories over builds", health, barmode="stack", xaxis_type="category")
+
+
+def ages_figure(health: HomeHealth) -> Any:
+    """Returns how old the latest memories are."""
+    import plotly.graph_objects as go
+
+    groups = [*health.ages.groups, ("no date", health.ages.undated)]
+    figure = go.Figure(go.Bar(x=[name for name, _ in groups], y=[count for _, count in groups]))
+    return _health_plots_titled(figure, "Latest memories, observed within a", health, yaxis_title="memories")
+
+
+def stages_figure(health: HomeHealth) -> Any:
+    """Returns the seconds of each stage in the last builds."""
+    import plotly.graph_objects as go
+
+    shown = health.builds[-_SHOWN_BUILDS:]
+    names = sorted({name for b in shown for name in b.seconds})
+    figure = go.Figure()
+    for b in shown:
+        figure.add_bar(name=b.build_id, y=names, x=[b.seconds.get(n, 0.0) for n in names], orientation="h")
+    return _health_plots_titled(figure, "Time by stage", health, xaxis_title="seconds", height=600)
+
+
+def _health_plots_titled(figure: Any, title: str, health: HomeHealth, **layout: Any) -> Any:
+    return figure.update_layout(
+        title=f"{html.escape(title)} (build {health.build_id})", template="simple_white", **layout
+    )

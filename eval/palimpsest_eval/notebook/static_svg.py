@@ -19,7 +19,7 @@ _WIDTH, _HEIGHT, _DPI = 820, 420, 100
 _BINS = 40
 _MAX_LABEL_CHARS = 24
 _MAX_TITLE_CHARS = 100
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # texts stay texts
     "svg.hashsalt": "palimpsest",  # the same figure gives the same bytes
     "text.parse_math": False,  # a dollar is a dollar
@@ -116,14 +116,13 @@ def _points(axes: "Axes", traces: Sequence[Trace], layout: Layout) -> None:
         error = trace.get("error_x") or {}
         spread = [_numbers(error["arrayminus"]), _numbers(error["array"])] if error else None
         color = (trace.get("marker") or {}).get("color")
-        own = {"color": color} if isinstance(color, str) else {}
-        axes.errorbar(xs, ys, xerr=spread, fmt="o", label=_name(trace), **own)
+        axes.errorbar(xs, ys, xerr=spread, fmt="o", label=_name(trace), color=color if isinstance(color, str) else None)
         labels += zip(xs, ys, map(plain, _list(trace.get("text"))), strict=False)
     if any(isinstance(y, str) for t in traces for y in _list(t.get("y"))):
         axes.axvline(0, color="#888", linestyle=":")
         axes.invert_yaxis()
     if labels:
-        x, y, words = zip(*labels, strict=True)
+        x, y, words = map(list, zip(*labels, strict=True))
         shown = [_shortened(word, _MAX_LABEL_CHARS) for word in words]
         allocate(axes, x, y, shown, x_scatter=x, y_scatter=y, textsize=7, draw_lines=False, draw_all=False)
 

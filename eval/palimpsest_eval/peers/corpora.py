@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.json_types import JsonValue
-from palimpsest_eval.metrics.rows import json_rows
+from palimpsest.core.types import JsonValue
+from palimpsest_eval.metrics import json_rows
 from palimpsest_eval.peers.job import CorpusFiles
 from palimpsest_eval.peers.peer import Question, Text, write_lines
 from palimpsest_eval.suites.suite import CORPUS_FILE, Suite, load_suite

@@ -6,13 +6,12 @@ from pathlib import Path
 
 from palimpsest.query.reader import open_home
 from palimpsest.store.builds import published
-from palimpsest_eval.golden.build_tables import JUDGED_TABLES
-from palimpsest_eval.golden.questions import UNANSWERABLE, GoldenSet
+from palimpsest_eval.golden.golden_run import search_golden
+from palimpsest_eval.golden.questions import JUDGED_TABLES, UNANSWERABLE, GoldenSet
 from palimpsest_eval.golden.resolve import ResolvedQuestion
-from palimpsest_eval.golden.search_golden import search_golden
 from palimpsest_eval.peers.corpora import Corpus
 from palimpsest_eval.peers.peer import Question, Text
-from palimpsest_eval.runs.golden_suite import golden_home, golden_set_of
+from palimpsest_eval.runs.suite_runs import golden_home, golden_set_of
 
 TOP = 5
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-from palimpsest.core.json_types import JsonObject
-from palimpsest_eval.metrics.measures import evaluate, percentiles
+from palimpsest.core.types import JsonObject
+from palimpsest_eval.metrics import evaluate, percentiles
 from palimpsest_eval.peers.corpora import Corpus
 from palimpsest_eval.peers.demo_corpus import DemoCorpus, StaleScores
 from palimpsest_eval.peers.job import CorpusResult, Phase

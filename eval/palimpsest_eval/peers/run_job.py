@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from neo4j.exceptions import DriverError
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.neo4j_graph.server.local_server import remove_server, start_server, stop_server
+from palimpsest.neo4j_graph.local_server import remove_server, start_server, stop_server
 from palimpsest_eval.peers.job import CorpusFiles, Job, JobResult, read_result
 from palimpsest_eval.peers.neo4j_database import empty_database
 from palimpsest_eval.peers.peer import Neo4jLogin, folder_bytes

@@ -19,7 +19,7 @@ from pathlib import Path
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_json
 from palimpsest.core.progress import say
-from palimpsest_eval.metrics.latency import Machine, this_machine
+from palimpsest_eval.metrics import Machine, this_machine
 from palimpsest_eval.peers.corpora import Corpus, small_corpus, suite_corpus, timed_corpus, write_corpus
 from palimpsest_eval.peers.demo_corpus import DemoCorpus, demo_corpus
 from palimpsest_eval.peers.job import CorpusFiles, Phase
@@ -345,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _measure(args: argparse.Namespace, sizes: Sizes) -> str:
-    from palimpsest.neo4j_graph.server.local_server import remove_server
+    from palimpsest.neo4j_graph.local_server import remove_server
     from palimpsest.store.home import data_folder
     from palimpsest_eval.runs.suite_runs import cache_folder
 

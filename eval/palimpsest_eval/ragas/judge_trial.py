@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest_eval.golden.golden_run import TOP
+from palimpsest_eval.ragas.ragas_check import RagasSample
 from palimpsest_eval.ragas.ragas_lm import (
     ANSWER_PROMPT,
     METRICS,
@@ -17,7 +18,6 @@ from palimpsest_eval.ragas.ragas_lm import (
     judging_lm,
     score_samples,
 )
-from palimpsest_eval.ragas.samples import RagasSample
 
 _FIELDS = ("{context}", "{question}")
 

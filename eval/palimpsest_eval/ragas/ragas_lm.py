@@ -17,12 +17,12 @@ from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import progress
-from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
-from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient, LmUnavailable
-from palimpsest.relations.classify.lm.lm_settings import Budget, LmSettings, highest_cost, lm_settings
-from palimpsest_eval.ragas.samples import RagasSample
+from palimpsest.core.types import JsonObject
+from palimpsest.relations.labelers.ledger import Ledger, LmAnswer
+from palimpsest.relations.labelers.lm_client import ChatMessage, LmClient, LmUnavailable
+from palimpsest.relations.labelers.lm_settings import Budget, LmSettings, highest_cost, lm_settings
+from palimpsest_eval.ragas.ragas_check import RagasSample
 
 # A language model behind a ledger and a budget: no answer is paid twice, no call is made that may pass the limit.
 

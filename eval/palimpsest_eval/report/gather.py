@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.query.request.types import shorten_text
 from palimpsest.query.search import STEPS
 from palimpsest.store.builds import Build, kept
@@ -13,15 +13,12 @@ from palimpsest.store.tables import empty
 from palimpsest_eval.gate.baseline import golden_problem
 from palimpsest_eval.gate.health import memory_health
 from palimpsest_eval.gate.verdict import CollectionVerdict, GateVerdict
-from palimpsest_eval.golden.build_tables import Tables, collection_tables
 from palimpsest_eval.golden.golden_run import GoldenRun, Miss, by_type
 from palimpsest_eval.golden.misses import CAUSES
-from palimpsest_eval.golden.questions import Question, load_questions
+from palimpsest_eval.golden.questions import Question, Tables, collection_tables, load_questions
 from palimpsest_eval.labels.register import LABELS, calibration, compare_register, confusion, register_path
-from palimpsest_eval.metrics.measures import percentiles
-from palimpsest_eval.report.charts import histogram, spark
-from palimpsest_eval.report.graph_chart import graph_chart
-from palimpsest_eval.report.notes import read_notes
+from palimpsest_eval.metrics import percentiles
+from palimpsest_eval.report.charts import graph_chart, histogram, spark
 from palimpsest_eval.report.page import (
     CollectionSection,
     HeadlineCard,
@@ -29,6 +26,7 @@ from palimpsest_eval.report.page import (
     ReportPage,
     RetrievedText,
     WorstQuestion,
+    read_notes,
 )
 
 HEADLINES = (

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from palimpsest_eval.health.history import BuildNumbers
-from palimpsest_eval.health.home_health import BINS, HomeHealth
 from palimpsest_eval.report.charts import ColumnChart, Spark, columns, spark
-from palimpsest_eval.report.render import render_page
+from palimpsest_eval.report.home_health import BINS, BuildNumbers, HomeHealth
+from palimpsest_eval.report.page import render_page
 
 CARDS = (
     # name of the number, title, what it means, how it is written

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from palimpsest.build.stages import indexed_tables
-from palimpsest.core.json_types import JsonObject
-from palimpsest.memories.memory_times import own_clock
+from palimpsest.core.types import JsonObject
+from palimpsest.memories.recency import own_clock
 from palimpsest.memories.vector_store import indexed_spaces
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.strategies import Weights, resolve_strategy
 from palimpsest.query.result import SearchResult
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
-from palimpsest_eval.metrics.significance import loss_probability, paired_interval
+from palimpsest_eval.metrics import loss_probability, paired_interval
 from palimpsest_eval.suites.suite_result import SuiteResult
 
 MEASURE = "R@5"

@@ -8,23 +8,22 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import stage_build
-from palimpsest.build.trial_home import trial_home
 from palimpsest.consolidation.consolidate import consolidation_settings
 from palimpsest.consolidation.decide import SETTING, confirm, finish_confirmed, needs_person, refuse
-from palimpsest.consolidation.known_proposals import published_build, settled
+from palimpsest.consolidation.find_proposals import published_build, settled
 from palimpsest.core.progress import say
-from palimpsest.relations.classify.label_pairs import relation_id
+from palimpsest.pipeline.finish import stage_build
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.trial_home import trial_home
+from palimpsest.relations.labelers.label_pairs import relation_id
 from palimpsest.store.builds import Build, staged
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home, data_folder
 from palimpsest.store.proposals import Proposal, read_proposals
 from palimpsest_eval.gate.compare import significance
-from palimpsest_eval.golden.build_tables import JUDGED_TABLES
 from palimpsest_eval.golden.golden_run import STALE, TOP, GoldenRun
-from palimpsest_eval.golden.questions import load_questions
+from palimpsest_eval.golden.questions import JUDGED_TABLES, load_questions
 from palimpsest_eval.runs.judge_build import find_violations, run_collection
 
 MAX_TRIALS = 12

@@ -14,8 +14,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home, home_option
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.words import content_words, fold
-from palimpsest_eval.golden.build_tables import JUDGED_TABLES
-from palimpsest_eval.golden.questions import GoldenError, GoldenSet, Question, Quote, golden_path
+from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenError, GoldenSet, Question, Quote, golden_path
 from palimpsest_eval.golden.resolve import resolve
 from palimpsest_eval.runs.judge_build import build_to_judge
 

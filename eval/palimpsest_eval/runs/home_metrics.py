@@ -2,18 +2,42 @@
 
 import datetime as dt
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palimpsest.build.freshness import freshness
+import polars as pl
+
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
-from palimpsest.store.builds import kept, published
-from palimpsest.store.home import Home
-from palimpsest_eval.health.history import read_history
+from palimpsest.pipeline.freshness import freshness
+from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.home import Home, data_folder
+from palimpsest.store.usage_log import reads_of
+from palimpsest_eval.golden.golden_run import TOP, GoldenRun
+from palimpsest_eval.golden.questions import (
+    JUDGED_TABLES,
+    GoldenSet,
+    Tables,
+    collection_tables,
+    load_questions,
+    retired_ids,
+)
+from palimpsest_eval.golden.resolve import resolve
+from palimpsest_eval.report.home_health import (
+    TABLES,
+    BuildNumbers,
+    HomeHealth,
+    home_health,
+    numbers_of,
+    proposal_counts,
+    read_history,
+    record,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Gauge
+
 
 _LATENCIES = {"p50_ms": "0.5", "p95_ms": "0.95", "p99_ms": "0.99"}
 _OWN = {"latest", "retired", "documents", "rejects", "memories", "seconds"}
@@ -104,3 +128,121 @@ def _add_latencies(gauges: "_Gauges", metrics: Mapping[str, float], with_names: 
             else:
                 seconds = slowest[metric] = max(seconds, slowest.get(metric, 0.0))
             gauges.set("query_seconds", "Searches of the gate's questions.", seconds, **labels)
+
+
+# Figures of one collection and month of a published build: its memories, and how well their questions are answered.
+
+_RECALL = f"R@{TOP}"
+
+
+@dataclass(frozen=True)
+class MonthFigures:
+    """Counts of the memories of a month, by `observed_at`, else `valid_from`.
+
+    Attributes:
+        memories: all of them.
+        latest: those that are true now.
+        superseded: those that a newer memory updated, or that a person retired.
+        questions: golden questions with evidence in the month that the build was judged by.
+        recall: their mean R@5 as the build was judged; None where there are none.
+    """
+
+    memories: int
+    latest: int
+    superseded: int
+    questions: int
+    recall: float | None
+
+
+def month_figures(build: Build, collection: str, month: dt.date) -> MonthFigures:
+    """Returns the figures of a collection's month; nothing is searched, questions have what the gate measured.
+
+    Args:
+        build: the build.
+        collection: name of the collection.
+        month: any day of the month.
+    """
+    tables = {name: build.table(collection, name) for name in JUDGED_TABLES}
+    dated = pl.coalesce("observed_at", "valid_from")
+    found = tables["memories"].filter(dated.dt.year() == month.year, dated.dt.month() == month.month)
+    memories = frozenset(found["memory_id"])
+    superseded = len(memories & retired_ids(tables))
+    recalls = _recalls(build, collection, tables, memories)
+    mean = sum(recalls) / len(recalls) if recalls else None
+    return MonthFigures(len(memories), len(memories) - superseded, superseded, len(recalls), mean)
+
+
+def _recalls(build: Build, collection: str, tables: Tables, memories: frozenset[str]) -> list[float]:
+    """Returns R@5 of each question that some of the memories are evidence of; none where the questions changed since.
+
+    Questions that were not judged, such as those about what people deleted, are left out.
+    """
+    raw = (build.manifest.golden_runs or {}).get(collection)
+    questions = load_questions(data_folder(), collection) if raw else None
+    if raw is None or questions is None:
+        return []
+    run, user = GoldenRun.from_json(raw), build.manifest.default_user(collection)
+    if run.golden_hash != GoldenSet(collection, tuple(questions), user).hash:
+        return []
+    judged = GoldenSet(collection, tuple(q for q in questions if q.id in run.per_query), user)
+    resolved = resolve(judged, collection_tables(tables, collection))
+    return [run.per_query[r.question.id][_RECALL] for r in resolved if memories & frozenset().union(*r.needs)]
+
+
+# Computes the health of a home, records its numbers and writes its page; command and asset call it.
+
+PAGE = Path("health") / "report.html"
+
+
+def health_of(home: Home, build: Build | None = None, now: dt.datetime | None = None) -> HomeHealth:
+    """Returns the health of a build.
+
+    Args:
+        home: the home.
+        build: a finished build; None means the published one.
+        now: what ages and use are counted from; None means now.
+
+    Raises:
+        PalimpsestError: the home has no published build.
+    """
+    build = build or published(home)
+    if build is None:
+        raise PalimpsestError(f"home {home.path}: it has no published build; run palimpsest build --home {home.path}")
+    tables = build.tables(TABLES)
+    before = [row for row in read_history(home) if row.build_id < build.build_id]
+    return home_health(
+        tables,
+        build.collections,
+        [*before, numbers_of(home, build)],
+        reads_of(home.path, set(tables["memories"]["memory_id"])),
+        proposal_counts(home),
+        str(build.manifest.gate.get("status", "unjudged")),
+        now or dt.datetime.now(dt.UTC),
+    )
+
+
+def record_health(home: Home, now: dt.datetime | None = None) -> HomeHealth:
+    """Writes the page of the published build into the home and its numbers into the history; returns its health.
+
+    Raises:
+        PalimpsestError: the home has no published build.
+    """
+    health = health_of(home, now=now)
+    last = health.builds[-1]
+    record(home, BuildNumbers(last.build_id, last.created_at, health.numbers, last.seconds))
+    write_health(health, home.path / PAGE)
+    return health
+
+
+def write_health(health: HomeHealth, path: Path) -> None:
+    """Writes the page of a home's health.
+
+    Raises:
+        PalimpsestError: the path cannot be written.
+    """
+    from palimpsest_eval.report.health_page import health_html
+
+    try:
+        write_bytes(path, health_html(health).encode())
+    except OSError as e:
+        raise PalimpsestError(f"--report {path}: {e.strerror}; name another") from None

@@ -2,36 +2,45 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
-from palimpsest.build.digest import digest
-from palimpsest.build.publish import record_tail
-from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.files import write_bytes
-from palimpsest.core.progress import say
+from palimpsest.core.progress import counted, say
+from palimpsest.core.types import JsonObject
 from palimpsest.memories.vector_store import collection_spaces, known_texts
+from palimpsest.pipeline.deletion.target import unfinished_deletes
+from palimpsest.pipeline.finish import digest, record_tail
+from palimpsest.pipeline.repair_home import find_damage
+from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import shorten_text
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import Decisions, MemoryDecision, read_decisions
 from palimpsest.store.event_log import observed
-from palimpsest.store.home import Home, data_folder
-from palimpsest_eval.gate.baseline import Baseline, baseline_path, current_commit, golden_problem, load_baseline
-from palimpsest_eval.gate.build_settings import build_settings
+from palimpsest.store.home import Home, data_folder, home_option
+from palimpsest_eval.gate.baseline import (
+    Baseline,
+    accept_baseline,
+    baseline_path,
+    build_settings,
+    current_commit,
+    golden_problem,
+    load_baseline,
+    named,
+)
+from palimpsest_eval.gate.compare import compare, compare_text
 from palimpsest_eval.gate.decide import decide, judge_embedder_change
 from palimpsest_eval.gate.health import TABLES, memory_health, over_limits
 from palimpsest_eval.gate.invariants import Violation, check_invariants, report
 from palimpsest_eval.gate.verdict import CollectionVerdict, GateVerdict, combine
-from palimpsest_eval.golden.build_tables import JUDGED_TABLES, Tables, collection_tables
-from palimpsest_eval.golden.golden_run import GoldenRun
-from palimpsest_eval.golden.questions import GoldenSet, load_questions
-from palimpsest_eval.golden.retracted_evidence import retracted_questions
+from palimpsest_eval.golden.golden_run import GoldenRun, retracted_questions
+from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenSet, Tables, collection_tables, load_questions
 from palimpsest_eval.golden.score_golden import run_golden
-from palimpsest_eval.report.notes import health_limits
+from palimpsest_eval.report.page import health_limits
 
 REPORT, PICTURE = "report.html", "report.svg"
 _RESULT_CHARS = 120  # of a result's text in the verdict
@@ -252,3 +261,136 @@ def judge_home(home: Home, baseline_file: Path | None = None, report_file: Path 
     if report_file:
         write_report(home, build, verdict, report_file)
     return verdict
+
+
+# `palimpsest verify`: every invariant that a home at rest can show.
+
+_DAMAGED = "{n} files are damaged or missing; run palimpsest build --repair, which repairs what it can"
+_UNFINISHED = "{n} deletes were begun and not finished; run the same palimpsest delete again"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The invariants that a published build breaks; none means that it keeps all that can be checked."""
+
+    build_id: str
+    digest: str
+    violations: tuple[Violation, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """One line for each violation."""
+        return [v.text for v in self.violations]
+
+    def to_json(self) -> JsonObject:
+        """Returns `{"build_id", "digest", "violations": [line..], "details": [..]}`."""
+        return {
+            "build_id": self.build_id,
+            "digest": self.digest,
+            "violations": self.lines,
+            "details": [v.to_json() for v in self.violations],
+        }
+
+
+def verify_home(home: Home) -> Verification:
+    """Checks every invariant that a home at rest can show, on the published build.
+
+    Raises:
+        PalimpsestError: nothing is published.
+    """
+    build = published(home)
+    if build is None or not build.is_finished:
+        raise PalimpsestError(f"home {home.path}: it has no published build; run palimpsest build --home {home.path}")
+    damaged = report(7, "files", _DAMAGED, find_damage(home))
+    try:
+        digest, broken = build.manifest.digest, find_violations(home, build)
+    except DamagedFile:
+        digest, broken = "", []  # it is among the damaged files
+    unfinished = report(4, "finished_deletes", _UNFINISHED, unfinished_deletes(home))
+    return Verification(build.build_id, digest, (*damaged, *broken, *unfinished))
+
+
+# `palimpsest baseline accept`: the run of a home's newest build becomes the baseline of each collection.
+
+
+@dataclass(frozen=True)
+class AcceptedBaseline:
+    """A baseline that was written: its file, and the questions of the one before that it does not have."""
+
+    path: Path
+    build_id: str
+    dropped: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Returns the file, and the questions that are left out from now on."""
+        if not self.dropped:
+            return f"wrote {self.path}"
+        dropped = f"{counted(len(self.dropped), 'question')} of the one before: {named(self.dropped)}"
+        return f"wrote {self.path}\n  without {dropped}"
+
+
+def accept_home(home: Home, why: str) -> list[AcceptedBaseline]:
+    """Writes the run of the staged, else the published build as the baseline of each collection that has questions.
+
+    Raises:
+        PalimpsestError: no collection has a golden set, or a run may not be a baseline.
+    """
+    build = build_to_judge(home)
+    tables = build.tables(JUDGED_TABLES)
+    written = []
+    for name in build.collections:
+        if (run := run_collection(build, name, tables, read_decisions(home.decisions))) is not None:
+            path = baseline_path(data_folder(), name)
+            before = _earlier_baseline(path)
+            accepted = accept_baseline(run, path, why)
+            dropped = before.question_ids - {*run.questions} if before else ()
+            written.append(AcceptedBaseline(path, accepted.build_id, tuple(sorted(dropped))))
+    if not written:
+        raise PalimpsestError(
+            f"baseline accept: no golden set for {', '.join(build.collections)}; palimpsest gate --init drafts one"
+        )
+    return written
+
+
+def _earlier_baseline(path: Path) -> Baseline | None:
+    try:
+        return load_baseline(path)
+    except PalimpsestError:
+        return None  # accepting replaces a damaged baseline
+
+
+def next_steps(home: Home, accepted: Sequence[AcceptedBaseline]) -> str:
+    """Returns what to do after accepting: commit the files, and publish what waits for them."""
+    files = " ".join(str(a.path) for a in accepted)
+    waiting = staged(home)
+    publish = (
+        f"; then palimpsest build{home_option(home)} publishes build {waiting.build_id}" if waiting.is_finished else ""
+    )
+    return f"next: git add {files} and commit{publish}; from now on the gate judges by what was accepted"
+
+
+# `palimpsest compare`: what changed between two builds that a home keeps.
+
+_MAX_DIGITS = 12
+
+
+def compare_builds(home: Home, a: str, b: str) -> tuple[JsonObject, str]:
+    """Returns what changed between two kept builds, as JSON values and as text.
+
+    Raises:
+        PalimpsestError: the home does not keep one of them.
+    """
+    builds = [_kept_build(home, x) for x in (a, b)]
+    (older, newer), runs = (x.tables(indexed_tables()) for x in builds), [x.manifest.golden_runs for x in builds]
+    settings = [{c: build_settings(x.manifest, c) for c in x.collections} for x in builds]
+    found = compare(older, newer, runs[0], runs[1], settings_a=settings[0], settings_b=settings[1])
+    return found, compare_text(found)
+
+
+def _kept_build(home: Home, build_id: str) -> Build:
+    path = home.builds / build_id.zfill(6)
+    is_number = build_id.isascii() and build_id.isdigit() and len(path.name) <= _MAX_DIGITS
+    if not is_number or not (path / "manifest.json").is_file():
+        available = ", ".join(sorted(p.parent.name for p in home.builds.glob("*/manifest.json"))) or "none"
+        raise PalimpsestError(f"build {build_id[:20]}: not kept in home {home.path}; it has {available}")
+    return Build(path)

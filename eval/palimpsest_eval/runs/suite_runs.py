@@ -3,36 +3,121 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.stages import STAGES
-from palimpsest.build.summary import build_summary
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.core.json_types import JsonObject
-from palimpsest.memories.embedders.choose import space_of
+from palimpsest.core.types import JsonObject
+from palimpsest.memories.embedders import space_of
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.stages import STAGES
+from palimpsest.pipeline.summary import build_summary
 from palimpsest.query.reader import open_home
-from palimpsest.relations.classify.choose_labeler import labeler_key
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
-from palimpsest.store.builds import published
-from palimpsest.store.embedder_setting import home_embedder
+from palimpsest.relations.labelers.choose_labeler import labeler_key
+from palimpsest.relations.labelers.lm_settings import LmSettings
+from palimpsest.store.builds import Build, published
+from palimpsest.store.embeddings import home_embedder
 from palimpsest.store.home import Home
-from palimpsest_eval.bench.bench_neo4j import serve_published
+from palimpsest_eval.bench.measure_queries import serve_published
+from palimpsest_eval.golden.golden_run import GoldenSearch, by_type, search_golden, time_kind
+from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenError, GoldenSet, load_golden
 from palimpsest_eval.golden.retrieval_run import BUDGET_TOKENS, Searcher, SearchSettings, search_queries
-from palimpsest_eval.metrics.latency import this_machine
-from palimpsest_eval.ragas.samples import RagasSample, golden_samples, suite_samples
+from palimpsest_eval.golden.score_golden import score_golden
+from palimpsest_eval.metrics import LatencyMs, this_machine
+from palimpsest_eval.ragas.ragas_check import RagasSample, golden_samples, suite_samples
 from palimpsest_eval.runs.ablation import AUTO, run_ablation
-from palimpsest_eval.runs.golden_suite import golden_home, is_golden, run_golden_suite
-from palimpsest_eval.suites.loaders import as_suite
+from palimpsest_eval.suites.convert import as_suite
 from palimpsest_eval.suites.run_suite import score_suite, suite_queries
-from palimpsest_eval.suites.suite import load_suite
-from palimpsest_eval.suites.suite_collection import suite_digest, write_collection
-from palimpsest_eval.suites.suite_result import SuiteResult
+from palimpsest_eval.suites.score_benchmark import BENCHMARKS, DEPTH, BenchmarkResult, score_benchmark
+from palimpsest_eval.suites.suite import load_suite, suite_digest, write_collection
+from palimpsest_eval.suites.suite_result import QueryScores, SuiteResult
+
+# A golden set measured as a suite: its collection built in a throw-away home, searched with any strategy.
+
+
+def is_golden(path: Path) -> bool:
+    """Returns whether a path is a golden set: `<data>/golden/<collection>.jsonl` with `<data>/corpora/<collection>`."""
+    return path.suffix == ".jsonl" and path.is_file() and _corpus(path).is_dir()
+
+
+def _corpus(path: Path) -> Path:
+    return path.resolve().parents[1] / "corpora" / path.stem
+
+
+def golden_home(path: Path, cache: Path, embedder: str | None = None) -> tuple[Home, JsonObject]:
+    """Returns a home with the golden set's collection as it is on disk, and its build summary.
+
+    Args:
+        path: the golden set.
+        cache: folder of the homes.
+        embedder: of collections that name none; None means the environment's.
+    """
+    name = f"golden-{path.stem}" + (f"-{content_id('embedder', embedder)}" if embedder else "")
+    home = Home(cache / name, cache / "embeddings", embedder)
+    home.create()
+    with home.lock(600):
+        plan = make_plan(home, [_corpus(path).parent], [path.stem])
+        if not plan.nothing_to_do:
+            run_without_dagster(home, plan)
+    build = published(home)
+    assert build is not None
+    return home, build_summary(home, build).to_json()
+
+
+def golden_set_of(build: Build, path: Path) -> GoldenSet:
+    """Returns the questions of a file, which are of the collection that it is named after."""
+    user = build.manifest.default_user(path.stem)
+    return GoldenSet(path.stem, tuple(load_golden(path) or ()), user)
+
+
+def run_golden_suite(
+    reader: Searcher, home: Home, path: Path, settings: SearchSettings
+) -> tuple[SuiteResult, GoldenSearch]:
+    """Searches the questions; returns the figures and the search. Only a golden set has `quality`.
+
+    Args:
+        reader: reader of the home.
+        home: the home.
+        path: the golden set.
+        settings: of the searches.
+
+    Raises:
+        PalimpsestError: the questions cannot be judged on this build.
+    """
+    build = published(home)
+    assert build is not None
+    golden, tables = golden_set_of(build, path), build.tables(JUDGED_TABLES)
+    try:
+        search = search_golden(reader, golden, tables, settings)
+    except GoldenError as e:
+        raise PalimpsestError(f"suite {path}: {e}") from None
+    run = score_golden(search, tables)
+    if run.leaks:
+        raise PalimpsestError(f"suite {path}: {run.leaks[0]}")
+    result = SuiteResult(
+        suite=golden.collection,
+        queries=len(run.per_query),
+        unjudged=len(golden.questions) - len(run.per_query),
+        strategy=settings.strategy,
+        budget_tokens=settings.budget_tokens,
+        metrics=run.scores.mean,
+        quality=run.quality,
+        by_type=by_type(run.per_query, run.types),
+        by_time=by_type(run.per_query, {q.id: time_kind(q.question) for q in golden.questions}),
+        latency_ms=LatencyMs(**run.latency_ms),
+        per_query=tuple(
+            QueryScores(q, ranked=tuple(hit.source for hit in run.results[q]), metrics=values)
+            for q, values in sorted(run.per_query.items())
+        ),
+    )
+    return result, search
+
+
+# `palimpsest suite`: a suite in a throw-away home, made once for each content and code, then measured.
 
 _KEPT_HOMES = 40
 __all__ = ["BUDGET_TOKENS", "RagasOptions", "ablate", "cache_folder", "measure", "suite_home"]
@@ -139,7 +224,7 @@ def _ragas_figures(
     ids = crosscheck_samples(samples)
     if judge is None:
         return {"ids": ids.to_json(), "text": ids.text()}
-    from palimpsest.relations.classify.lm.ledger import Ledger
+    from palimpsest.relations.labelers.ledger import Ledger
     from palimpsest_eval.ragas.ragas_lm import judge_contexts
 
     ledger = Ledger(home.lm_ledger)
@@ -210,3 +295,38 @@ def prepare(folder: Path, extra: Path | None, embedder: str | None = None) -> Pr
         return Measured(score_suite(suite, run), lambda: suite_samples(suite, run))
 
     return Prepared(home, built, measure_suite)
+
+
+# `palimpsest benchmark`: a published benchmark's files as a suite in a throw-away home, measured as it defines.
+
+
+def measure_benchmark(
+    name: str,
+    path: Path,
+    strategy: str = "auto",
+    cutoffs: Sequence[int] = (),
+    embedder: str | None = None,
+    backend: str = "duckdb",
+) -> BenchmarkResult:
+    """Returns the figures of a strategy on a benchmark.
+
+    Args:
+        name: a name in `BENCHMARKS`.
+        path: its file or folder, or a suite that was made of it.
+        strategy: strategy of the searches.
+        cutoffs: replace the benchmark's own, at most `DEPTH`; none means these.
+        embedder: of the vectors; None means the environment's.
+        backend: what is searched; with `neo4j` the home is loaded into the server and dropped from it afterwards.
+
+    Raises:
+        PalimpsestError: the file or folder is not the benchmark's; the message names it and the field.
+    """
+    benchmark = BENCHMARKS[name]
+    folder = as_suite(path, cache_folder().parent / "converted", benchmark.data_set)
+    suite = load_suite(folder)
+    home, built = suite_home(folder, embedder=embedder)
+    settings = SearchSettings(strategy, budget_tokens=0, depth=DEPTH)
+    with serve_published(home, backend), open_home(home.path, backend, count_reads=False) as reader:
+        run = search_queries(reader, suite_queries(suite), settings)
+    result = score_benchmark(suite, run, name, benchmark, cutoffs)
+    return replace(result, build=built, machine=this_machine(), embedder=embedder or home_embedder(home))

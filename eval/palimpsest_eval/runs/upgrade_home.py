@@ -5,11 +5,11 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from palimpsest.build.publish import publish_build, refusal
-from palimpsest.build.upgrade import found_format, stage_upgrade
 from palimpsest.core.errors import Refused
 from palimpsest.core.files import FORMAT, write_format
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
+from palimpsest.pipeline.finish import publish_build, refusal
+from palimpsest.pipeline.housekeeping import found_format, stage_upgrade
 from palimpsest.store.builds import kept, published, staged
 from palimpsest.store.home import Home
 from palimpsest.text.tokenizer import save_tokenizer

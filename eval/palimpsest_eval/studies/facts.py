@@ -24,12 +24,11 @@ from pathlib import Path
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.store.builds import kept
 from palimpsest.store.home import DEFAULT_HOME, Home, data_folder
-from palimpsest_eval.golden.build_tables import Tables
 from palimpsest_eval.golden.golden_facts import Passage, StatedFact, golden_filler, matches, read_passages
-from palimpsest_eval.golden.questions import Quote
+from palimpsest_eval.golden.questions import Quote, Tables
 from palimpsest_eval.golden.resolve import QuoteIndex
 
 TABLES = ("documents", "document_texts", "memories", "entities", "speakers", "clause_facts")

@@ -18,12 +18,12 @@ from typing import Any
 
 import polars as pl
 
-from palimpsest.formation.lm.lm_items import LmReflection
 from palimpsest.formation.note_table import FormItems
+from palimpsest.formation.reflection import LmReflection
 from palimpsest.formation.rules import form_items
 from palimpsest.formation.session import KINDS, RULES, NoteItem, Session, Turn
-from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_settings import lm_settings
+from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_settings import lm_settings
 from palimpsest.store.home import Home, data_folder
 
 HOUSEHOLD = "household"

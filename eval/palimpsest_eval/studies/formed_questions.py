@@ -15,12 +15,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import open_index
 from palimpsest.store.home import Home, data_folder
-from palimpsest_eval.golden.build_tables import JUDGED_TABLES
-from palimpsest_eval.golden.questions import GoldenSet, Question, load_golden
+from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenSet, Question, load_golden
 from palimpsest_eval.golden.resolve import resolve
 from palimpsest_eval.studies.formation import HOUSEHOLD, conversations_of
 

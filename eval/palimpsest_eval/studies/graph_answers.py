@@ -16,13 +16,13 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.reader import Reader, open_home, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.store.home import DEFAULT_HOME, Home, data_folder
-from palimpsest_eval.golden.build_tables import JUDGED_TABLES, collection_tables
 from palimpsest_eval.golden.graph_questions import (
     TOP,
     ResolvedGraphQuestion,
     load_graph_questions,
     resolve_graph_questions,
 )
+from palimpsest_eval.golden.questions import JUDGED_TABLES, collection_tables
 from palimpsest_eval.runs.judge_build import build_to_judge
 
 Row = tuple[str, str, bool, bool]

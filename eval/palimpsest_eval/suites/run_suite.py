@@ -21,10 +21,8 @@ from palimpsest_eval.golden.retrieval_run import (
     SearchSettings,
     search_queries,
 )
-from palimpsest_eval.metrics.latency import LatencyMs
-from palimpsest_eval.metrics.measures import MEASURES, MetricError, evaluate, percentiles
-from palimpsest_eval.suites.suite import Suite
-from palimpsest_eval.suites.suite_collection import SHARED_USER, collection_name, corpus_id
+from palimpsest_eval.metrics import MEASURES, LatencyMs, MetricError, evaluate, percentiles
+from palimpsest_eval.suites.suite import SHARED_USER, Suite, collection_name, corpus_id
 from palimpsest_eval.suites.suite_result import QueryScores, SuiteResult
 
 

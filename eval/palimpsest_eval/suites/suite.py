@@ -1,17 +1,100 @@
 """Suites: corpus, queries and judgements in the BEIR layout, read strictly."""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
+
+import yaml
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.json_types import JsonValue
-from palimpsest.text.chat_roles import chat_role
-from palimpsest_eval.metrics.rows import json_rows, row_text
-from palimpsest_eval.suites.qrels import read_qrels
+from palimpsest.core.files import file_hash, write_bytes
+from palimpsest.core.types import JsonValue
+from palimpsest.text.words import chat_role
+from palimpsest_eval.metrics import json_rows, row_text
+
+_QRELS_HEADER = ["query-id", "corpus-id", "score"]
+
+
+# Relevance judgements as tab-separated lines, in the layout of BEIR.
+
+
+def qrels_rows(
+    path: Path, header: Literal["checked", "skipped", "none"] = "checked"
+) -> Iterator[tuple[str, str, str, int]]:
+    """Yields ("file line n", query id, corpus id, score) of each line under the header.
+
+    Args:
+        path: the file.
+        header: whether the first line must have the usual names, is skipped unread, or is a judgement like the others.
+
+    Raises:
+        PalimpsestError: the file is missing or not UTF-8, has no header, or a line has not three columns or no
+            whole number as its score.
+    """
+    try:
+        # Read with universal newlines; an id may contain other line separators.
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as e:
+        raise PalimpsestError(f"suite {path}: {e.strerror or e}; a suite needs {path.name}") from None
+    except UnicodeDecodeError:
+        raise PalimpsestError(f"{path.name}: not UTF-8; save it as UTF-8 ({path})") from None
+    if header == "checked" and lines[0].split("\t") != _QRELS_HEADER:
+        raise PalimpsestError(
+            f"{path.name} line 1: the header must be query-id, corpus-id, score, tab-separated ({path})"
+        )
+    first = 1 if header == "none" else 2
+    for number, line in enumerate(lines[first - 1 :], first):
+        if not line.strip():
+            continue
+        where, cells = f"{path.name} line {number}", line.split("\t")
+        if len(cells) != 3:
+            raise PalimpsestError(f"{where}: {len(cells)} columns, not 3; separate query-id, corpus-id, score by tabs")
+        query_id, corpus_id, score = cells
+        try:
+            yield where, query_id, corpus_id, int(score)
+        except ValueError:
+            raise PalimpsestError(f"{where}: score {score!r} is not a whole number") from None
+
+
+def read_qrels(
+    path: Path, scopes: Mapping[str, str | None], query_scopes: Mapping[str, str | None]
+) -> dict[str, dict[str, int]]:
+    """Returns graded judgements by query id and corpus id.
+
+    Args:
+        path: `qrels.tsv` of a suite.
+        scopes: the scope of each corpus id.
+        query_scopes: the scope of each query id.
+
+    Raises:
+        PalimpsestError: a line is malformed, has a negative score, an unknown query or row, or a row of another scope
+            than the query's, or a row is judged twice; the message names the line. Or there is no judgement.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    for where, query_id, corpus_id, grade in qrels_rows(path):
+        if grade < 0:
+            raise PalimpsestError(f"{where}: score {grade} is negative; use 0 for not relevant")
+        if query_id not in query_scopes:
+            raise PalimpsestError(f"{where}: query {query_id!r} is not in queries.jsonl")
+        if corpus_id not in scopes:
+            raise PalimpsestError(f"{where}: row {corpus_id!r} is not in corpus.jsonl")
+        if scopes[corpus_id] != query_scopes[query_id]:
+            raise PalimpsestError(f"{where}: row {corpus_id!r} is outside the scope of query {query_id!r}")
+        if corpus_id in qrels.setdefault(query_id, {}):
+            raise PalimpsestError(f"{where}: row {corpus_id!r} is judged twice for query {query_id!r}")
+        qrels[query_id][corpus_id] = grade
+    if not qrels:
+        raise PalimpsestError(f"{path.name}: no judgement; add a line with query-id, corpus-id and score ({path})")
+    return qrels
+
 
 # The evidence of a suite's judgements: which words of a relevant row answer the query.
+
+
+# Suites: corpus, queries and judgements in the BEIR layout, read strictly.
 
 EVIDENCE_FILE = "evidence.tsv"
 _HEADER = "query-id\tcorpus-id\tstart\tend"
@@ -242,3 +325,61 @@ def _scope(row: Mapping[str, JsonValue], where: str) -> str | None:
     if not isinstance(value, str) or not value.strip():
         raise PalimpsestError(f"{where}: scope must be a non-empty string, or left out")
     return value
+
+
+# A suite as a collection that `palimpsest build` reads: its rows, their users, and the memories made of them.
+
+SHARED_USER = "shared"
+"""The user of the rows and queries without a scope."""
+
+
+def suite_digest(folder: Path, extra: Path | None = None) -> str:
+    """Returns 32 hex digits over what a suite's home is built from: the corpus and the extra rows, not the queries.
+
+    Raises:
+        PalimpsestError: one of the files is missing.
+    """
+    h = hashlib.blake2b(digest_size=16)
+    for path in corpus_files(folder, extra):
+        if not path.is_file():
+            raise PalimpsestError(f"suite {path}: no such file; give the path of a suite folder or of extra rows")
+        h.update(file_hash(path).encode())
+    return h.hexdigest()
+
+
+def write_collection(suite: Suite, folder: Path) -> Path:
+    """Writes `<folder>/<name>/collection.yaml` and the rows in `<folder>/<name>/corpus.jsonl`, the extra ones last.
+
+    A row's scope becomes its user; rows without one belong to the user `shared`.
+
+    Returns:
+        The corpus folder, for `--corpus`; the collection's name is `collection_name(suite)`.
+    """
+    name = collection_name(suite)
+    config = {
+        "name": name,
+        "description": f"Suite {suite.name}: {len(suite.scopes)} rows",
+        "unit": "turn" if suite.ordered_turns else "chunk",
+        "user_id": SHARED_USER,
+        "store_tool_outputs": True,  # a judgement may name any row
+    }
+    write_bytes(folder / name / CORPUS_FILE, b"".join(map(_read_lines, suite.corpus_files)))
+    write_bytes(folder / name / "collection.yaml", yaml.safe_dump(config, sort_keys=False).encode())
+    return folder
+
+
+def collection_name(suite: Suite) -> str:
+    """Returns the suite's name as a valid name of a collection."""
+    valid = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "-" for c in suite.name).lstrip("_.-")
+    return valid[:64] or "suite"
+
+
+def corpus_id(uri: str) -> str:
+    """Returns the row's `_id` of a memory's uri, `<file>#<_id>`; an id may contain `#` itself."""
+    return uri.partition("#")[2]
+
+
+def _read_lines(path: Path) -> bytes:
+    """Returns a file's bytes, the last line ended."""
+    data = path.read_bytes()
+    return data if data.endswith(b"\n") else data + b"\n"

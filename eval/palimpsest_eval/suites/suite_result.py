@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.files import write_bytes
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest_eval.golden.golden_run import types_text
-from palimpsest_eval.metrics.latency import LatencyMs, Machine
+from palimpsest_eval.metrics import LatencyMs, Machine
 
 _BY_TYPE_MEASURES = ("P@5", "R@5", "Hit@5", "nDCG@10", "MRR@10", "packed_recall", "stale@5")
 

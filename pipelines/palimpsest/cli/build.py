@@ -46,9 +46,9 @@ def build(
     dry_run: bool,
 ) -> None:
     """Run the asset graph: read, embed, relate, version, index, judge, publish."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.build.dry_run import dry_run as estimate
     from palimpsest.cli import summary as report
     from palimpsest.orchestration import run
+    from palimpsest.pipeline.plan import dry_run as estimate
 
     out, home = Output(as_json), Home(home_path)
     if dry_run and embedder:

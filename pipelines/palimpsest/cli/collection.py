@@ -23,7 +23,7 @@ def collection() -> None:
 @common
 def list_(home_path: Path, as_json: bool, backend: str) -> None:
     """List the collections of a home, with the number of their documents and memories."""
-    from palimpsest.build.collection_info import list_collections
+    from palimpsest.pipeline.collection_info import list_collections
 
     found, out = list_collections(Home(home_path)), Output(as_json)
     for info in found:
@@ -43,7 +43,7 @@ def list_(home_path: Path, as_json: bool, backend: str) -> None:
 @click.option("--sources", "with_sources", is_flag=True, help="List its sources: type, size, when read and changed.")
 def info(home_path: Path, as_json: bool, backend: str, name: str, with_sources: bool) -> None:
     """Show settings, dates, sizes and statistics of a collection."""
-    from palimpsest.build.collection_info import collection_info, list_sources
+    from palimpsest.pipeline.collection_info import collection_info, list_sources
 
     found, out = collection_info(Home(home_path), name), Output(as_json)
     out.text(f"{found.name}: {found.description}")
@@ -98,7 +98,7 @@ def create(
 @click.argument("name")
 def schema(home_path: Path, as_json: bool, backend: str, name: str) -> None:
     """Print the JSON Schema that the metadata of a collection's documents must satisfy."""
-    from palimpsest.build.collection_info import collection_schema
+    from palimpsest.pipeline.collection_info import collection_schema
 
     found, out = collection_schema(Home(home_path), name), Output(as_json)
     none = f"{name} has no metadata_schema: any metadata is stored; collection update {name} --schema FILE sets one"
@@ -148,7 +148,7 @@ def update(
 @click.option("--yes", is_flag=True, help="Do not prompt for confirmation.")
 def delete(home_path: Path, as_json: bool, backend: str, name: str, dry_run: bool, yes: bool) -> None:
     """Delete a collection from every build and log as `palimpsest delete --collection` does; its source files stay."""
-    from palimpsest.build.delete import delete as delete_from
+    from palimpsest.pipeline.deletion.delete import delete as delete_from
 
     if not dry_run:
         confirm(f"Delete collection {name} with all of its memories from home {home_path}?", yes)

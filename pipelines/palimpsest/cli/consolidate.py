@@ -107,7 +107,7 @@ def show(out: Output, home: Home, proposals: Sequence["Proposal"], limit: int) -
 @click.option("--ids", is_flag=True, help="Print every proposal's id, one a line, for `consolidate confirm -`.")
 def review(home_path: Path, as_json: bool, backend: str, state: str, kind: str | None, limit: int, ids: bool) -> None:
     """List the proposals of the last runs, open ones unless --state says otherwise."""
-    from palimpsest.consolidation.known_proposals import published_build, settled
+    from palimpsest.consolidation.find_proposals import published_build, settled
     from palimpsest.store.proposals import read_proposals
 
     out, home = Output(as_json), Home(home_path)

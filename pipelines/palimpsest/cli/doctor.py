@@ -199,7 +199,7 @@ def _published_build(home: Home) -> Finding:
 
 
 def _neo4j(_: Home) -> Finding:
-    from palimpsest.neo4j_graph.server_summary import summarize_server
+    from palimpsest.neo4j_graph.connect import summarize_server
 
     return Finding("neo4j", *summarize_server())
 

@@ -10,7 +10,7 @@ from palimpsest.cli.shared import FOLDER, STRATEGY, CostParam, Output, common, e
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.times import readable
 from palimpsest.store.home import Home
-from palimpsest_eval.suites.benchmarks.benchmarks import BENCHMARKS
+from palimpsest_eval.suites.score_benchmark import BENCHMARKS
 
 if TYPE_CHECKING:
     from palimpsest_eval.bench.synthetic import Kind
@@ -98,7 +98,7 @@ def baseline() -> None:
 def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool) -> None:
     """Write the staged, else the published build's run as the new baseline."""
     from palimpsest_eval.labels.label_gate import accept_labels
-    from palimpsest_eval.runs.accept_home import AcceptedBaseline, accept_home, next_steps
+    from palimpsest_eval.runs.judge_build import AcceptedBaseline, accept_home, next_steps
 
     out, home = Output(as_json), Home(home_path)
     written = [AcceptedBaseline(accept_labels(home, why), "")] if labels else accept_home(home, why)
@@ -114,7 +114,7 @@ def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool)
 @click.argument("build_b")
 def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b: str) -> None:
     """Show what changed between two builds: memories, relations, metrics, queries."""
-    from palimpsest_eval.runs.compare_builds import compare_builds
+    from palimpsest_eval.runs.judge_build import compare_builds
 
     out = Output(as_json)
     found, text = compare_builds(Home(home_path), build_a, build_b)
@@ -126,7 +126,7 @@ def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b:
 @common
 def verify(home_path: Path, as_json: bool, backend: str) -> None:
     """Check every invariant on this home, and with --backend neo4j what Neo4j shows of it."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest_eval.runs.verify_home import verify_home
+    from palimpsest_eval.runs.judge_build import verify_home
 
     out = Output(as_json)
     found = verify_home(Home(home_path))
@@ -271,7 +271,7 @@ def benchmark(
     table of BEAM, the folder of a task of LMEB; or a suite that was made of it. docs/benchmarks.md has where each is
     from and what is measured.
     """
-    from palimpsest_eval.runs.benchmark_runs import measure_benchmark
+    from palimpsest_eval.runs.suite_runs import measure_benchmark
 
     out = Output(as_json)
     done = measure_benchmark(name, path, strategy, sorted(set(cutoffs)), embedder, backend)
@@ -288,7 +288,7 @@ def benchmark(
 def health(home_path: Path, as_json: bool, backend: str, report_file: Path | None) -> None:
     """Show the health of the published build; each night's report is in the home, health/report.html."""
     from palimpsest_eval.report.health_page import CARDS, format_number
-    from palimpsest_eval.runs.report_health import health_of, write_health
+    from palimpsest_eval.runs.home_metrics import health_of, write_health
 
     out = Output(as_json)
     found = health_of(Home(home_path))

@@ -73,7 +73,7 @@ def backup(
 
     With --keep N, FILE is a folder of dated backups, of which the newest N of this home stay.
     """  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.build.backup import backup_dated, backup_home
+    from palimpsest.pipeline.backup import backup_dated, backup_home
 
     password = read_password(password_file, PASSWORD_VARIABLE) if encrypt or password_file else None
     if encrypt and password is None:
@@ -96,8 +96,8 @@ def backup(
 @click.option("--force", is_flag=True, help="Move a home that is there aside; it stays as HOME.before-restore-N.")
 def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_file: Path | None, force: bool) -> None:
     """Restore the home that FILE is a backup of, and check every file and the digest of its build."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.build.backup import restore_home
     from palimpsest.instances.background import BUILDS, SERVICE, read_record
+    from palimpsest.pipeline.backup import restore_home
 
     out = Output(as_json)
     records = {c.name: read_record(home_path, c.name) for c in (SERVICE, BUILDS)}
@@ -121,7 +121,7 @@ def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_f
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 def housekeeping(home_path: Path, as_json: bool, backend: str, dry_run: bool) -> None:
     """Remove closed logs, vectors of no kept build, old runs of Dagster and leftovers, by the settings' policies."""
-    from palimpsest.build.housekeeping import keep_house
+    from palimpsest.pipeline.housekeeping import keep_house
 
     out = Output(as_json)
     done = keep_house(Home(home_path), dry_run)
@@ -225,7 +225,7 @@ def delete(
 
     At a terminal it lists what would be deleted and prompts for confirmation first; in a script it does not.
     """
-    from palimpsest.build.delete import delete as delete_from
+    from palimpsest.pipeline.deletion.delete import delete as delete_from
 
     out = Output(as_json)
     run = partial(

@@ -16,7 +16,7 @@ def neo4j() -> None:
 @common
 def start(home_path: Path, as_json: bool, backend: str) -> None:
     """Fetch what is missing, start the server, and wait until it answers."""
-    from palimpsest.neo4j_graph.server.local_server import start_server
+    from palimpsest.neo4j_graph.local_server import start_server
 
     out, info = Output(as_json), start_server()
     out.text(f"Neo4j answers at {info.uri}, user {info.user}, password in {info.password_file}")
@@ -27,7 +27,7 @@ def start(home_path: Path, as_json: bool, backend: str) -> None:
 @common
 def stop(home_path: Path, as_json: bool, backend: str) -> None:
     """Stop the server cleanly and wait until it is gone."""
-    from palimpsest.neo4j_graph.server.local_server import stop_server
+    from palimpsest.neo4j_graph.local_server import stop_server
 
     out, ran = Output(as_json), stop_server()
     out.text("Neo4j is stopped" if ran else "no server ran")
@@ -42,7 +42,7 @@ def clear(home_path: Path, as_json: bool, backend: str, yes: bool) -> None:
 
     Start it afterwards, and load each home again: palimpsest build --graph.
     """
-    from palimpsest.neo4j_graph.server.local_server import clear_server, server_home
+    from palimpsest.neo4j_graph.local_server import clear_server, server_home
 
     out, folder = Output(as_json), server_home()
     confirm(f"Remove the graphs of all homes from {folder}?", yes)
@@ -68,7 +68,7 @@ def status(home_path: Path, as_json: bool, backend: str) -> None:
 @common
 def url(home_path: Path, as_json: bool, backend: str) -> None:
     """Print the URI that loads and queries use: NEO4J_URI, else the local server's."""
-    from palimpsest.neo4j_graph.server.local_server import server_url
+    from palimpsest.neo4j_graph.local_server import server_url
 
     out, uri = Output(as_json), server_url()
     out.text(uri)

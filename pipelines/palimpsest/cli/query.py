@@ -482,7 +482,7 @@ def source(memory_id: str, reach: int, **options: Any) -> None:
 @scope_options
 def edit(memory_id: str, text: str, home_path: Path, as_json: bool, **options: Any) -> None:
     """Replace the words of the memory with ID by TEXT; the next build forms it, and what it was stays as history."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.export.edit_memory import edit_memory
+    from palimpsest.export.edit_document import edit_memory
     from palimpsest.store.home import Home
 
     given = ScopeOptions(home_path=home_path, as_json=as_json, **options)

@@ -11,8 +11,8 @@ import click
 
 from palimpsest.cli.shared import FOLDER, Output, common
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify.label_types import DISPUTED
-from palimpsest.relations.review_reasons import REVIEW_REASONS
+from palimpsest.relations.labelers.label_types import DISPUTED
+from palimpsest.relations.labelers.low_trust import REVIEW_REASONS
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:

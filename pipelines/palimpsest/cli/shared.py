@@ -48,7 +48,7 @@ def columns(rows: Sequence[Sequence[str]], widest: int = 44) -> list[str]:
 
 def visible(text: str) -> str:
     """Returns a text of a source for a terminal: lines and tabs stay, every other control character is escaped."""
-    from palimpsest.sources.readers.common.clean_text import escape_invisible
+    from palimpsest.sources.readers.clean_text import escape_invisible
 
     return "\n".join("\t".join(map(escape_invisible, line.split("\t"))) for line in text.split("\n"))
 
@@ -93,7 +93,7 @@ def embedder_option(f: _Command) -> _Command:
 
 
 def _read_embedder(_: click.Context, option: click.Parameter, embedder: str | None) -> str | None:
-    from palimpsest.store.embedder_setting import absolute_path
+    from palimpsest.store.embeddings import absolute_path
 
     if embedder is not None and not embedder.strip():
         raise click.BadParameter("names no embedder; use minilm, bge-small-en-v1.5, a model's name or folder")

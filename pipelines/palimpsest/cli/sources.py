@@ -12,12 +12,12 @@ import click
 
 from palimpsest.cli.shared import FOLDER, Output, TimeParam, collection_option, columns, common, confirm, visible
 from palimpsest.core.errors import ArgumentError, ComponentFailed
-from palimpsest.core.memory_types import MEMORY_TYPES
 from palimpsest.core.progress import counted
+from palimpsest.core.types import MEMORY_TYPES
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
-    from palimpsest.build.document_info import DocumentInfo
+    from palimpsest.pipeline.document_info import DocumentInfo
     from palimpsest.sources.crawl.crawl_site import CrawlResult
     from palimpsest.store.web_pages import Mode
 
@@ -91,7 +91,7 @@ def remember(
 @click.option("--user", help="Only an operation of this user.")
 def operation(home_path: Path, as_json: bool, backend: str, operation_id: str, user: str | None) -> None:
     """Show the state of an operation: received, rejected, built, published or failed, and why."""
-    from palimpsest.build.operation_status import operation_status
+    from palimpsest.pipeline.operation_status import operation_status
 
     out = Output(as_json)
     status = operation_status(Home(home_path), operation_id, user)
@@ -376,7 +376,7 @@ def list_(home_path: Path, as_json: bool, backend: str, collection: str | None, 
 
     A document is pending until a build has read it.
     """
-    from palimpsest.build.document_info import list_documents
+    from palimpsest.pipeline.document_info import list_documents
 
     found, out = list_documents(Home(home_path), collection, user), Output(as_json)
     if found:
@@ -406,7 +406,7 @@ def _row(document: "DocumentInfo") -> tuple[str, ...]:
 @click.option("--user", help="Only what is of this user.")
 def view(home_path: Path, as_json: bool, backend: str, uri: str, collection: str | None, user: str | None) -> None:
     """Print the text of a document as the home has it: URI is its path inside the collection, or URI#SESSION."""
-    from palimpsest.build.document_info import view_document
+    from palimpsest.pipeline.document_info import view_document
 
     found, out = view_document(Home(home_path), uri, collection, user), Output(as_json)
     for d in found:
@@ -436,7 +436,7 @@ def update(home_path: Path, as_json: bool, backend: str, uri: str, file: Path, c
     A document of a collection's folder is a file of yours: the command says where, edit it there. A page of the web is
     read again by palimpsest ingest url.
     """
-    from palimpsest.build.document_info import find_source
+    from palimpsest.pipeline.document_info import find_source
     from palimpsest.sources.inbox import replace_source
 
     home = Home(home_path)
@@ -456,7 +456,7 @@ def delete(
     home_path: Path, as_json: bool, backend: str, uri: str, collection: str | None, dry_run: bool, yes: bool
 ) -> None:
     """Delete a document as `palimpsest delete --document` does: URI is its path in the collection, or URI#SESSION."""
-    from palimpsest.build.delete import delete as delete_from
+    from palimpsest.pipeline.deletion.delete import delete as delete_from
 
     if not dry_run:
         confirm(f"Delete {uri} with all of its memories from home {home_path}?", yes)

@@ -1,7 +1,7 @@
 """What `palimpsest build` prints for people: the summary, the rejects, and a dry run."""
 
-from palimpsest.build.dry_run import DryRun
-from palimpsest.build.summary import BuildSummary
+from palimpsest.pipeline.plan import DryRun
+from palimpsest.pipeline.summary import BuildSummary
 from palimpsest.store.builds import published, staged
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import ChangesRecord

@@ -10,10 +10,15 @@ import numpy as np
 import polars as pl
 
 from palimpsest.consolidation.decide import finish_confirmed
-from palimpsest.consolidation.find_proposals import Consolidation, find_proposals, model_groups
-from palimpsest.consolidation.known_proposals import published_build, settled
-from palimpsest.consolidation.lm.lm_findings import estimate_groups, read_groups
-from palimpsest.consolidation.pruning import Reads
+from palimpsest.consolidation.find_proposals import (
+    Consolidation,
+    Reads,
+    find_proposals,
+    model_groups,
+    published_build,
+    settled,
+)
+from palimpsest.consolidation.lm_findings import estimate_groups, read_groups
 from palimpsest.consolidation.scope_memories import TABLES
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.memories.vector_store import memory_vectors

@@ -13,15 +13,14 @@ from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
 from palimpsest.core.ids import ScopeKey
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.request.types import shorten_text
-from palimpsest.relations.classify.rules.facts import STATE_GROUP, Fact
-from palimpsest.relations.classify.rules.reading import (
+from palimpsest.relations.labelers.reading import (
     PLACEHOLDER,
     PRESENT_VERBS,
     SUBJECT_PRONOUNS,
     Sentence,
     words_before_value,
 )
-from palimpsest.relations.classify.rules.values import Value, read_value, refines, replaces, same_value
+from palimpsest.relations.labelers.rule_facts import STATE_GROUP, Fact, Value, read_value, refines, replaces, same_value
 from palimpsest.store.proposals import FoundBy, Proposal
 from palimpsest.text.words import is_content_word
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import polars as pl
 
-from palimpsest.consolidation.known_proposals import published_build, settled
-from palimpsest.consolidation.similar_topics import merge_decision
+from palimpsest.consolidation.find_proposals import merge_decision, published_build, settled
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json, write_json
 from palimpsest.memories.recency import is_newer, recency_columns
-from palimpsest.relations.classify.label_pairs import relation_id
-from palimpsest.relations.classify.label_types import DISPUTED
+from palimpsest.relations.labelers.label_pairs import relation_id
+from palimpsest.relations.labelers.label_types import DISPUTED
 from palimpsest.relations.versions import UPDATE
 from palimpsest.store.builds import Build
 from palimpsest.store.decisions import (

@@ -4,7 +4,7 @@ import datetime as dt
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -12,26 +12,172 @@ import numpy as np
 import polars as pl
 
 from palimpsest.consolidation.contradictions import contradictions
-from palimpsest.consolidation.lm.lm_findings import Group, LmFindings, ReadGroups, groups_of
+from palimpsest.consolidation.lm_findings import Group, LmFindings, ReadGroups, groups_of
 from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pairs, pairs_without_order, read_conflicts
-from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories, Window, scopes_of
-from palimpsest.consolidation.similar_topics import similar_topics
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import ScopeKey, entity_id
 from palimpsest.core.progress import counted
-from palimpsest.entities.names.find_names import entity_key
+from palimpsest.entities.find_names import entity_key
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.request.types import shorten_text
-from palimpsest.relations.classify.rules.values import read_value
+from palimpsest.relations.labelers.rule_facts import read_value
+from palimpsest.store.builds import Build, published
 from palimpsest.store.collection_config import ConsolidationConfig
+from palimpsest.store.graph_decisions import GraphDecision
+from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal
+from palimpsest.text.quantities import quantities
 from palimpsest.text.words import content_words, fold, stem_words
+
+# Memories that nobody needs any more: expired, replaced long ago, or small talk that was never read.
+
+MAX_WORDS = 4
+"""Content words of small talk."""
+MAX_IMPORTANCE = 0.5
+"""Importance from which on a memory is never small talk; one that was stated, by a person or a model, counts always."""
+_UNSTATED = ("default", "type")
+
+
+@dataclass(frozen=True)
+class Reads:
+    """When memories were results of a search.
+
+    Attributes:
+        last: second since 1970 of the last read, by memory id.
+        first: second of the first read that the log has; None where it has none.
+    """
+
+    last: Mapping[str, int]
+    first: int | None
+
+
+@dataclass(frozen=True)
+class PruneSettings:
+    """From when on something is old: see `store.consolidation_config`."""
+
+    now: dt.datetime
+    unread_days: int
+    replaced_days: int
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Finds what may go in one scope."""
+
+    scope: ScopeMemories
+    reads: Reads
+    settings: PruneSettings
+
+    def proposals(self) -> Iterator[Proposal]:
+        """Yields a proposal for each memory that nobody needs; never for one that something rests on."""
+        for memory in self.scope.memories.values():
+            is_free = memory.memory_id not in self.scope.rested_on and not memory.is_formed
+            if is_free and self.scope.is_looked_at(memory.memory_id) and (found := self._reason(memory)):
+                why, description, confidence = found
+                by = memory.superseded_by or ""
+                premises = (memory.memory_id, by) if by in self.scope.memories else (memory.memory_id,)
+                yield Proposal("prune", why, self.scope.scope, premises, description, confidence, drop=memory.memory_id)
+
+    def _reason(self, memory: Memory) -> tuple[str, str, float] | None:
+        """Returns (why, description, confidence)."""
+        until = memory.valid_until
+        if memory.is_latest and until is not None and until < self.settings.now:
+            return "expired", f"valid until {until:%Y-%m-%d}, and nothing follows it", 0.9
+        if not memory.is_latest:
+            if until is not None and until < self._ago(self.settings.replaced_days):
+                return "replaced", f"replaced since {until:%Y-%m-%d}", 0.8
+            return None
+        if self._is_unread(memory) and self._is_small_talk(memory):
+            return "small talk", f"states nothing, and not read in {self.settings.unread_days} days", 0.7
+        return None
+
+    def _ago(self, days: int) -> dt.datetime:
+        return self.settings.now - dt.timedelta(days=days)
+
+    def _is_unread(self, memory: Memory) -> bool:
+        """Returns whether it was not read in all of the time in which reads were counted and it was there."""
+        since = self._ago(self.settings.unread_days)
+        came = memory.ingested_at or memory.observed_at
+        is_counted = self.reads.first is not None and self.reads.first <= since.timestamp()
+        is_old = came is not None and came <= since
+        return is_counted and is_old and self.reads.last.get(memory.memory_id, 0) < since.timestamp()
+
+    def _is_small_talk(self, memory: Memory) -> bool:
+        if memory.importance > MAX_IMPORTANCE or memory.importance_source not in (*_UNSTATED, None):
+            return False
+        states = memory.memory_id in self._stating or any(s.fact for s in memory.reading.sentences)
+        if states or len(content_words(memory.text)) > MAX_WORDS or any(s.names for s in memory.reading.sentences):
+            return False
+        return not (
+            quantities(memory.text) or any(c.isdigit() for c in memory.text) or memory.memory_id in self._linked
+        )
+
+    @cached_property
+    def _linked(self) -> frozenset[str]:
+        return frozenset(i for pair in self.scope.linked for i in pair)
+
+    @cached_property
+    def _stating(self) -> frozenset[str]:
+        """Memories that state a fact or name an entity."""
+        tables = self.scope.tables
+        return frozenset(tables["clause_facts"]["memory_id"]) | frozenset(tables["mentions"]["memory_id"])
+
+
+# Topics of a scope that gather nearly the same memories, and that may be one.
+
+SIMILAR_TOPICS = "similar topics"
+MIN_SHARED = 4
+"""Latest memories that two topics share."""
+MIN_OVERLAP = 0.6
+"""Share of the memories of either that both have. In the demo the two nearest have .53: a hall and its bath."""
+
+
+def similar_topics(scope: ScopeMemories, decided: frozenset[tuple[str, str]]) -> Iterator[Proposal]:
+    """Yields a proposal for each two topics of a scope with nearly the same latest memories, the larger topic first.
+
+    Args:
+        scope: the scope.
+        decided: pairs of ids of nodes that people decided about, each ascending.
+    """
+    labels = dict(scope.tables["topics"].select("topic_id", "label").iter_rows())
+    latest = {m.memory_id for m in scope.latest}
+    members: dict[str, set[str]] = defaultdict(set)
+    for topic, memory in scope.tables["topic_memories"].select("topic_id", "memory_id").iter_rows():
+        if memory in latest and topic in labels:
+            members[topic].add(memory)
+    for pair in combinations(sorted(members), 2):
+        shared = members[pair[0]] & members[pair[1]]
+        overlap = len(shared) / len(members[pair[0]] | members[pair[1]])
+        if len(shared) < MIN_SHARED or overlap < MIN_OVERLAP or pair in decided or not scope.is_looked_at(*shared):
+            continue
+        keep, other = sorted(pair, key=lambda t: (-len(members[t]), t))
+        yield Proposal(
+            "connection",
+            SIMILAR_TOPICS,
+            scope.scope,
+            tuple(sorted(shared)[:MIN_SHARED]),
+            f"{labels[keep]} and {labels[other]} may be one topic: {len(shared)} memories are in both",
+            round(overlap, 2),
+            names=(keep, other),
+        )
+
+
+def merge_decision(proposal: Proposal) -> GraphDecision | None:
+    """Returns the decision by which two similar topics become one node; None for any other proposal."""
+    if proposal.why != SIMILAR_TOPICS or len(proposal.names) != 2:
+        return None
+    return GraphDecision("merge_nodes", proposal.scope, *proposal.names)
+
 
 # How sure a memory is, given what else its scope says: support raises it, contradiction lowers it.
 #
 # In odds: `c / (1 - c)`, times 1.5 for each independent source that supports it, three at most, divided by 2 for each
 # that contradicts it, two at most. Independent is a memory of another document. The result is kept from .05 to .95, and
 # a memory that is surer already stays so where nothing contradicts it.
+
+
+# All proposals of a build: each scope by itself, each proposal a function of the memories that it names.
 
 SUPPORT, MAX_SUPPORT = 1.5, 3
 DOUBT, MAX_DOUBT = 2.0, 2
@@ -428,3 +574,25 @@ def _read_pairs(pairs: Sequence[tuple[ScopeKey, Pair]]) -> Mapping[ScopeKey, Seq
         key = scope_of[reading.pair.first.memory_id, reading.pair.second.memory_id]
         found.setdefault(key, []).append(reading)
     return found
+
+
+# The build that proposals are about, and their states since it was published.
+
+
+def published_build(home: Home) -> Build:
+    """Returns the build that readers see.
+
+    Raises:
+        PalimpsestError: there is none.
+    """
+    if (build := published(home)) is None:
+        raise PalimpsestError(f"home {home.path}: nothing is published; run palimpsest build --home {home.path}")
+    return build
+
+
+def settled(proposals: Mapping[str, Proposal], build: Build) -> dict[str, Proposal]:
+    """Returns proposals, those that were confirmed before the build was made as applied."""
+    return {
+        i: replace(p, state="applied") if p.state == "confirmed" and p.decided_build < build.build_id else p
+        for i, p in proposals.items()
+    }

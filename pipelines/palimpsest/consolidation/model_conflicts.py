@@ -11,12 +11,11 @@ import numpy as np
 import polars as pl
 
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
-from palimpsest.relations.candidates.change_vectors import change_vectors
-from palimpsest.relations.candidates.find_candidates import unordered_pairs
-from palimpsest.relations.classify.encoder.change_encoder import PAIR_CLASSES
-from palimpsest.relations.classify.label_pairs import pair_from_memories
-from palimpsest.relations.classify.label_types import DISPUTED, LabelPair
-from palimpsest.relations.classify.offline_labeler import offline_labeler
+from palimpsest.relations.candidates import change_vectors, unordered_pairs
+from palimpsest.relations.labelers.change_encoder import PAIR_CLASSES
+from palimpsest.relations.labelers.label_pairs import pair_from_memories
+from palimpsest.relations.labelers.label_types import DISPUTED, LabelPair
+from palimpsest.relations.labelers.offline_labeler import offline_labeler
 from palimpsest.store.tables import completed
 
 MIN_PROPOSED = 0.1

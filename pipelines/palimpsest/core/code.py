@@ -10,7 +10,7 @@ from pathlib import Path
 
 _PACKAGE, _EVAL = "palimpsest", "palimpsest_eval"
 # What these change shows in the tables (their schemas are hashed with the code) or not at all.
-_PLUMBING = ("palimpsest.core", "palimpsest.store", "palimpsest.build.stage")
+_PLUMBING = ("palimpsest.core", "palimpsest.store", "palimpsest.pipeline.stage")
 _OWN_IMPORT = re.compile(
     rb"^[ \t]*(?:import (palimpsest[\w.]*)|from (palimpsest[\w.]*) import (?:\(([^)]*)\)|([^\n(]*)))", re.MULTILINE
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.errors import ComponentFailed, DamagedFile, DamagedPointer, PalimpsestError
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 
 REBUILD = "remove it and run palimpsest build again"
 

@@ -3,7 +3,7 @@
 import polars as pl
 
 from palimpsest.core.ids import SCOPE
-from palimpsest.entities.names.scope_evidence import find_title_mentions, find_titles
+from palimpsest.entities.scope_evidence import find_title_mentions, find_titles
 from palimpsest.memories.formed import stated_memories
 
 _MIN_LINKED_SHARE = 0.1  # of memories that mention another document's title: from here on titles link passages

@@ -10,8 +10,8 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import SCOPE, ScopeKey, entity_id, scope_parts
-from palimpsest.core.json_types import JsonObject
-from palimpsest.entities.names.find_names import entity_key
+from palimpsest.core.types import JsonObject
+from palimpsest.entities.find_names import entity_key
 from palimpsest.store.builds import Build, published
 from palimpsest.store.decisions import Verdict, append_decisions, names_target, read_decisions
 from palimpsest.store.home import Home

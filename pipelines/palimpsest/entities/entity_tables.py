@@ -6,16 +6,16 @@ from operator import attrgetter
 import polars as pl
 
 from palimpsest.core.ids import SCOPE, ScopeKey, entity_id
-from palimpsest.entities.names.find_names import ORGANISATION, MentionCandidate, find_names
-from palimpsest.entities.names.name_model import Resolution
-from palimpsest.entities.names.scope_evidence import (
+from palimpsest.entities.find_names import ORGANISATION, MentionCandidate, find_names
+from palimpsest.entities.name_model import Resolution
+from palimpsest.entities.scope_evidence import (
     MENTION_SCHEMA,
     find_people,
     find_title_mentions,
     find_titles,
     resolve_scopes,
 )
-from palimpsest.entities.names.stated_names import find_stated_names
+from palimpsest.entities.stated_names import find_stated_names
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import SCHEMAS, Schema, conform
 
@@ -328,7 +328,7 @@ def _names_of(texts: list[str], ner: str | None) -> list[list[MentionCandidate]]
     by_rule = [find_names(text) for text in texts]
     if not ner or not texts:
         return by_rule
-    from palimpsest.entities.names.spacy_names import find_library_names
+    from palimpsest.entities.spacy_names import find_library_names
 
     by_library = find_library_names(texts, ner)
     return [sorted({*a, *b}, key=_PLACE) for a, b in zip(by_rule, by_library, strict=True)]

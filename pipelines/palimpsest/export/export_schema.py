@@ -8,10 +8,10 @@ from functools import cache
 
 import polars as pl
 
-from palimpsest.build.stages import tables
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.export.layout import ANSWERS, DECISIONS, FORMAT, MANIFEST, PROFILE, PROPOSALS, STANDING, USAGE
+from palimpsest.pipeline.stages import tables
 from palimpsest.store.decisions import MEMORY_KINDS, NAME_KINDS, RELATION_KINDS
 from palimpsest.store.graph_decisions import GRAPH_KINDS
 from palimpsest.store.proposals import KINDS, STATES

@@ -11,19 +11,19 @@ from typing import Any, cast
 import yaml
 from pydantic import ValidationError
 
-from palimpsest.build.delete import delete
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.ids import content_id
-from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import say
 from palimpsest.core.times import parse_time
+from palimpsest.core.types import JsonObject
+from palimpsest.export.edit_document import LoggedDocuments, PageChanges, find_changes, write_changes
 from palimpsest.export.imported_decisions import read_decided
 from palimpsest.export.layout import settings_file
-from palimpsest.export.markdown.read_edits import LoggedDocuments, PageChanges, find_changes, write_changes
 from palimpsest.export.read_export import ExportFolder, open_export
 from palimpsest.memories.documents import version_id
-from palimpsest.memories.embedders.space import BGE_SMALL, MINILM
+from palimpsest.memories.vector_space import BGE_SMALL, MINILM
+from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.sources.extracted import DocumentRow
 from palimpsest.sources.ingest import Removals
 from palimpsest.store.builds import published

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id, entity_id
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.export import layout
+from palimpsest.export.export_user import name_decision_target
 from palimpsest.export.read_export import ExportFolder
-from palimpsest.export.user_rows import name_decision_target
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import MEMORY_KINDS, NAME_KINDS, MemoryDecision, MemoryDecisionReader, memory_undo_row
 from palimpsest.store.graph_decisions import GRAPH_KINDS, parse_graph_decision

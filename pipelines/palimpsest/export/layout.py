@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from palimpsest.core.ids import content_id
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.types import JsonObject, JsonValue
 
 FORMAT = 1
 """Of the export. A change of what a file means needs another number."""

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from palimpsest.facts.clause_tree import SUBJECTS, ClauseTree, Modality
+from palimpsest.facts.clause_tree import SUBJECTS, ClauseTree, Modality, Phrases
 from palimpsest.facts.fact import LOCATED_IN, TIMES, Fact, Named, Predicate, find_predicate, find_role, is_property
-from palimpsest.facts.phrases import Phrases
 from palimpsest.facts.referents import Referents
 from palimpsest.text.date_mentions import MONTH_NAMES
 from palimpsest.text.parse import Parse

@@ -10,14 +10,13 @@ from palimpsest.core.ids import SCOPE, content_id, scope_parts
 from palimpsest.core.ids import entity_id as entity_id_of
 from palimpsest.core.parallel import map_chunks
 from palimpsest.core.progress import progress
-from palimpsest.entities.names.find_names import entity_key
+from palimpsest.entities.find_names import entity_key
 from palimpsest.facts.extract_facts import extract_facts
 from palimpsest.facts.fact import Fact, Mentioned, Named
 from palimpsest.facts.referents import may_refer
 from palimpsest.store.tables import completed, conform, empty
-from palimpsest.text.chat_roles import NO_PERSON_ROLES
 from palimpsest.text.parse import parse_texts
-from palimpsest.text.words import fold
+from palimpsest.text.words import NO_PERSON_ROLES, fold
 
 # The entities of each memory, as the extraction of facts needs them: names, who speaks, what the passage is about.
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from palimpsest.facts.clause_tree import SUBJECTS, ClauseTree
+from palimpsest.facts.clause_tree import SUBJECTS, ClauseTree, Phrases
 from palimpsest.facts.fact import Named
-from palimpsest.facts.phrases import Phrases
 
 _FIRST = frozenset({"i", "me", "my", "mine", "myself"})
 # Where the parser may find one of them; it reads `Im` and `Ive` as two words each.

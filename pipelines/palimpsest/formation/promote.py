@@ -6,11 +6,11 @@ import polars as pl
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.ids import SCOPE, content_id
-from palimpsest.core.memory_types import REFLECTION
+from palimpsest.core.types import REFLECTION
 from palimpsest.memories.form import text_ends
 from palimpsest.memories.formed import evidence_pairs, stated_memories
-from palimpsest.memories.memory_times import own_clock
-from palimpsest.relations.classify.label_pairs import pair_keys
+from palimpsest.memories.recency import own_clock
+from palimpsest.relations.labelers.label_pairs import pair_keys
 from palimpsest.store.tables import completed, conform
 from palimpsest.text.tokenizer import count_tokens_batch
 

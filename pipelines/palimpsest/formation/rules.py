@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from palimpsest.facts.clause_tree import ClauseTree
-from palimpsest.formation.cues import (
+from palimpsest.formation.sentence_model import (
     DECISION,
     FIRST_PERSON,
     NO_ANSWER,
@@ -29,8 +29,11 @@ from palimpsest.formation.cues import (
     SOLUTION,
     UNREAL,
     UNSOLVED,
+    Judgment,
+    SentenceModel,
+    read_sentence,
+    sentence_model,
 )
-from palimpsest.formation.sentence_model import Judgment, SentenceModel, read_sentence, sentence_model
 from palimpsest.formation.session import Kind, NoteItem, Sentence, Session, Turn
 from palimpsest.text.parse import Parse, parse_texts
 from palimpsest.text.terms import query_terms

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args
 
-from palimpsest.core.memory_types import FormedKind as Kind
+from palimpsest.core.types import FormedKind as Kind
 from palimpsest.sources.extracted import Segment
-from palimpsest.text.chat_roles import NO_PERSON_ROLES, USER_ROLES
 from palimpsest.text.sentences import document_sentence_spans
+from palimpsest.text.words import NO_PERSON_ROLES, USER_ROLES
 
 _STRAIGHT = str.maketrans({0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'})
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from palimpsest.core.ids import SCOPE
 from palimpsest.core.parallel import MIN_CHUNKS, FrameRows, map_chunks
-from palimpsest.memories.memory_times import memory_times, own_clock
+from palimpsest.memories.recency import memory_times, own_clock
 from palimpsest.text.date_mentions import Period, day_period, stated_periods
 from palimpsest.text.terms import terms
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from palimpsest.memories.embedders.space import IndexedSpace
+from palimpsest.memories.vector_space import IndexedSpace
 from palimpsest.store.tables import Schema
 from palimpsest.text.terms import LONG_TOKENS, SentenceTerms, cut_sentences, keys_of_sentences, name_key
 

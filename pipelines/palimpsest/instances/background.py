@@ -20,9 +20,9 @@ from filelock import FileLock, Timeout
 
 from palimpsest.core.errors import ComponentFailed, DamagedFile
 from palimpsest.core.files import read_sealed_json, write_sealed_json
-from palimpsest.core.json_types import JsonObject
-from palimpsest.core.processes import process_started
+from palimpsest.core.parallel import process_started
 from palimpsest.core.setting_layers import FILES_VARIABLE
+from palimpsest.core.types import JsonObject
 from palimpsest.store.home import OLDER, Home, home_option, make_service_folder, service_folder
 
 # Sends what this process and its children print to a file that does not grow without end.

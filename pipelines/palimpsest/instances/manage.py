@@ -10,7 +10,7 @@ from pathlib import Path
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.core.files import read_format
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.instances.background import BUILDS, SERVICE, Component, ProcessStatus, status, stop
 from palimpsest.instances.registry import (
     Backend,
@@ -126,7 +126,7 @@ def start_instance(name: str, with_builds: bool = False) -> InstanceStatus:
     if not instance.home.is_dir():
         raise ComponentFailed(f"instance {name}: its home {instance.home} is gone; restore it, or delete the instance")
     if instance.backend == "neo4j" and not os.environ.get("NEO4J_URI"):
-        from palimpsest.neo4j_graph.server.local_server import start_server
+        from palimpsest.neo4j_graph.local_server import start_server
 
         start_server(instance.neo4j_home)
     with instance_environment(instance):
@@ -152,7 +152,7 @@ def stop_instance(name: str, *, even_damaged: bool = False) -> list[str]:
             if stop(Home(instance.home), component):
                 stopped.append(component.name)
     if _has_neo4j(instance):
-        from palimpsest.neo4j_graph.server.local_server import stop_server
+        from palimpsest.neo4j_graph.local_server import stop_server
 
         if stop_server(instance.neo4j_home):
             stopped.append("neo4j")
@@ -238,7 +238,7 @@ def _has_neo4j(instance: Instance) -> bool:
 def _neo4j_runs(instance: Instance) -> bool | None:
     if instance.backend != "neo4j":
         return None
-    from palimpsest.neo4j_graph.server.local_server import server_status
+    from palimpsest.neo4j_graph.local_server import server_status
 
     return server_status(instance.neo4j_home).running
 

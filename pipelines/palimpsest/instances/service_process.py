@@ -4,7 +4,7 @@ import os
 import socket
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.processes import process_started
+from palimpsest.core.parallel import process_started
 from palimpsest.core.setting_layers import missing
 from palimpsest.instances.background import (
     BUILDS,

@@ -1,5 +1,7 @@
 """Runs a DSPy program over texts of a build: in threads, within a budget, with every answer in the ledger."""
 
+import math
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -9,17 +11,18 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import progress, say
-from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
-from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient, LmUnavailable
-from palimpsest.relations.classify.lm.lm_settings import Budget, LmSettings, answer_adapter, highest_cost
-from palimpsest.relations.classify.lm.pair_engine import PairEngine
-from palimpsest.relations.classify.lm.read_answer import CONTAINS_INSTRUCTIONS, contains_instructions
+from palimpsest.core.types import JsonObject
+from palimpsest.relations.labelers.label_types import LabelPair
+from palimpsest.relations.labelers.ledger import Ledger, LmAnswer
+from palimpsest.relations.labelers.lm_client import ChatMessage, LmClient, LmUnavailable
+from palimpsest.relations.labelers.lm_labeler import CONTAINS_INSTRUCTIONS, PairEngine, contains_instructions
+from palimpsest.relations.labelers.lm_settings import Budget, LmSettings, answer_adapter, highest_cost
+from palimpsest.text.words import content_words, stem_words
 
 if TYPE_CHECKING:
     import dspy
+
 
 BUDGET, NO_ANSWER, SERVER_DOWN, UNREADABLE = "budget", "no answer", "server down", "unreadable"
 """Why an input has no answer; `CONTAINS_INSTRUCTIONS` is one more reason."""
@@ -247,3 +250,35 @@ class ProgramRunner(Generic[Found]):
 
 def _ledger_ids(item: ProgramInput) -> tuple[str, str]:
     return item.input_id, " ".join(item.related_ids) or item.input_id
+
+
+# What programs share that ask a model for lists of objects: the schema of an answer, and how its parts are checked.
+
+
+def object_schema(properties: JsonObject) -> JsonObject:
+    """Returns the JSON schema of an object that has these fields and no others."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def list_schema(fields: JsonObject) -> JsonObject:
+    """Returns the JSON schema of a list of objects."""
+    return {"type": "array", "items": object_schema(fields)}
+
+
+def stemmed_words(text: str) -> set[str]:
+    """Returns the stems of the words of a text that carry meaning."""
+    return set(stem_words(content_words(text)))
+
+
+def numbers_in(text: str) -> set[str]:
+    """Returns the runs of digits of a text."""
+    return set(re.findall(r"\d+", text))
+
+
+def stated_confidence(value: object, highest: float) -> float:
+    """Returns the confidence that a model states, from 0 to `highest`; `highest` where it states none."""
+    try:
+        stated = float(str(value))
+    except ValueError:
+        return highest
+    return round(min(highest, max(0.0, stated)), 3) if math.isfinite(stated) else highest

@@ -8,14 +8,14 @@ from pathlib import Path
 import polars as pl
 
 from palimpsest.core.ids import GENERAL, SCOPE, VERSION_ORDER, content_id, scope_parts, text_hash
-from palimpsest.core.json_types import JsonValue
+from palimpsest.core.types import JsonValue
 from palimpsest.memories.document_relations import document_relations
 from palimpsest.memories.source_trust import document_trust
 from palimpsest.sources.extracted import CONVERSATION, QUOTED_IN
 from palimpsest.store.collection_config import CollectionConfig, schema_parts
 from palimpsest.store.ingest_log import EXTRACTION, IngestLog
 from palimpsest.store.tables import Schema, conform, empty
-from palimpsest.text.document_status import STATUS
+from palimpsest.text.dates import STATUS
 
 # Applies a collection's metadata_schema to the versions of its documents.
 

@@ -7,15 +7,14 @@ from typing import TypedDict
 import polars as pl
 
 from palimpsest.core.ids import SCOPE, VERSION_ORDER, content_id, text_hash
-from palimpsest.core.memory_types import REFLECTION
+from palimpsest.core.types import REFLECTION
 from palimpsest.memories.embed import MAX_TOKENS
-from palimpsest.memories.memory_times import own_clock, stated_since
+from palimpsest.memories.recency import own_clock, stated_since
 from palimpsest.memories.source_trust import attribute_columns, memory_trust
 from palimpsest.memories.windows import SPECIAL_TOKENS, window_texts
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import SCHEMAS, conform, empty
-from palimpsest.text.dates import DateOrder, parse_stated_end, parse_stated_time
-from palimpsest.text.document_status import ended_status_heading
+from palimpsest.text.dates import DateOrder, ended_status_heading, parse_stated_end, parse_stated_time
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.stated_ends import ENDS_PATTERN, stated_end
 

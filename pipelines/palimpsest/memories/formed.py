@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import polars as pl
 
-from palimpsest.core.memory_types import REFLECTION
+from palimpsest.core.types import REFLECTION
 
 
 def stated_memories(memories: pl.DataFrame) -> pl.DataFrame:

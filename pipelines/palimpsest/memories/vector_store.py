@@ -6,12 +6,11 @@ import numpy as np
 import polars as pl
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.memories.embedders.choose import minilm_space, space_of
-from palimpsest.memories.embedders.space import IndexedSpace, Space
+from palimpsest.memories.embedders import minilm_space, space_of
+from palimpsest.memories.vector_space import IndexedSpace, Space
 from palimpsest.store.builds import Build
 from palimpsest.store.collection_config import CollectionConfig
-from palimpsest.store.embedder_setting import embedder_of
-from palimpsest.store.embeddings import EmbeddingStore
+from palimpsest.store.embeddings import EmbeddingStore, embedder_of
 from palimpsest.store.home import Home
 
 

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import neo4j
 from neo4j.exceptions import AuthError, ClientError, ConfigurationError, DriverError, Neo4jError
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.neo4j_graph.cypher import ddl
+from palimpsest.neo4j_graph.cypher import COMPONENTS, PROBE_CYPHER_25, PROBE_INDEX, PROBE_SEARCH
+from palimpsest.neo4j_graph.local_server import USER, checked_uri, server_status, server_url
 from palimpsest.neo4j_graph.model import DIMENSIONS
-from palimpsest.neo4j_graph.server.local_server import USER, checked_uri, server_status, server_url
-from palimpsest.relations.classify.lm.lm_client import RateLimiter
+from palimpsest.relations.labelers.lm_client import RateLimiter
 
 _REQUIRED = "Neo4j 2026.01 or later (Community is enough)"
 _POOL_SIZE = 32
@@ -173,9 +173,9 @@ def probe(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
         raise ComponentFailed(f"neo4j: NEO4J_URI {uri}: no such host or port; correct it") from None
     capabilities = _capabilities(driver, database, uri)
     try:
-        driver.execute_query(ddl.PROBE_CYPHER_25, database_=database)
-        driver.execute_query(ddl.PROBE_INDEX, database_=database)
-        driver.execute_query(ddl.PROBE_SEARCH, vector=[0.0] * DIMENSIONS, user="", database_=database)
+        driver.execute_query(PROBE_CYPHER_25, database_=database)
+        driver.execute_query(PROBE_INDEX, database_=database)
+        driver.execute_query(PROBE_SEARCH, vector=[0.0] * DIMENSIONS, user="", database_=database)
     except ClientError as e:
         if "Security" in (e.code or ""):
             raise PalimpsestError(
@@ -191,7 +191,7 @@ def probe(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
 def _capabilities(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
     try:
         with plain_errors(uri):
-            records = driver.execute_query(ddl.COMPONENTS, database_=database).records
+            records = driver.execute_query(COMPONENTS, database_=database).records
     except ComponentFailed as e:
         if "ProcedureNotFound" not in str(e):
             raise
@@ -214,3 +214,31 @@ def _read_password(uri: str) -> str:
     if not path.exists() or (not file and uri != status.uri):
         raise PalimpsestError(f"neo4j: no password for {uri}; set NEO4J_PASSWORD")
     return path.read_text(encoding="utf-8").strip()
+
+
+# One line about the server for `palimpsest doctor`.
+
+
+class ServerSummary(NamedTuple):
+    """Whether the server can be used, what was found, and what to do where it cannot."""
+
+    ok: bool
+    found: str
+    fix: str
+
+
+def summarize_server() -> ServerSummary:
+    """Returns what is found of the server. None at all is fine: it is needed only with `--backend neo4j`."""
+    if not os.environ.get("NEO4J_URI") and not server_status().running:
+        return ServerSummary(
+            True, "no server runs; needed only for --graph and --backend neo4j", "palimpsest neo4j start"
+        )
+
+    try:
+        with connect() as connection:
+            found = connection.capabilities
+            cypher = " and ".join(found.cypher)
+            line = f"{found.version} {found.edition}, Cypher {cypher}, filtered vector search at {connection.uri}"
+            return ServerSummary(True, line, "")
+    except PalimpsestError as e:
+        return ServerSummary(False, str(e), "palimpsest neo4j start, or set NEO4J_URI, NEO4J_USER and NEO4J_PASSWORD")

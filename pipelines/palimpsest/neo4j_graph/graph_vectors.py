@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from palimpsest.memories.embedders.space import MINILM, IndexedSpace, Space, VectorLookup
+from palimpsest.memories.vector_space import MINILM, IndexedSpace, Space, VectorLookup
 from palimpsest.neo4j_graph.model import VectorSpace
 
 

@@ -9,16 +9,14 @@ import numpy as np
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import nothing_published
 from palimpsest.core.ids import SCOPE
-from palimpsest.memories.embedders.space import Space
+from palimpsest.memories.vector_space import Space
+from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.cypher import ddl, loading, querying
 from palimpsest.neo4j_graph.graph_vectors import graph_space
 from palimpsest.neo4j_graph.identity import home_id, is_served
-from palimpsest.neo4j_graph.load.counts import count_edges, count_rows, parse_counts
-from palimpsest.neo4j_graph.load.load_context import LoadStats, ProgressCallback, no_progress
-from palimpsest.neo4j_graph.load.load_source import Source
-from palimpsest.neo4j_graph.load.loader import load_graph
+from palimpsest.neo4j_graph.loader import Source, count_edges, count_rows, load_graph, parse_counts
 from palimpsest.neo4j_graph.model import CURRENT, DIMENSIONS, EDGES, KEYS, VECTOR_INDEX, current_label
+from palimpsest.neo4j_graph.writer import LoadStats, ProgressCallback, no_progress
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 
@@ -28,7 +26,7 @@ MAX_P95_MS = 400.0
 _QUERIES_PER_ROUND = 40
 _MAX_ROUNDS = 6
 _LATENCY_CHECK_S = 30.0
-_INDEXES = {*ddl.KEY_CONSTRAINTS, *ddl.RANGE_INDEXES, *ddl.FULL_TEXT_INDEXES}
+_INDEXES = {*cypher.KEY_CONSTRAINTS, *cypher.RANGE_INDEXES, *cypher.FULL_TEXT_INDEXES}
 
 
 def check_graph(connection: Connection, home: str, expected: Mapping[str, int] | None = None) -> list[str]:
@@ -42,12 +40,12 @@ def check_graph(connection: Connection, home: str, expected: Mapping[str, int] |
         home: home_id.
         expected: rows by kind and name of edge, as `GraphRows.counts`; None means what the load recorded.
     """
-    served = connection.read(querying.SERVED, home=home)
+    served = connection.read(cypher.SERVED, home=home)
     if not served:
         return ["build: nothing of this home is published"]
     number, vector_index = served[0]["number"], served[0]["vector_index"] or VECTOR_INDEX
     if expected is None:
-        record = connection.read(loading.BUILD_RECORD, home=home, number=number)[0]["record"]
+        record = connection.read(cypher.BUILD_RECORD, home=home, number=number)[0]["record"]
         expected = parse_counts(record["counts"])
     counts = count_rows(connection, home, number)
     return sorted(
@@ -99,7 +97,7 @@ def _check_counts(counts: Mapping[str, int], expected: Mapping[str, int]) -> lis
 
 def _check_labels(connection: Connection, home: str, number: int, counts: Mapping[str, int]) -> list[str]:
     """Checks that the labels that people write are on the rows of the published build, and on no others."""
-    labelled = {r["name"]: int(r["n"]) for r in connection.read(ddl.COUNT_CURRENT, home=home)}
+    labelled = {r["name"]: int(r["n"]) for r in connection.read(cypher.COUNT_CURRENT, home=home)}
     violations = [
         f"labels: {labelled.get(kind, 0)} nodes are :{current_label(kind)}, the published build shows {counts[kind]}"
         for kind in CURRENT
@@ -107,10 +105,10 @@ def _check_labels(connection: Connection, home: str, number: int, counts: Mappin
     ]
     violations += [
         f"labels: {row['n']} nodes lack or wrongly have :{row['label']}"
-        for row in connection.read(ddl.COUNT_MISLABELED, home=home)
+        for row in connection.read(cypher.COUNT_MISLABELED, home=home)
         if row["n"]
     ]
-    if stale := connection.read(ddl.COUNT_STALE, home=home, number=number)[0]["n"]:
+    if stale := connection.read(cypher.COUNT_STALE, home=home, number=number)[0]["n"]:
         violations.append(f"labels: {stale} relationships of what is current belong to another build")
     return violations
 
@@ -122,7 +120,7 @@ def _own_indexes(collections: str) -> dict[str, int]:
 
 
 def _check_indexes(connection: Connection, vector_index: str, own: Mapping[str, int]) -> list[str]:
-    found = {r["name"]: r for r in connection.read(ddl.INDEX_STATES)}
+    found = {r["name"]: r for r in connection.read(cypher.INDEX_STATES)}
     dimensions_of = {vector_index: DIMENSIONS, **(own if vector_index == VECTOR_INDEX else {})}
     wanted = _INDEXES | dimensions_of.keys()
     violations = [f"index: {n} is missing" for n in wanted - found.keys()]
@@ -135,7 +133,7 @@ def _check_indexes(connection: Connection, vector_index: str, own: Mapping[str, 
 
 
 def _check_scopes(connection: Connection, home: str, number: int) -> list[str]:
-    crossing = count_edges(connection, ddl.COUNT_CROSSING_EDGES, home, number)
+    crossing = count_edges(connection, cypher.COUNT_CROSSING_EDGES, home, number)
     return [f"scope: {n} of {name} lead into another scope" for name, n in crossing.items() if n]
 
 
@@ -143,8 +141,8 @@ def _check_versions(connection: Connection, home: str, number: int) -> list[str]
     return [
         f"latest: memory {row['id']} is {problem}"
         for statement, problem in (
-            (ddl.CHAINS_WITHOUT_ONE_LATEST, "neither latest nor superseded"),
-            (ddl.RETIRED_AND_LATEST, "superseded, and latest as well"),
+            (cypher.CHAINS_WITHOUT_ONE_LATEST, "neither latest nor superseded"),
+            (cypher.RETIRED_AND_LATEST, "superseded, and latest as well"),
         )
         for row in connection.read(statement, home=home, number=number)
     ]
@@ -196,7 +194,7 @@ def check_published(home: Home) -> list[str]:
         found = check_graph(connection, home_id(home))
         if found and found[0].startswith("build: nothing"):
             return found
-        record = connection.read(querying.SERVED, home=home_id(home))[0]
+        record = connection.read(cypher.SERVED, home=home_id(home))[0]
         if (served := record["build_id"]) != build.build_id:
             found.append(f"build: {served} is shown, {build.build_id} is published; run palimpsest build --graph")
         elif Source.of(build).fingerprint != _served_fingerprint(connection, home_id(home), record["number"]):
@@ -207,7 +205,7 @@ def check_published(home: Home) -> list[str]:
 
 def _served_fingerprint(connection: Connection, home: str, number: int) -> str:
     """Returns the fingerprint of the tables that a build on the server was made of."""
-    found = connection.read(loading.BUILD_RECORD, home=home, number=number)
+    found = connection.read(cypher.BUILD_RECORD, home=home, number=number)
     return str(found[0]["record"].get("fingerprint", "")) if found else ""
 
 
@@ -220,7 +218,7 @@ def _published_build(home: Home) -> Build:
 
 def _check_query_latency(home: Home, build: Build, connection: Connection) -> list[str]:
     """Runs whole queries in the largest scope and returns a violation where p95 is over the budget."""
-    from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
+    from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
     from palimpsest.query.reader import Reader
     from palimpsest.query.request.types import Scope
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from palimpsest.core.ids import SCOPE, content_id, scope_parts
 from palimpsest.nodes.descriptions import member_description
-from palimpsest.nodes.type_nouns import singular
+from palimpsest.nodes.type_evidence import singular
 from palimpsest.store.tables import Schema
 
 _FIELDS = ("category", "categories", "kind", "genre", "department", "section", "group")

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from palimpsest.core.ids import GENERAL, SCOPE, content_id, scope_parts
-from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.memories.memory_times import memory_times
-from palimpsest.nodes.apply_decisions import NodeTables, apply_decisions
+from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.memories.recency import memory_times
 from palimpsest.nodes.categories import Categories, find_categories, topics_in_categories
 from palimpsest.nodes.descriptions import entity_descriptions, quotable, sentence_at, topic_descriptions
-from palimpsest.nodes.formed_events import dated_events, dated_titles
+from palimpsest.nodes.node_decisions import NodeTables, apply_decisions
 from palimpsest.nodes.node_edges import (
     EDGE,
     document_edges,
@@ -27,6 +26,8 @@ from palimpsest.nodes.node_edges import (
 from palimpsest.nodes.node_types import node_types
 from palimpsest.nodes.stressors import (
     ROLE,
+    dated_events,
+    dated_titles,
     find_stressors,
     goal_category_edges,
     milestone_edges,

@@ -6,20 +6,19 @@ from pathlib import Path
 
 import dagster as dg
 
-from palimpsest.build.freshness import confirm_collections
-from palimpsest.build.plan import make_plan
-from palimpsest.build.stages import collection_stages, once_stages
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
-from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, suites
-from palimpsest.orchestration.assets.freshness import fresh_collections
-from palimpsest.orchestration.assets.months import collection_months
-from palimpsest.orchestration.assets.resources import ALL_STEPS, BATCH, BY, HomeResource, collections
+from palimpsest.orchestration.build_assets import collection_months, fresh_collections
 from palimpsest.orchestration.executors import executor_from_environment
+from palimpsest.orchestration.published_assets import GOLDEN, known_suites, suites
+from palimpsest.orchestration.resources import ALL_STEPS, BATCH, BY, HomeResource, collections
 from palimpsest.orchestration.schedule import schedule_from_environment
 from palimpsest.orchestration.watch import alert_when_failed, record_failed_operations
-from palimpsest.relations.classify.lm.relation_program import program_folder
+from palimpsest.pipeline.freshness import confirm_collections
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.stages import collection_stages, once_stages
+from palimpsest.relations.labelers.lm_labeler import program_folder
 from palimpsest.store.builds import published
 from palimpsest.store.event_log import write_event
 from palimpsest.store.home import DEFAULT_CORPUS, Home

@@ -2,17 +2,12 @@
 
 import dagster as dg
 
-from palimpsest.orchestration import automation, publishing, watch
-from palimpsest.orchestration.assets import consolidation, evaluation, freshness, graph, months, serving, web
-from palimpsest.orchestration.assets.resources import HomeResource
-from palimpsest.orchestration.assets.stages import stage_assets
+from palimpsest.orchestration import automation, build_assets, published_assets, publishing, watch
+from palimpsest.orchestration.resources import HomeResource
 
 defs = dg.Definitions(
-    assets=[
-        *stage_assets,
-        *dg.load_assets_from_modules([evaluation, serving, graph, consolidation, evaluation, months, web]),
-    ],
-    asset_checks=[freshness.fresh_collections],
+    assets=dg.load_assets_from_modules([build_assets, published_assets]),
+    asset_checks=[build_assets.fresh_collections],
     jobs=[
         automation.build_collection,
         automation.publish_build,

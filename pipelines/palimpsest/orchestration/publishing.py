@@ -6,10 +6,8 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionStatus
 
-from palimpsest.build.plan import make_plan
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.neo4j_graph.identity import is_served
-from palimpsest.orchestration.assets.resources import BATCH, BY, CLI, HomeResource
 from palimpsest.orchestration.automation import (
     EXECUTOR,
     NIGHTLY,
@@ -18,7 +16,9 @@ from palimpsest.orchestration.automation import (
     publish_build,
     serve_graph,
 )
+from palimpsest.orchestration.resources import BATCH, BY, CLI, HomeResource
 from palimpsest.orchestration.watch import alert_when_failed
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.crawl.ingest_web import list_sites
 from palimpsest.store.builds import published
 

@@ -9,27 +9,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from palimpsest.build.delete.due import delete_due
-from palimpsest.build.delete.run_storage import LOST_CONNECTION, no_answer, plain_postgres_errors
-from palimpsest.build.delete.target import unfinished_deletes
-from palimpsest.build.freshness import confirm_collections
-from palimpsest.build.plan import Plan, make_plan, say_what_is_broken
-from palimpsest.build.publish import drop_unplanned
-from palimpsest.build.repair.repair_builds import repair_older
-from palimpsest.build.repair.repair_databases import repair_history
-from palimpsest.build.repair.repair_home import Repairs, make_again, repair_home, repair_inputs
-from palimpsest.build.stages import STAGES
-from palimpsest.build.summary import BuildSummary, build_summary
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError, Refused, fault_in, missing_in
 from palimpsest.core.parallel import configured_runner
 from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.identity import is_served
-from palimpsest.orchestration.dagster_home import DEFINITIONS, write_dagster_yaml
+from palimpsest.orchestration.dev_server import DEFINITIONS, write_dagster_yaml
+from palimpsest.pipeline.deletion.run_storage import LOST_CONNECTION, no_answer, plain_postgres_errors
+from palimpsest.pipeline.deletion.target import delete_due, unfinished_deletes
+from palimpsest.pipeline.finish import drop_unplanned
+from palimpsest.pipeline.freshness import confirm_collections
+from palimpsest.pipeline.plan import Plan, make_plan, say_what_is_broken
+from palimpsest.pipeline.repair_builds import repair_older
+from palimpsest.pipeline.repair_home import Repairs, make_again, repair_history, repair_home, repair_inputs
+from palimpsest.pipeline.stages import STAGES
+from palimpsest.pipeline.summary import BuildSummary, build_summary
 from palimpsest.sources.discovery import deleted_sources
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import read_decisions
-from palimpsest.store.embedder_setting import record_embedder
+from palimpsest.store.embeddings import record_embedder
 from palimpsest.store.event_log import observed, run_scope, write_event
 from palimpsest.store.home import Home
 
@@ -325,7 +323,7 @@ def _seconds_since(started: float) -> float:
 
 
 def _resource(home: Home, max_cost: float | None, allow_removals: bool) -> Any:
-    from palimpsest.orchestration.assets.resources import HomeResource
+    from palimpsest.orchestration.resources import HomeResource
 
     money = -1.0 if max_cost is None else max_cost
     vectors = str(home.embeddings_path or "")
@@ -389,8 +387,8 @@ def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSumm
 
 
 def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:
-    from palimpsest.orchestration.assets.resources import collections
     from palimpsest.orchestration.code_location import defs
+    from palimpsest.orchestration.resources import collections
 
     with _dagster(home, max_cost, allow_removals) as (instance, common):
         instance.add_dynamic_partitions(str(collections.name), list(plan.collections))

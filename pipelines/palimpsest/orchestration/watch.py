@@ -15,14 +15,14 @@ from dagster._core.events import JobFailureData, RunFailureReason
 from dagster._core.launcher import DefaultRunLauncher
 from dagster._core.storage.event_log import SqliteEventLogStorage
 
-from palimpsest.build.freshness import freshness, overdue_hours
-from palimpsest.build.operation_status import record_inbox_failure
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.core.processes import process_created_s
-from palimpsest.orchestration.assets.freshness import fresh_collections
-from palimpsest.orchestration.assets.resources import BY, HomeResource, error_of_step, run_of
+from palimpsest.core.parallel import process_created_s
+from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.orchestration.build_assets import fresh_collections
+from palimpsest.orchestration.resources import BY, HomeResource, error_of_step, run_of
 from palimpsest.orchestration.schedule import schedule_from_environment
+from palimpsest.pipeline.freshness import freshness, overdue_hours
+from palimpsest.pipeline.operation_status import record_inbox_failure
 from palimpsest.store.builds import published, staged
 from palimpsest.store.event_log import run_scope, write_event
 from palimpsest.store.home import Home

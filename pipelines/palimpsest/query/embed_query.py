@@ -16,7 +16,7 @@ import numpy as np
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.ids import text_hash
-from palimpsest.memories.embedders.space import MINILM, QuestionEmbedder, Space
+from palimpsest.memories.vector_space import MINILM, QuestionEmbedder, Space
 from palimpsest.text.tokenizer import tokenizer
 
 DIMENSIONS = 384
@@ -83,7 +83,7 @@ def embed_query(text: str, space: Space | None) -> np.ndarray:
 
     def load() -> QuestionEmbedder:
         # Imported here: a cold query with MiniLM needs none of the other embedders, nor their HTTP client.
-        from palimpsest.memories.embedders.choose import load_question_embedder
+        from palimpsest.memories.embedders import load_question_embedder
 
         return load_question_embedder(space)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
-from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient, LmUnavailable
-from palimpsest.relations.classify.lm.lm_settings import Budget, LmSettings, highest_cost
+from palimpsest.relations.labelers.ledger import Ledger, LmAnswer
+from palimpsest.relations.labelers.lm_client import ChatMessage, LmClient, LmUnavailable
+from palimpsest.relations.labelers.lm_settings import Budget, LmSettings, highest_cost
 from palimpsest.store.home import Home
 
 

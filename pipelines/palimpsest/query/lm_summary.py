@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from palimpsest.core.ids import content_id
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
 from palimpsest.query.request.types import cited_line, one_line
 from palimpsest.query.summarize import Summary, SummarySentence
-from palimpsest.relations.classify.lm.lm_settings import LmSettings, lm_settings
-from palimpsest.relations.classify.lm.read_answer import contains_instructions
+from palimpsest.relations.labelers.lm_labeler import contains_instructions
+from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
 from palimpsest.text.words import STOPWORDS
 
 BUDGET_VARIABLE = "PALIMPSEST_SUMMARY_MAX_COST"

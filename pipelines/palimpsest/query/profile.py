@@ -9,8 +9,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from palimpsest.core.json_types import JsonObject
-from palimpsest.core.memory_types import REFLECTION
+from palimpsest.core.types import REFLECTION, JsonObject
 from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.request.types import (
@@ -28,10 +27,9 @@ from palimpsest.query.request.where import parse_where
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.scope.view import ScopeView
-from palimpsest.text.chat_roles import NO_PERSON_ROLES
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.terms import name_words
-from palimpsest.text.words import fold
+from palimpsest.text.words import NO_PERSON_ROLES, fold
 
 Section: TypeAlias = Literal["static", "dynamic"]
 

@@ -56,7 +56,7 @@ def open_backend(home: Path, name: str) -> Backend:
     """
     if name == "neo4j":
         # By name: the graph is a layer above, and an extra.
-        opened: Backend = import_module("palimpsest.neo4j_graph.backend.neo4j_backend").open_neo4j(home)
+        opened: Backend = import_module("palimpsest.neo4j_graph.neo4j_backend").open_neo4j(home)
         return opened
     if name != "duckdb":
         raise ArgumentError("backend", "not one of duckdb, neo4j", name)

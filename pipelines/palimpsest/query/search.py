@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from palimpsest.memories.embedders.space import Space
+from palimpsest.memories.vector_space import Space
 from palimpsest.query.context.changes import (
     mark_changes,
     newer_first,

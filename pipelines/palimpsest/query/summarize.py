@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.json_types import JsonObject
-from palimpsest.core.memory_types import REFLECTION
+from palimpsest.core.types import REFLECTION, JsonObject
 from palimpsest.query.request.types import Memory, Scope, cited_line, one_line
 from palimpsest.query.request.where import Condition, Value, Where
 from palimpsest.query.scope.served_scope import ServedScope

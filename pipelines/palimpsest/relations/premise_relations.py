@@ -5,6 +5,7 @@ a NONE of the offline labeler is replaced: an UPDATE, a person's decision and th
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, combinations_with_replacement
@@ -14,11 +15,10 @@ import polars as pl
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.ids import SCOPE, content_id
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.memories.recency import recency_columns
-from palimpsest.relations.classify.label_pairs import count_labels, pair_keys
-from palimpsest.relations.classify.low_trust import to_json
-from palimpsest.relations.conclusions import MAX_CHARS, Conclusion, find_conclusion
+from palimpsest.relations.labelers.label_pairs import count_labels, pair_keys
+from palimpsest.relations.labelers.low_trust import to_json
 from palimpsest.relations.premise_statements import (
     MIN_WEIGHT,
     Amount,
@@ -31,6 +31,69 @@ from palimpsest.relations.premise_statements import (
 )
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import completed, conform
+from palimpsest.text.sentences import memory_sentence_spans
+from palimpsest.text.words import fold
+
+# Which sentence of a memory states a conclusion, by its words: `so`, `therefore`, `that leaves`.
+
+MAX_CHARS = 160
+"""A longer memory states its own premises, and what one of its sentences follows from is not known."""
+_NOT_CONCLUDING = r"(?!(?:that|far|long|much|many|do|did|does|what|how|why|where|when|who|which|please|the question)\b)"
+_SUBJECT = r"(?:the|a|an|it|they|he|she|we|i|you|this|there|those|no|all|every|only|[\w.-]*\d[\w.-]*)\b"
+_REFERRING = re.compile(
+    rf"^(?:so,? (?:{_SUBJECT}|on |at |in |for |from |by )"
+    rf"|(?:then|thus|hence|therefore|consequently|accordingly)\b,? {_NOT_CONCLUDING})"
+    r"|^(?:it follows|in total|in all|altogether)\b"
+    r"|^(?:that|this|which) (?:makes|leaves|means|brings|comes to)\b(?! (?:a lot|so much|sense|everything|me))"
+    r"|\b(?:therefore|thus|hence|consequently)\b|\bit follows that\b"
+    r"|\bthat (?:makes|leaves|is|is about|would be)\b(?= [^a-z]*\d)"
+)
+_REASONED = re.compile(rf", (?:and )?so {_SUBJECT}|^(?:since|because) [^\W\d][^,]+,")
+_COMPUTED = re.compile(
+    r"\b(?:makes?|leaves?|adds? up to|comes? to|amounts? to|totals?|would be|remains?)\b"
+    r"|\bthat(?: is|'s|’s)\b"  # noqa: RUF001 (the apostrophe that people type)
+    r"|\b(?:better|worse|below|above|under|over|larger|smaller|longer|shorter|earlier|later|more|less|fewer|cheaper)\b"
+)
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A sentence that states what follows from others.
+
+    Attributes:
+        start, end: its span in the memory.
+        text: the sentence.
+        is_marked: it is marked as a conclusion; else only an amount may show that it is one.
+        has_reason: it is marked and states a reason itself, as `... , so ...` does.
+        is_question: it ends with a question mark.
+    """
+
+    start: int
+    end: int
+    text: str
+    is_marked: bool
+    has_reason: bool
+    is_question: bool
+
+
+def find_conclusion(text: str) -> Conclusion | None:
+    """Returns the first sentence that is marked as a conclusion, else the first whose amount may be computed."""
+    if len(text) > MAX_CHARS:
+        return None
+    spans = memory_sentence_spans(text)
+    computed = None
+    for start, end in spans:
+        sentence = " ".join(fold(text[start:end]).split())
+        is_question = sentence.rstrip("\"')").endswith("?")
+        has_reason = bool(_REASONED.search(sentence))
+        if has_reason or _REFERRING.search(sentence):
+            return Conclusion(start, end, text[start:end], True, has_reason, is_question)
+        if computed is None and _COMPUTED.search(sentence):
+            computed = Conclusion(start, end, text[start:end], False, False, is_question)
+    return computed
+
+
+# DERIVE relations from a memory to all its premises, added to the labels of candidate pairs.
 
 NEXT_TO = 3
 """The distance of a near premise where the other one is anywhere in the scope."""

@@ -14,10 +14,10 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import SCOPE
 from palimpsest.core.times import on_own_clock
 from palimpsest.memories.recency import is_newer, recency_columns
-from palimpsest.relations.classify.label_pairs import relation_id
-from palimpsest.relations.classify.label_types import DISPUTED, LABELS, UNPAID
-from palimpsest.relations.classify.pairs_file import PairRow
-from palimpsest.relations.review_reasons import LOW_TRUST, PART_ENDED, REVIEW_REASONS
+from palimpsest.relations.labelers.label_pairs import relation_id
+from palimpsest.relations.labelers.label_types import DISPUTED, LABELS, UNPAID
+from palimpsest.relations.labelers.low_trust import LOW_TRUST, PART_ENDED, REVIEW_REASONS
+from palimpsest.relations.labelers.pairs_file import PairRow
 from palimpsest.relations.versions import UPDATE, versions
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import Decisions, RelationOverride, append_overrides, read_decisions

@@ -13,10 +13,10 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import NamedTuple
 
-from palimpsest.build.delete import DeleteResult, delete
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json_object, write_json
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
+from palimpsest.pipeline.deletion.delete import DeleteResult, delete
 from palimpsest.store.home import Home
 
 _LOG = logging.getLogger("palimpsest.serve")

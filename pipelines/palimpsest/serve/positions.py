@@ -8,7 +8,7 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import SCOPE, ScopeKey
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.query.request.types import Scope
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home

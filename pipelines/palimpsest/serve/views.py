@@ -1,6 +1,6 @@
 """What the service answers about one memory, as JSON; what is not the caller's is not there."""
 
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import history_json, memory_json
 from palimpsest.serve.open_reader import CallerView

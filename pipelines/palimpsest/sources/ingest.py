@@ -10,8 +10,8 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError, Rejected
 from palimpsest.core.files import read_sealed_json, write_sealed_json
 from palimpsest.core.ids import content_id
-from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import progress
+from palimpsest.core.types import JsonObject
 from palimpsest.sources.deletions import Deletions, apply_removal, expired_spans
 from palimpsest.sources.discovery import UNREADABLE, SourceFile
 from palimpsest.sources.extracted import (
@@ -23,12 +23,11 @@ from palimpsest.sources.extracted import (
     document_to_row,
     limit_problems,
 )
-from palimpsest.sources.readers.common.clean_text import escape_invisible
-from palimpsest.sources.readers.installed_readers import installed_readers_hash
-from palimpsest.sources.readers.registry import formats_by_suffix
+from palimpsest.sources.readers.clean_text import escape_invisible
+from palimpsest.sources.readers.registry import formats_by_suffix, installed_readers_hash
 from palimpsest.sources.storage_policy import apply_storage_policy, reapply_storage_policy, restrict_to_owner
 from palimpsest.sources.text_edits import remove_spans
-from palimpsest.sources.workers.pool import read_sources
+from palimpsest.sources.worker_pool import read_sources
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.inbox import is_inbox_uri, is_of_user

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -22,8 +22,7 @@ from pydantic import (
 )
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.core.memory_types import FormedKind
+from palimpsest.core.types import FormedKind, JsonObject, JsonValue
 from palimpsest.text.dates import DateOrder
 from palimpsest.text.words import fold
 

@@ -4,16 +4,15 @@ import re
 
 import pytest
 
-from palimpsest.build.backup import backup_home, restore_home
-from palimpsest.build.delete import delete
-from palimpsest.build.document_info import list_documents
-from palimpsest.build.dry_run import dry_run
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
-from palimpsest.build.repair.repair_home import find_damage, repair_home
 from palimpsest.core.errors import ArgumentError, PalimpsestError, Rejected
 from palimpsest.export.export_user import export_user
 from palimpsest.export.import_export import import_export
+from palimpsest.pipeline.backup import backup_home, restore_home
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.document_info import list_documents
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import dry_run, make_plan
+from palimpsest.pipeline.repair_home import find_damage, repair_home
 from palimpsest.query.reader import open_home
 from palimpsest.sources.crawl import ingest_site, ingest_url
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Scope
@@ -137,7 +136,7 @@ def test_stored_bytes_have_a_secret_that_no_memory_has_and_a_delete_removes_and_
     assert stored.startswith("web/notes/") and (home.path / stored).stat().st_mode & 0o077 == 0
     assert "[redacted: password]" in ask(home, "wifi password", "ines")
     with monkeypatch.context() as patch:
-        patch.setattr("palimpsest.build.delete.erase_home.erase_pages", lambda *_: 0)
+        patch.setattr("palimpsest.pipeline.deletion.erase_home.erase_pages", lambda *_: 0)
         with pytest.raises(PalimpsestError, match=re.escape(stored)):  # the proof searches the bytes of pages
             delete(home, user="ines")
     assert delete(home, user="ines").to_json()["residue"] == [] and files_with_secret() == []

@@ -16,14 +16,13 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError, Rejected
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Segment, Source
-from palimpsest.sources.readers import installed_readers
-from palimpsest.sources.readers.installed_readers import find_installed_readers, read_installed
-from palimpsest.sources.readers.registry import formats_by_suffix
+from palimpsest.sources.readers import registry
+from palimpsest.sources.readers.registry import find_installed_readers, formats_by_suffix, read_installed
 from palimpsest.store.collection_config import Limits
 from tests.small_corpus import write_notes
 
 READER = """
-    from palimpsest.sources.readers.reader_api import *
+    from palimpsest.sources.readers.registry import *
 
     def read(source: Source, limits: Limits) -> Extraction:
         builder = TextBuilder(limits.max_chars)
@@ -39,8 +38,8 @@ READER = """
 STAGE = """
     import json, sys
     from pathlib import Path
-    from palimpsest.build.plan import make_plan, stage_context
-    from palimpsest.build.run_stage import run_stage
+    from palimpsest.pipeline.plan import make_plan, stage_context
+    from palimpsest.pipeline.run_stage import run_stage
     from palimpsest.core.errors import PalimpsestError
     from palimpsest.store.home import Home
 
@@ -112,7 +111,7 @@ def test_a_package_adds_a_reader_that_a_build_uses_in_its_workers_and_reads_agai
 
 
 def entry(name: str, value: str = f"{__name__}:good") -> EntryPoint:
-    return EntryPoint(name, value, installed_readers.GROUP)
+    return EntryPoint(name, value, registry.GROUP)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ def entry(name: str, value: str = f"{__name__}:good") -> EntryPoint:
     ],
 )
 def test_entry_points_that_contradict_each_other_are_an_error(monkeypatch, names: list[str], message: str) -> None:
-    monkeypatch.setattr(installed_readers, "entry_points", lambda group: [entry(n) for n in names])
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry(n) for n in names])
     with pytest.raises(PalimpsestError, match=message):
         find_installed_readers()
 

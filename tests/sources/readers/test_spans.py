@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan, stage_context
-from palimpsest.build.run_stage import run_stage
+from palimpsest.pipeline.plan import make_plan, stage_context
+from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.sources.readers.registry import formats_by_suffix
 from palimpsest.store.home import Home

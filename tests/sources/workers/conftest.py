@@ -2,9 +2,9 @@
 
 import pytest
 
-from palimpsest.sources.workers.pool import WorkerProcess
+from palimpsest.sources.worker_pool import WorkerProcess
 
 
 @pytest.fixture(autouse=True)
 def _own_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palimpsest.sources.workers.pool.WorkerProcess", WorkerProcess)
+    monkeypatch.setattr("palimpsest.sources.worker_pool.WorkerProcess", WorkerProcess)

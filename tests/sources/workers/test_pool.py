@@ -14,7 +14,7 @@ import pytest
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.sources.extracted import Extraction
 from palimpsest.sources.readers.read_source import read_source
-from palimpsest.sources.workers.pool import read_sources
+from palimpsest.sources.worker_pool import read_sources
 from palimpsest.store.collection_config import Limits
 from tests.sources.hostile import deflated_pdf
 
@@ -44,7 +44,7 @@ def workers_of(build: int) -> list[int]:
     found = []
     for folder in Path("/proc").iterdir():
         try:
-            if folder.name.isdigit() and b"palimpsest.sources.workers.process" in (folder / "cmdline").read_bytes():
+            if folder.name.isdigit() and b"palimpsest.sources.worker_process" in (folder / "cmdline").read_bytes():
                 parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
                 found += [int(folder.name)] if int(parent) == build else []
         except OSError:
@@ -123,7 +123,7 @@ def test_reading_that_is_given_up_leaves_no_worker_not_even_one_that_hangs(tmp_p
 def test_a_worker_dies_with_the_build_that_is_killed_although_it_hangs(tmp_path) -> None:
     (tmp_path / "slow.pdf").write_bytes(deflated_pdf(100_000, pages=2_000))
     code = (
-        "import sys; from pathlib import Path; from palimpsest.sources.workers.pool import read_sources\n"
+        "import sys; from pathlib import Path; from palimpsest.sources.worker_pool import read_sources\n"
         "list(read_sources([(Path(sys.argv[1]), 'slow.pdf')], workers=1))"
     )
     build = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "slow.pdf")], cwd=ROOT)

@@ -6,8 +6,8 @@ python -m tests.store.remote.builder URL VECTORS CORPUS TEXT
 import sys
 from pathlib import Path
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.remote.remote_home import local_home

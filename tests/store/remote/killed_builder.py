@@ -10,9 +10,9 @@ from typing import Any
 
 import obstore
 
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.times import parse_time
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, send_unwritten

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.resources import HomeResource
 from palimpsest.serve.app import StoreSync
 from palimpsest.serve.deletions import Deletions, _hash
 from palimpsest.sources.crawl import ingest_url

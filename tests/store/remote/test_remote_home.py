@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError, Refused
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.backup import backup_home, restore_home
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.pipeline.backup import backup_home, restore_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.remote import remote_home

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan
-from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ComponentFailed
+from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.remote.lease import HEAD, LEASE, Lease, read_head, take_lease

@@ -20,7 +20,7 @@ class PalimpsestGraphPeer(PalimpsestPeer):
     def build(self, texts: Sequence[Text]) -> None:
         """Builds, publishes and loads."""
         from palimpsest.neo4j_graph.connect import connect
-        from palimpsest.neo4j_graph.load.loader import load_graph
+        from palimpsest.neo4j_graph.loader import load_graph
         from palimpsest.store.builds import published
 
         super().build(texts)

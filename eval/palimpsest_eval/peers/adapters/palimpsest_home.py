@@ -37,9 +37,9 @@ class PalimpsestPeer(BasePeer):
 
     def build(self, texts: Sequence[Text]) -> None:
         """Writes the collection, builds and publishes it."""
-        from palimpsest.build.plan import make_plan
-        from palimpsest.build.publish import run_without_dagster
-        from palimpsest.build.summary import build_summary
+        from palimpsest.pipeline.finish import run_without_dagster
+        from palimpsest.pipeline.plan import make_plan
+        from palimpsest.pipeline.summary import build_summary
 
         self._write(self._corpus / COLLECTION, texts)
         self._home.create()
@@ -58,7 +58,7 @@ class PalimpsestPeer(BasePeer):
         """Searches as `palimpsest query` does: ranking, packing and citing included."""
         from palimpsest.query.reader import open_home
         from palimpsest.query.request.types import Scope
-        from palimpsest_eval.suites.suite_collection import corpus_id
+        from palimpsest_eval.suites.suite import corpus_id
 
         if self._reader is None:
             self._reader = open_home(self._home.path, self.backend, count_reads=False)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import duckdb
 import numpy as np
 
-from palimpsest.core.memory_types import REFLECTION
+from palimpsest.core.types import REFLECTION
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
 from palimpsest.query.scope.view import BOOLEANS, CLOCK, NUMBERS, TEXTS, TIMES
-from palimpsest.text.chat_roles import ASSISTANT_ROLES
+from palimpsest.text.words import ASSISTANT_ROLES
 
 # What reads the parts of a scope of an index: how a statement is run, and where the scope is.
 

@@ -13,7 +13,7 @@ import numpy as np
 from palimpsest.query.context.quotes import RANK_DECAY, Compression, Sentences, quoted_text
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
 from palimpsest.query.request.types import Memory
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.relations.labelers.lm_settings import LmSettings
 
 BUDGET_VARIABLE = "PALIMPSEST_COMPRESSOR_MAX_COST"
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.memory_types import REFLECTION
+from palimpsest.core.types import REFLECTION
 from palimpsest.query.ranking.scoring import score_stats, standardize
 from palimpsest.query.request.types import Memory, one_line
 from palimpsest.query.scope.scope_arrays import rows_of
@@ -287,7 +287,7 @@ def open_compressor(name: str | None, home: Path | None) -> Compressor | None:
     if name != LANGUAGE_MODEL:
         raise PalimpsestError(f"compressor: {name[:40]!r} must be {LANGUAGE_MODEL} or empty; fix it")
     from palimpsest.query.context.lm_compressor import LmCompressor
-    from palimpsest.relations.classify.lm.lm_settings import lm_settings
+    from palimpsest.relations.labelers.lm_settings import lm_settings
 
     return LmCompressor(lm_settings(), home)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.query.request.types import Node
 from palimpsest.query.scope.served_graph import ServedGraph
 

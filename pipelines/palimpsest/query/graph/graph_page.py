@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.query.graph.graph_answer import GraphAnswer
 from palimpsest.query.request.types import Edge, Fact, Node
 from palimpsest.query.scope.served_graph import ServedGraph

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, node_json
 from palimpsest.query.graph.graph_lines import fact_line, find_subgraph
 from palimpsest.query.request.types import Edge, Fact, Link, Memory, Node, one_line

@@ -18,7 +18,7 @@ from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.scope.scope_arrays import REACH, Postings, Threads, TurnOrder, threads_for
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
-from palimpsest.text.question_cues import asks_for_answers
+from palimpsest.text.questions import asks_for_answers
 
 # The scores of a chat with an assistant: each role by its own statistics, and an answer counts for its question.
 #

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from palimpsest.core.environment import whole_number
-from palimpsest.core.memory_types import REFLECTION
-from palimpsest.memories.embedders.space import Space
+from palimpsest.core.types import REFLECTION
+from palimpsest.memories.vector_space import Space
 from palimpsest.query.ranking.scoring import standardize, z_values
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Link, ScoreStats
@@ -191,8 +191,8 @@ def _one_match(uri: str, path: str) -> float:
 # How likely each result is evidence for the question, and where results end.
 #
 # A logistic regression over the scores of the ranking, how far a result is above the rest and how far below the best,
-# and over what a reader of answers says of the first results. `palimpsest_eval.relevance.train` fits it on questions
-# with judged evidence; data/models has its figures.
+# and over what a reader of answers says of the first results. `palimpsest_eval.training.train_relevance` fits it on
+# questions with judged evidence; data/models has its figures.
 
 MODEL_FILE = "models/relevance.json"
 VARIABLE, DEFAULT_PERCENT = "PALIMPSEST_MIN_RELEVANCE", 1

@@ -19,7 +19,7 @@ from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 from palimpsest.query.scope.scope_graph import PREMISE, ScopeLinks
 from palimpsest.query.scope.scope_query import Candidate, ScopeQuery
 from palimpsest.query.scope.view import ScopeView
-from palimpsest.text.question_cues import listed_nouns, requested_kinds
+from palimpsest.text.questions import listed_nouns, requested_kinds
 
 # A superseded memory answers through what took its place, and what disputes one comes before it.
 #

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.memories.embedders.space import BGE_SMALL
+from palimpsest.memories.vector_space import BGE_SMALL
 from palimpsest.query.request.types import CollectionInfo
 
 

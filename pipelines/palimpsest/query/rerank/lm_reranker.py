@@ -12,7 +12,7 @@ import numpy as np
 
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
 from palimpsest.query.rerank.rerank_candidates import RerankerFailed
-from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.relations.labelers.lm_settings import LmSettings
 
 BUDGET_VARIABLE = "PALIMPSEST_RERANKER_MAX_COST"
 

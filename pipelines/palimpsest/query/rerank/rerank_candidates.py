@@ -22,7 +22,7 @@ from palimpsest.text.tokenizer import tokenizer
 # How well memories answer a question: a transformer of four layers reads the question together with each.
 #
 # It is shipped as an ONNX graph of whole numbers. Each pair is an input of its own, so that what is read of one does
-# not depend on the others. `palimpsest_eval.relevance.train_reader` trains it; data/models has its figures.
+# not depend on the others. `palimpsest_eval.training.train_reader` trains it; data/models has its figures.
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -165,7 +165,7 @@ def open_reranker(name: str | None, home: Path | None) -> AnyReranker | None:
         return AnswerReader()
     if name == LANGUAGE_MODEL:
         from palimpsest.query.rerank.lm_reranker import LmReranker
-        from palimpsest.relations.classify.lm.lm_settings import lm_settings
+        from palimpsest.relations.labelers.lm_settings import lm_settings
 
         return LmReranker(lm_settings(), home)
     if "\0" in name or name.startswith("-"):

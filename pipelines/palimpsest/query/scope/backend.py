@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from palimpsest.memories.embedders.space import Space
+from palimpsest.memories.vector_space import Space
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.graph_scope import GraphScope

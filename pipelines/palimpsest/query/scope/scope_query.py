@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palimpsest.memories.embedders.space import Space
+from palimpsest.memories.vector_space import Space
 from palimpsest.query.request.strategies import Weights, resolve_strategy
 from palimpsest.query.request.types import Filters, Link, Scope
 from palimpsest.query.request.where import Where
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.date_mentions import Period
-from palimpsest.text.question_cues import asks_for_reasons
-from palimpsest.text.question_time import needs_reference, parse_question_time
+from palimpsest.text.questions import asks_for_reasons, needs_reference, parse_question_time
 
 # Interprets the words about time in a question, for one scope; every answer reports the interpretation.
 

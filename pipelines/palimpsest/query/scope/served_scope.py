@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from palimpsest.core.times import comparable
-from palimpsest.memories.embedders.space import Space
+from palimpsest.memories.vector_space import Space
 from palimpsest.query.request.types import Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import Backend, read_chains

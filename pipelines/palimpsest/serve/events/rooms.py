@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.serve.identity import Identity
 
 EventType = Literal["GRAPH_UPDATE", "NODE_FOCUS", "OPERATION", "ERROR"]

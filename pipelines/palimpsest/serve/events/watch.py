@@ -10,10 +10,10 @@ from typing import cast
 
 from starlette.concurrency import run_in_threadpool
 
-from palimpsest.build.operation_status import UnknownOperation, operation_status
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.pipeline.operation_status import UnknownOperation, operation_status
 from palimpsest.query.graph.graph_page import MAX_NODES
 from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.events.rooms import Connection, Event, Rooms

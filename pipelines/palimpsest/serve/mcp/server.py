@@ -20,7 +20,7 @@ from pydantic import AnyHttpUrl
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.ids import SCOPE
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.serve.deletions import DocumentName
 from palimpsest.serve.guard import Guard, client_address
 from palimpsest.serve.identity import Identity, identity_of

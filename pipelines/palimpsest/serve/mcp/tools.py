@@ -9,9 +9,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import ValidationError
 
-from palimpsest.build.collection_info import list_collections
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
+from palimpsest.pipeline.collection_info import list_collections
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.search_request import Sources
 from palimpsest.query.request.types import Scope

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.core.ids import ScopeKey
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.nodes import node_decisions
 from palimpsest.query.graph.graph_outline import MAX_LINKS
 from palimpsest.query.graph.graph_outline import MAX_NODES as MAX_OUTLINE_NODES

@@ -9,10 +9,10 @@ from typing import Annotated
 from fastapi import Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from palimpsest.build.operation_status import operation_status
 from palimpsest.core.errors import ArgumentError, PalimpsestError, Rejected
-from palimpsest.core.json_types import JsonObject
-from palimpsest.export.edit_memory import MAX_CHARS, edit_memory
+from palimpsest.core.types import JsonObject
+from palimpsest.export.edit_document import MAX_CHARS, edit_memory
+from palimpsest.pipeline.operation_status import operation_status
 from palimpsest.relations.relation_review import decide
 from palimpsest.serve.deletions import DocumentName
 from palimpsest.serve.identity import Identity
@@ -175,7 +175,7 @@ def receive_file(
 
 
 def _check_type(name: str, data: bytes) -> None:
-    from palimpsest.sources.readers.detect_format import check_type
+    from palimpsest.sources.readers.read_source import check_type
 
     try:
         check_type(Source(name, Path(name).suffix.lower(), data))

@@ -7,7 +7,7 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.query.request.search_request import OPTIONS, StrategyName, bounds, offer
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.where import MAX_CHARS, Where

@@ -9,9 +9,9 @@ from typing import Any, cast
 from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import text_hash
 from palimpsest.sources.crawl.urls import ROBOT_NAME, host_of, try_normalize
-from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
 from palimpsest.sources.readers.html_page import add_markup, parse_html
-from palimpsest.sources.workers.pool import WorkerProcess
+from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder
+from palimpsest.sources.worker_pool import WorkerProcess
 from palimpsest.store.collection_config import Limits
 
 MAX_LINKS, MAX_HTML_BYTES = 10_000, 5_000_000

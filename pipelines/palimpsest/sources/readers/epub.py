@@ -7,12 +7,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.sources.extracted import Extraction, Source, limit_problems
-from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name
-from palimpsest.sources.readers.common.encodings import parse_xml
-from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
+from palimpsest.sources.readers.clean_text import clean_text, first_date, one_line, parse_name
+from palimpsest.sources.readers.encodings import parse_xml
 from palimpsest.sources.readers.html_page import add_markup, parse_html
+from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder
 from palimpsest.store.collection_config import Limits
 
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")

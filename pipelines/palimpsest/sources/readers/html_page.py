@@ -5,11 +5,11 @@ import re
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.types import JsonObject
 from palimpsest.sources.extracted import Extraction, Kind, Source, limit_problems
-from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name
-from palimpsest.sources.readers.common.encodings import decode
-from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder, first_heading
+from palimpsest.sources.readers.clean_text import clean_text, first_date, one_line, parse_name
+from palimpsest.sources.readers.encodings import decode
+from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder, first_heading
 from palimpsest.store.collection_config import Limits
 
 # HTML into segments: main text without menus, headings, paragraphs, lists, tables and code, in order.

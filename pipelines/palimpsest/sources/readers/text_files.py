@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Kind, Segment, Source, limit_problems
-from palimpsest.sources.readers.common.clean_text import parse_name, title_from_uri
-from palimpsest.sources.readers.common.document_time import check_dates, find_stated_time
-from palimpsest.sources.readers.common.encodings import decode
-from palimpsest.sources.readers.common.front_matter import (
+from palimpsest.sources.readers.clean_text import parse_name, title_from_uri
+from palimpsest.sources.readers.document_head import check_dates, find_stated_time
+from palimpsest.sources.readers.encodings import decode
+from palimpsest.sources.readers.front_matter import (
     check_fields,
     parse_relations,
     parse_scope,
     split_front_matter,
 )
-from palimpsest.sources.readers.common.table_rows import TableLimits, add_table
-from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder, first_heading
+from palimpsest.sources.readers.text_builder import HeadingPath, TableLimits, TextBuilder, add_table, first_heading
 from palimpsest.store.collection_config import Limits
 
 if TYPE_CHECKING:

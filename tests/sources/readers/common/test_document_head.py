@@ -8,7 +8,7 @@ import docx
 import pytest
 
 from palimpsest.sources.extracted import ExtractedDocument
-from palimpsest.sources.readers.common.document_head import update_document_head
+from palimpsest.sources.readers.document_head import update_document_head
 
 NYGARD = """# 3. Use the Skua queue
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.sources.readers.common.document_references import named_documents, resolve_path, stated_replacements
+from palimpsest.sources.readers.document_head import named_documents, resolve_path, stated_replacements
 
 
 @pytest.mark.parametrize(

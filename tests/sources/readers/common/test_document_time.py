@@ -7,7 +7,7 @@ from pathlib import Path
 import docx
 import pytest
 
-from palimpsest.sources.readers.common.document_time import find_name_date, find_stated_time
+from palimpsest.sources.readers.document_head import find_name_date, find_stated_time
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.text.dates import parse_stated_time, written_dates
 

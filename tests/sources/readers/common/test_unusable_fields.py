@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.sources.readers.common.table_rows import parse_validity
+from palimpsest.sources.readers.text_builder import parse_validity
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import openpyxl
 import polars as pl
 import pytest
 
-from palimpsest.sources.readers.common.table_rows import parse_validity
 from palimpsest.sources.readers.read_source import read_source
+from palimpsest.sources.readers.text_builder import parse_validity
 from palimpsest.store.collection_config import CollectionConfig
 from tests.chunks.one_document import chunk_document
 from tests.small_corpus import write_notes
@@ -55,7 +55,7 @@ def test_a_cell_with_an_invalid_date_is_reported(tmp_path) -> None:
 
 
 def test_memories_of_rows_and_turns_hold_from_the_day_that_they_state(tmp_path: Path) -> None:
-    from palimpsest.chunks.chunk_table import chunk_table
+    from palimpsest.memories.chunks import chunk_table
     from palimpsest.memories.form import form_memories
     from palimpsest.store.home import Home
 

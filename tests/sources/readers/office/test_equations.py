@@ -4,7 +4,7 @@ import docx
 import pytest
 from lxml import etree
 
-from palimpsest.sources.readers.docx import format_equation
+from palimpsest.sources.readers.office import format_equation
 from tests.sources.hostile import saved
 
 M = "http://schemas.openxmlformats.org/officeDocument/2006/math"

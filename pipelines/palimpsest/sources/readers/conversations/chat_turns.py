@@ -1,18 +1,36 @@
 """The turns of a chat in JSON: who says what and when, in the field names that chat programs use."""
 
+import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
-from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.sources.extracted import TYPES
-from palimpsest.sources.readers.common.clean_text import parse_name
-from palimpsest.store.collection_config import KINDS
-from palimpsest.text.chat_roles import INSTRUCTION_ROLES, TOOL_ROLES
+from palimpsest.core.errors import Rejected
+from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.sources.extracted import (
+    CONVERSATION,
+    FIELD_NAMES,
+    TYPES,
+    ExtractedDocument,
+    Extraction,
+    Scope,
+    Source,
+    StatedFields,
+    limit_problems,
+    parse_stated_fields,
+)
+from palimpsest.sources.find_secrets import shorten_value
+from palimpsest.sources.readers.clean_text import clean_text, explain_value_error, parse_name
+from palimpsest.sources.readers.document_head import explain_date
+from palimpsest.sources.readers.front_matter import parse_scope
+from palimpsest.sources.readers.text_builder import TextBuilder, parse_validity
+from palimpsest.store.collection_config import KINDS, Limits
+from palimpsest.text.dates import DateOrder, parse_stated_time
+from palimpsest.text.words import INSTRUCTION_ROLES, TOOL_ROLES
 
 _TEXT_KINDS = frozenset({"text", "input_text", "output_text", "refusal", "audio_transcription"})
 
@@ -422,3 +440,262 @@ def _find_speaker(item: Mapping[str, JsonValue]) -> str | None:
 def _find_role(item: Mapping[str, JsonValue]) -> str | None:
     author = item.get("author")
     return parse_name(item.get("role") or (author.get("role") if isinstance(author, dict) else None))
+
+
+# JSON values of conversations, and JSON lines: each by itself, so that a damaged one loses only itself.
+
+_WINDOW_BYTES = 1_000_000
+_CUT_NUMBER = 2  # characters that a window may have of a number behind the part that it reads: `0` of `0.` and of `0e-`
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+class JsonReader:
+    """Decodes JSON; NaN and infinity, which are no JSON, are floats, so that the field's own check names them.
+
+    Attributes:
+        repeated: the keys that an object of the last value has twice, in their order.
+    """
+
+    def __init__(self) -> None:
+        self.repeated: list[str] = []
+        self._decoder = json.JSONDecoder(parse_constant=float, object_pairs_hook=self._to_object)
+
+    def decode(self, text: str) -> JsonValue:
+        """Returns the value.
+
+        Raises:
+            ValueError: not JSON; the message says why.
+            RecursionError: nested too deeply.
+        """
+        self.repeated.clear()
+        try:
+            value: JsonValue = self._decoder.decode(text)
+        except ValueError as e:
+            raise ValueError(explain_value_error(e)) from None
+        return value
+
+    def decode_items(self, data: bytes) -> Iterator[JsonValue]:
+        """Yields the items of an array in UTF-8: of a large file one item at a time is in memory as text.
+
+        `repeated` collects over all items.
+
+        Raises:
+            ValueError: not such an array; the message says why.
+            RecursionError: nested too deeply.
+        """
+        self.repeated.clear()
+        window = _TextWindow(data)
+        if window.next_char() != "[":
+            raise ValueError("no array")
+        window.at += 1
+        number, following = 0, window.next_char()
+        while following != "]":
+            number += 1
+            try:
+                value = window.decode(self._decoder)
+                following = window.next_char()
+                if following not in (",", "]"):
+                    raise ValueError("Expecting ',' delimiter")
+            except ValueError as e:
+                raise ValueError(f"item {number}: {explain_value_error(e)}") from None
+            if following == ",":
+                window.at += 1
+            yield value
+            del value
+        window.at += 1
+        if window.next_char():
+            raise ValueError("Extra data after the array")
+
+    def _to_object(self, pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            self.repeated += [k for k, n in Counter(k for k, _ in pairs).items() if n > 1]
+        return value
+
+
+class _TextWindow:
+    """A part of a file in UTF-8 as text, from the place that was read last.
+
+    Attributes:
+        at: the place in the text.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._next_byte = data, 0
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text, self.at = "", 0
+
+    def next_char(self) -> str:
+        """Moves to the next character that is no white space and returns it; empty at the end."""
+        while True:
+            self.at = _after_space(self._text, self.at)
+            if self.at < len(self._text) or not self._extend():
+                return self._text[self.at : self.at + 1]
+
+    def decode(self, decoder: json.JSONDecoder) -> JsonValue:
+        """Returns the value at the place, which moves behind it.
+
+        Raises:
+            ValueError: there is no value.
+        """
+        while True:
+            try:
+                self.next_char()
+                value, end = decoder.raw_decode(self._text, self.at)
+            except ValueError:  # it may end outside of the window
+                if not self._extend():
+                    raise
+                continue
+            length = end - self.at
+            if end + _CUT_NUMBER < len(self._text) or not self._extend():  # else a number may go on
+                self.at += length  # `_extend` moves the place
+                return value  # type: ignore[no-any-return]
+
+    def _extend(self) -> bool:
+        """Drops what was read and doubles the rest of the window; returns whether there was more of the file."""
+        start = self._next_byte
+        self._next_byte = start + max(_WINDOW_BYTES, len(self._text) - self.at)
+        is_last = self._next_byte >= len(self._data)
+        more = self._decoder.decode(self._data[start : self._next_byte], is_last)
+        self._text, self.at = self._text[self.at :] + more, 0
+        return start < len(self._data)
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRow:
+    """One JSON object, the number of its line, from 1, and where that line is."""
+
+    line: int
+    value: JsonObject
+    place: str = ""
+
+
+def parse_json_rows(text: str) -> tuple[list[JsonRow], list[str]]:
+    """Returns the JSON objects of a text by line, and a problem for each other line that is not blank."""
+    rows, problems = [], []
+    reader = JsonReader()
+    # Only a newline ends a line: JSON strings may contain other line separators.
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line or line.isspace():
+            continue
+        try:
+            value = reader.decode(line)
+        except (ValueError, RecursionError) as e:
+            problems.append(f"line {number}: not JSON: {e}"[:160])
+            continue
+        if reader.repeated:
+            names = ", ".join(shorten_value(k) for k in dict.fromkeys(reader.repeated))
+            problems.append(f"line {number}: {names} stated twice; remove one; the line is left out"[:160])
+        elif isinstance(value, dict):
+            rows.append(JsonRow(number, value))
+        else:
+            problems.append(f"line {number}: not a JSON object")
+    return rows, problems
+
+
+# Conversations as JSONL, one turn a line: {"session_id", "user_id", "speaker", "text", "timestamp", ...}.
+
+
+def read_conversations(
+    source: Source,
+    rows: Iterable[JsonRow],
+    problems: list[str],
+    limits: Limits,
+    *,
+    unit: str = "line",
+    titles: Mapping[tuple[str | None, str | None], str] | None = None,
+    kind: str = "message",
+) -> Extraction:
+    """Returns one document for each (user, session, project), in the order of first turns; turns keep the file's order.
+
+    A turn that states one of the source's defaults is in the same document as one that states none.
+
+    A segment spans exactly the words of its turn; "Speaker: " is before it on the same line. `role` is the speaker
+    where none is named, and a turn by the role of a tool is of the kind `tool`. A line that is no turn becomes a
+    problem, and so does one whose user, session or project is not usable; so does a timestamp or another field that is
+    not usable, but its turn is included.
+
+    Args:
+        source: the file.
+        rows: its turns.
+        problems: known problems, to which this adds.
+        limits: of the source.
+        unit: what `JsonRow.line` counts, as messages show it.
+        titles: of conversations, by (user, session).
+        kind: kind of source of the documents.
+
+    Raises:
+        Rejected: no line is a turn.
+    """
+    builders: dict[Scope, TextBuilder] = {}
+    stated_scopes: dict[Scope, Scope] = {}
+    for row in rows:
+        where = f"{row.place}{unit} {row.line}"
+        text = row.value.get("text")
+        if not isinstance(text, str) or not (text := clean_text(text).strip()):
+            problems.append(f"{where}: no text; a turn needs a text of at least one word")
+            continue
+        scope, unusable = parse_scope(row.value)
+        if unusable:
+            problems.append(f"{where}: {'; '.join(unusable)}; the turn is left out")
+            continue
+        stamp = row.value.get("timestamp")
+        said_at = parse_stated_time(stamp, source.dates)
+        if stamp not in (None, "") and said_at is None:
+            why = f"timestamp {shorten_value(stamp)!r} {explain_date(stamp)}"
+            problems.append(f"{where}: {why}; the turn is kept, undated")
+        speaker = parse_name(row.value.get("speaker")) or parse_name(row.value.get("role"))
+        stated, wrong = _parse_fields(row.value, source.dates)
+        problems += (f"{where}: {p}" for p in wrong)
+        # A turn that names the default user is in the conversation of those that name none.
+        session = scope.or_else(source.defaults)
+        stated_scopes.setdefault(session, scope)
+        builder = builders.setdefault(session, TextBuilder(limits.max_chars))
+        prefix = f"{speaker}: " if speaker else ""
+        builder.add(text, "turn", prefix=prefix, gap="\n", speaker=speaker, said_at=said_at, stated=stated)
+    if not builders:
+        raise Rejected(f"no readable turn; {problems[0] if problems else 'the file holds no line'}")
+    documents = tuple(
+        _to_document(source, scope, builders[session], (titles or {}).get((scope.user_id, scope.session_id), ""), kind)
+        for session, scope in stated_scopes.items()
+    )
+    return Extraction(documents, limit_problems(problems, limits))
+
+
+def _parse_fields(row: Mapping[str, JsonValue], dates: DateOrder | None) -> tuple[StatedFields | None, list[str]]:
+    """Returns what a turn states of its memory, and a problem for each value that is not usable."""
+    stated, problems = None, list[str]()
+    if row.keys() & FIELD_NAMES:
+        stated, problems = parse_stated_fields(row)
+    roles = {(parse_name(row.get(name)) or "").casefold() for name in ("role", "speaker")}
+    if roles & TOOL_ROLES and not (stated and stated.kind):
+        stated = replace(stated or StatedFields(), kind="tool")
+    validity, wrong = parse_validity(row.get("valid_from"), row.get("valid_until"), dates)
+    problems += [f"{p}; the turn is kept" for p in wrong]
+    if validity:
+        stated = replace(stated or StatedFields(), valid_from=validity.valid_from, valid_until=validity.valid_until)
+    return stated, problems
+
+
+def _to_document(source: Source, session: Scope, builder: TextBuilder, title: str, kind: str) -> ExtractedDocument:
+    times = [s.said_at for s in builder.segments if s.said_at]
+    speakers = sorted({s.speaker for s in builder.segments if s.speaker})
+    metadata: JsonObject = {"speakers": speakers} if speakers else {}
+    return ExtractedDocument(
+        uri=source.uri,
+        media_type=CONVERSATION,
+        text=builder.text,
+        title=title,
+        session_id=session.session_id,
+        user_id=session.user_id,
+        project_id=session.project_id,
+        source_time=min(times, default=None),
+        kind=kind,
+        metadata=metadata,
+        segments=tuple(builder.segments),
+    )

@@ -1,1 +1,0 @@
-"""Measures of rankings and their significance."""

@@ -1,1 +1,0 @@
-"""How likely a result is evidence: the model's training and figures."""

@@ -1,1 +1,0 @@
-"""Published benchmarks of memory: what each measures, on suites that the loaders make of its files."""

@@ -1,1 +1,0 @@
-"""Documents into chunks: sentences, cohesion, packing, and the chunks table."""

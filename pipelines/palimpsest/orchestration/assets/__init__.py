@@ -1,1 +1,0 @@
-"""Dagster glue: one file a group of assets."""

@@ -1,0 +1,220 @@
+"""The assets of the stages, made from their declarations: what they depend on, their columns, checks and figures."""
+
+import datetime as dt
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+import polars as pl
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.orchestration.resources import (
+    LOCK_WAIT_S,
+    OWNERS,
+    POOL,
+    HomeResource,
+    collections,
+    pool_of,
+    retried,
+    run_of,
+    tag_run,
+)
+from palimpsest.orchestration.schedule import first_month, schedule_timezone
+from palimpsest.pipeline.deletion.target import delete_due
+from palimpsest.pipeline.finish import complete_collections, once_context
+from palimpsest.pipeline.freshness import CollectionFreshness, collection_freshness, overdue_hours
+from palimpsest.pipeline.plan import check_collection, stage_context
+from palimpsest.pipeline.run_stage import run_stage
+from palimpsest.pipeline.stage import Stage, StageContext
+from palimpsest.pipeline.stages import STAGES, upstream
+from palimpsest.sources.crawl.ingest_web import ingest_due
+from palimpsest.store.builds import published, staged
+from palimpsest.store.event_log import run_scope
+from palimpsest.store.home import Home
+from palimpsest.store.manifest import StageRecord
+from palimpsest.store.tables import SCHEMAS, description
+
+_MAX_ROWS = 200
+_TYPES: dict[object, str] = {pl.String: "string", pl.Int64: "int", pl.Float64: "float", pl.Boolean: "bool"}
+
+
+def stage_asset(stage: Stage) -> dg.AssetsDefinition:
+    """Returns the asset of a stage: partitioned by collection unless the stage runs once, versioned by its code."""
+
+    @dg.asset(
+        name=stage.name,
+        description=stage.description,
+        group_name=stage.group,
+        kinds=set(stage.kinds),
+        owners=OWNERS,
+        tags={POOL: pool_of(stage.name)},
+        pool=pool_of(stage.name),
+        deps=upstream(stage),
+        partitions_def=collections if stage.runs == "by_collection" else None,
+        code_version=stage.code,
+        metadata={f"schema of {t}": dg.MetadataValue.table_schema(table_schema(t)) for t in stage.tables[1:]},
+        check_specs=[dg.AssetCheckSpec(c.name, asset=stage.name, description=c.description) for c in stage.checks],
+    )
+    def run(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+        return _materialize(context, home, stage)
+
+    return run
+
+
+def table_schema(table: str) -> dg.TableSchema:
+    """Returns a table's columns for the UI, each with its meaning."""
+    return dg.TableSchema(
+        [dg.TableColumn(c, _TYPES.get(t, str(t)), description(table, c)) for c, t in SCHEMAS[table].items()]
+    )
+
+
+def _materialize(context: dg.AssetExecutionContext, resource: HomeResource, stage: Stage) -> dg.MaterializeResult:
+    home = resource.home()
+    with run_scope(run_of(context.run)), retried(context), home.lock(LOCK_WAIT_S):
+        stage_on = _stage_context(context, resource, home, stage)
+        tag_run(context, stage_on.build.build_id, "" if stage.runs == "once" else stage_on.name)
+        record = run_stage(stage_on, stage.name)
+    context.log.info(f"{stage.name}: {record.cache_status} in {record.seconds:.2f} s")
+    checks = [
+        dg.AssetCheckResult(
+            check_name=check.name,
+            passed=(result := check.run(stage_on)).passed,
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata=dict(result.figures),
+        )
+        for check in stage.checks
+    ]
+    return dg.MaterializeResult(
+        metadata=_metadata(stage, stage_on, record), data_version=dg.DataVersion(record.key), check_results=checks
+    )
+
+
+def _stage_context(context: dg.AssetExecutionContext, resource: HomeResource, home: Home, stage: Stage) -> StageContext:
+    if stage.runs == "once":
+        complete_collections(home)
+        return once_context(home, staged(home), published(home))
+    name = context.partition_key
+    folder = home.sources.get(name)
+    if folder is None:
+        raise PalimpsestError(f"collection {name}: this home does not know its folder; run palimpsest build")
+    if stage.prepare:
+        check_collection(folder)
+        delete_due(home)  # what is past its retention is deleted before sources are read
+    return stage_context(home, name, folder, resource.money, resource.allow_removals)
+
+
+def _metadata(stage: Stage, context: StageContext, record: StageRecord) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        **record.numbers,
+        **record.work.__dict__,
+        "seconds": record.seconds,
+        "how": record.cache_status,
+        "build": context.build.build_id,
+    }
+    if stage.tables:
+        metadata["dagster/row_count"] = int(record.numbers[f"{stage.tables[0]}_rows"])
+        metadata["dagster/column_schema"] = table_schema(stage.tables[0])
+    return metadata | {t: _table_rows(t, context.table(t)) for t in stage.shown_tables}
+
+
+def _table_rows(table: str, frame: pl.DataFrame) -> dg.TableMetadataValue:
+    """Returns a small table for the UI, the first 200 rows."""
+    records = [dg.TableRecord(row) for row in frame.head(_MAX_ROWS).to_dicts()]
+    return dg.MetadataValue.table(records, schema=table_schema(table))
+
+
+stage_assets = [stage_asset(stage) for stage in STAGES.values()]
+
+
+# How old what is published may be: a policy that Dagster evaluates, and a check of each collection.
+
+_FAIL_AFTER = 3  # times the hours after which it warns
+
+
+def freshness_of_builds() -> dg.FreshnessPolicy:
+    """Returns the policy of the published build: it warns after PALIMPSEST_OVERDUE_HOURS, and fails after three times.
+
+    Raises:
+        PalimpsestError: PALIMPSEST_OVERDUE_HOURS is no whole number.
+    """
+    warn = dt.timedelta(hours=overdue_hours())
+    return dg.FreshnessPolicy.time_window(fail_window=_FAIL_AFTER * warn, warn_window=warn)
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+@dg.asset_check(asset="published", description="Every collection was confirmed within its `overdue_hours`.")
+def fresh_collections(home: HomeResource) -> dg.AssetCheckResult:
+    """Warns where a collection was neither built nor found unchanged for longer than it may be."""
+    found = collection_freshness(home.home(), _now())
+    overdue = [f.collection for f in found if f.is_overdue]
+    return dg.AssetCheckResult(
+        passed=not overdue,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"overdue: {', '.join(overdue)}" if overdue else None,
+        metadata={"collections": len(found), "overdue": len(overdue), "hours": dg.MetadataValue.md(_table(found))},
+    )
+
+
+def _table(found: list[CollectionFreshness]) -> str:
+    rows = [f"| {f.collection} | {'-' if f.hours is None else f'{f.hours:.1f}'} | {f.most_hours} |" for f in found]
+    return "\n".join(["| collection | hours since it was confirmed | at most |", "|---|---|---|", *rows])
+
+
+# The asset `web_pages`: what `sources.yaml` of the collections names is read from the web, where it is due.
+
+
+@dg.asset(group_name="sources", kinds={"python"}, owners=OWNERS)
+def web_pages(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """Sites of sources.yaml whose schedule says they are due: new and changed pages are stored for the next build."""  # noqa: DOC501 (the docstring is the description in the UI)
+    done = ingest_due(home.home(), scheduled_only=True, now=dt.datetime.now(ZoneInfo(schedule_timezone())))
+    for crawl in done.crawls:
+        context.log.info(crawl.summary())
+    numbers = {name: sum(crawl.counts[name] for crawl in done.crawls) for name in ("fetched", "unchanged", "gone")}
+    stored = sum(len(crawl.stored) for crawl in done.crawls)
+    metadata = {"crawls": len(done.crawls), "stored": stored, "failed_entries": len(done.failures), **numbers}
+    if done.failures:
+        entry, why = done.failures[0]
+        raise dg.Failure(
+            f"{len(done.failures)} of {done.number} entries failed, first {entry}: {why}", metadata=metadata
+        )
+    return dg.MaterializeResult(metadata=metadata)
+
+
+# The asset `month_figures`: what the published build has of one collection and month, a partition each.
+#
+# Stages are not partitioned by month: a stage writes the tables of a collection whole, because a memory of one month
+# may supersede one of another.
+
+months = dg.MonthlyPartitionsDefinition(start_date=first_month(), fmt="%Y-%m", end_offset=1)  # the current month too
+collection_months = dg.MultiPartitionsDefinition({"collection": collections, "month": months})
+
+
+@dg.asset(
+    group_name="figures",
+    kinds={"polars"},
+    owners=OWNERS,
+    deps=["published"],
+    partitions_def=collection_months,
+)
+def month_figures(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """Memories of a collection and month of the published build, how many are superseded, R@5 of their questions."""  # noqa: DOC501 (the docstring is the description in the UI)
+    from palimpsest_eval.runs.home_metrics import month_figures as figures_of
+
+    keys = context.partition_key.keys_by_dimension  # a MultiPartitionKey
+    collection, month = keys["collection"], dt.date.fromisoformat(f"{keys['month']}-01")
+    build = published(home.home())
+    if build is None or collection not in build.collections:
+        raise PalimpsestError(f"collection {collection}: nothing is published of it; run palimpsest build")
+    tag_run(context, build.build_id, collection)
+    found = figures_of(build, collection, month)
+    metadata: dict[str, int | float | str] = {
+        "dagster/row_count": found.memories,
+        "latest": found.latest,
+        "superseded": found.superseded,
+        "questions": found.questions,
+        "build": build.build_id,
+    }
+    return dg.MaterializeResult(metadata=metadata | ({} if found.recall is None else {"R@5": found.recall}))

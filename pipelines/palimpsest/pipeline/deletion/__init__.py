@@ -1,0 +1,1 @@
+"""Deletion: removes all that a target names, and proves that none of it is left."""

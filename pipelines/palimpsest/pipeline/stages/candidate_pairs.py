@@ -1,0 +1,47 @@
+"""Stage `candidate_pairs`: pairs of memories that may be related."""
+
+from palimpsest.memories.formed import stated_memories
+from palimpsest.memories.vector_store import memory_vectors
+from palimpsest.pipeline.stage import PreviousTable, Reference, Stage, StageContext, StageResult, Table
+from palimpsest.relations.candidates import (
+    CandidateInputs,
+    PreviousCandidates,
+    candidate_pairs,
+    candidate_space,
+    change_vectors,
+)
+
+_READS = ("memories", "embed_inputs", "mentions", "documents")
+
+
+def _inputs(table: PreviousTable) -> CandidateInputs:
+    """Returns what candidates are found in: formed memories would only double their evidence."""
+    memories, *others = (table(t) for t in _READS)
+    return CandidateInputs(stated_memories(memories), *others)
+
+
+def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
+    inputs = _inputs(context.table)
+    earlier = None
+    if previous:
+        earlier = PreviousCandidates(_inputs(previous), previous("candidate_pairs"))
+    vectors = memory_vectors(context.home, inputs.memories, inputs.embed_inputs)
+    as_newer, as_older = change_vectors(vectors)
+    return StageResult({"candidate_pairs": candidate_pairs(inputs, as_newer, earlier, as_older)})
+
+
+STAGE = Stage(
+    name="candidate_pairs",
+    description="For each memory, the few older ones of its scope that it may update, extend or derive from.",
+    group="relations",
+    reads=_READS,
+    after=("embeddings",),
+    writes=(
+        Table(
+            "candidate_pairs",
+            references=(Reference("newer_id", ("memories",)), Reference("older_id", ("memories",))),
+        ),
+    ),
+    run=_run,
+    environment=candidate_space,
+)

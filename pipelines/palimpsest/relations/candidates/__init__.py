@@ -1,1 +1,0 @@
-"""Candidate pairs: which older memories a newer one may update, extend or follow from."""

@@ -1,1 +1,0 @@
-"""Chooser and judge: transformers that read a statement together with older ones, and their calibration."""

@@ -1,1 +1,0 @@
-"""What the sentences of memories state, and which UPDATEs their words prove."""

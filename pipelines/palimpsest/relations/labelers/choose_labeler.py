@@ -1,0 +1,218 @@
+"""Which labeler a build uses: the offline one, an LM, or both. Set by the environment, never by a document.
+
+`PALIMPSEST_LABELER` is offline (the default), dspy or cascade; the last two need `PALIMPSEST_LM`.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import polars as pl
+
+from palimpsest.core.code import code_hash
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import content_id
+from palimpsest.core.parallel import BatchRunner, configured_runner, cut
+from palimpsest.core.progress import progress
+from palimpsest.relations.labelers.label_types import CANDIDATE_ODDS, LabelPair, LabelResult, RelationLabeler
+from palimpsest.relations.labelers.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
+from palimpsest.store.home import Home
+
+# Pairs cut into batches for workers, and the labeler of builds over them: those of one newer memory go together.
+
+_MEMORIES_PER_BATCH = 32  # about a second
+PROBE_PAIRS = [
+    LabelPair("p1", "p0", "The deadline is now 20 April instead of 12 March.", "The deadline is 12 March."),
+    LabelPair("p2", "p0", "The release moved to Thursday.", "The weekly release goes out on Tuesday."),
+    LabelPair("p3", "p0", "The bridge has two lanes and a path for bicycles.", "The bridge is 40 metres long."),
+    LabelPair("p4", "p0", "I drink coffee now, no longer tea.", "I prefer tea in the morning."),
+    LabelPair("p5", "p0", "The new office in Porto opened in May.", "The company opened an office in Porto."),
+]
+
+
+@dataclass(frozen=True)
+class LabelWork:
+    """Labels pairs with the labeler that is installed; see BatchWork."""
+
+    none_odds: float
+
+    @property
+    def name(self) -> str:
+        """See BatchWork."""
+        return "label"
+
+    def load(self) -> Callable[[Sequence[Sequence[LabelPair]]], list[list[LabelResult]]]:
+        """See BatchWork."""
+        labeler = offline_labeler(self.none_odds)
+        return lambda groups: [labeler.label(list(group)) for group in groups]
+
+    def probe(self, compute: Callable[[Sequence[Sequence[LabelPair]]], list[list[LabelResult]]]) -> str:
+        """See BatchWork: code and weights count as well."""
+        return content_id(shipped_key(), repr(compute([[pair] for pair in PROBE_PAIRS])))
+
+
+class DistributedLabeler:
+    """See RelationLabeler: the labeler of builds, in workers."""
+
+    reads_together = True
+
+    def __init__(self, whole: OfflineLabeler, runner: BatchRunner):
+        """Makes a labeler whose labels and program are those of `whole`."""
+        self.name, self.program_hash = whole.name, whole.program_hash
+        self._work, self._runner = LabelWork(whole.none_odds), runner
+
+    def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
+        """See RelationLabeler."""
+        groups = [list(members) for _, members in groupby(range(len(pairs)), key=lambda row: pairs[row].newer_id)]
+        items: list[Sequence[LabelPair]] = [[pairs[row] for row in group] for group in groups]
+        batches = cut(range(len(groups)), items, _MEMORIES_PER_BATCH, _key_of)
+        found: dict[int, LabelResult] = {}
+        with progress("label", len(pairs), "pairs") as advance:
+            for batch, results in self._runner.run(self._work, batches):
+                for number, of_group in zip(batch.rows, results, strict=True):
+                    found.update(zip(groups[number], of_group, strict=True))
+                    advance(len(of_group))
+        return [found[row] for row in range(len(pairs))]
+
+
+def _key_of(group: Sequence[LabelPair]) -> str:
+    return " ".join([group[0].newer_id, *(pair.older_id for pair in group)])
+
+
+# Which labeler a build uses: the offline one, an LM, or both. Set by the environment, never by a document.
+
+LABELERS = ("offline", "dspy", "cascade")
+_CASCADE_LM_SHARE = 0.8
+_TOKENS_PER_CALL = (1000, 120)  # read, written
+
+
+def configured_labeler() -> str:
+    """Returns the name of the labeler that the environment sets.
+
+    Raises:
+        PalimpsestError: there is none of that name, or the LM it needs is not set.
+    """
+    name = os.environ.get("PALIMPSEST_LABELER") or "offline"
+    if name not in LABELERS:
+        raise PalimpsestError(f"PALIMPSEST_LABELER: {name!r} must be one of {', '.join(LABELERS)}; set one or unset it")
+    if name != "offline":
+        from palimpsest.relations.labelers.lm_settings import lm_settings
+
+        lm_settings()
+    return name
+
+
+def labeler_key() -> str:
+    """Returns a key that differs between the labelers of two builds, without loading any."""
+    name = configured_labeler()
+    if name == "offline":
+        return shipped_key()
+    from palimpsest.relations.labelers.lm_labeler import program_hash
+    from palimpsest.relations.labelers.lm_settings import lm_settings
+
+    code = code_hash(("palimpsest.relations.labelers.choose_labeler", "palimpsest.relations.labelers.lm_labeler"))
+    return content_id(name, shipped_key(), program_hash(), *lm_settings().key_parts, code)
+
+
+def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = CANDIDATE_ODDS) -> RelationLabeler:
+    """Returns the labeler that the environment sets; the default odds are those of pairs that a build finds."""
+    name = configured_labeler()
+    if name != "offline":
+        return lm_labeler(name, lambda: offline_labeler(none_odds), home, max_cost)
+    labeler = offline_labeler(none_odds)
+    return labeler if (runner := configured_runner()) is None else DistributedLabeler(labeler, runner)
+
+
+def lm_labeler(
+    name: str, load_offline: Callable[[], RelationLabeler], home: Home, max_cost: float | None
+) -> RelationLabeler:
+    """Returns the LM's labeler (`dspy`), which loads no other, or the cascade of both."""
+    from palimpsest.relations.labelers.ledger import Ledger
+    from palimpsest.relations.labelers.lm_labeler import LmLabeler
+    from palimpsest.relations.labelers.lm_settings import lm_settings
+
+    lm = LmLabeler(lm_settings(), Ledger(home.lm_ledger), max_cost=max_cost)
+    return lm if name == "dspy" else CascadeLabeler(load_offline(), lm)
+
+
+def expected_calls(home: Home, new_pairs: int, relations: pl.DataFrame | None = None) -> tuple[int, float]:
+    """Returns (calls, cost) that a build may need with the labeler that the environment sets.
+
+    An estimate for a dry run; the stage itself reports what it needs before its first call.
+
+    Args:
+        home: of the build.
+        new_pairs: candidate pairs that are in no earlier build.
+        relations: of the published build, in collections that are built again; those of another program are labelled
+            again.
+    """
+    name = configured_labeler()
+    if name == "offline":
+        return 0, 0.0
+    from palimpsest.relations.labelers.lm_settings import lm_settings
+
+    pairs = new_pairs
+    if relations is not None:
+        unchanged = ("person", build_labeler(home).program_hash)
+        pairs += relations.filter(~pl.col("program_hash").is_in(unchanged)).height
+    calls = round(pairs * (_CASCADE_LM_SHARE if name == "cascade" else 1.0))
+    return calls, calls * lm_settings().cost(*_TOKENS_PER_CALL)
+
+
+# The cascade: the offline labeler decides where it is certain, the language model of a few pairs elsewhere.
+
+MIN_CONFIDENCE = 0.85
+"""Of the offline labeler's calibrated answer to be final (measured by `eval.studies.cascade_tradeoff`)."""
+
+MAX_LM_PAIRS = 3
+"""Pairs of a newer memory that the LM decides at most, as many as without the offline labeler."""
+
+
+class CascadeLabeler:
+    """Calls the LM only where the offline labeler is not certain; a pair without an answer retires nothing."""
+
+    name = "cascade"
+
+    def __init__(self, offline: RelationLabeler, lm: RelationLabeler, min_confidence: float = MIN_CONFIDENCE):
+        self.offline, self.lm, self.min_confidence = offline, lm, min_confidence
+        self.reads_together = offline.reads_together
+        self.program_hash = content_id("cascade", offline.program_hash, lm.program_hash, str(min_confidence))
+
+    def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
+        """Returns one result for each pair, in order; `labeler` names the labeler that decided."""
+        results = [replace(r, labeler="offline") for r in self.offline.label(pairs)]
+        uncertain = _likeliest(pairs, results, self.min_confidence)
+        for i, answer in zip(uncertain, self.lm.label([pairs[i] for i in uncertain]), strict=True):
+            results[i] = answer
+        return results
+
+
+def _likeliest(pairs: Sequence[LabelPair], results: Sequence[LabelResult], min_confidence: float) -> list[int]:
+    """Returns the places of the pairs that the LM decides: of each newer memory the likeliest to be an UPDATE."""
+    of_newer: dict[str, list[int]] = defaultdict(list)
+    for i, (pair, result) in enumerate(zip(pairs, results, strict=True)):
+        if not is_certain(result, min_confidence):
+            of_newer[pair.newer_id].append(i)
+    chosen: list[int] = []
+    for places in of_newer.values():
+        chosen += sorted(places, key=lambda i: (-(results[i].likelihood or 0.0), i))[:MAX_LM_PAIRS]
+    return sorted(chosen)
+
+
+def is_certain(result: LabelResult, min_confidence: float) -> bool:
+    """Returns whether the offline labeler's result is final."""
+    return result.decided and (result.confidence >= min_confidence or result.rule == "same text")
+
+
+def tradeoff_by_threshold(
+    offline: Sequence[LabelResult], lm: Sequence[LabelResult], thresholds: Sequence[float]
+) -> list[tuple[float, float, list[LabelResult]]]:
+    """Returns (threshold, share of LM calls, results) for each threshold, from results of both for all pairs."""
+    out = []
+    for threshold in thresholds:
+        certain = [is_certain(r, threshold) for r in offline]
+        chosen = [a if c else b for c, a, b in zip(certain, offline, lm, strict=True)]
+        out.append((threshold, 1 - sum(certain) / max(1, len(certain)), chosen))
+    return out

@@ -1,1 +1,0 @@
-"""Reads sources in processes of bounded time and memory."""
