@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from palimpsest.query.turns.dependence import find_dependence
-from palimpsest.query.turns.resolve import resolve_text
+from palimpsest.query.request.dependence import find_dependence
+from palimpsest.query.request.resolve_turns import resolve_text
 from palimpsest_eval.golden.questions import load_questions
 from tests.data.demo_corpus import COLLECTIONS, DATA, WITH_FOLLOW_UPS, default_user, times_of_quote
 

@@ -6,8 +6,8 @@ import pytest
 
 from palimpsest.store.home import data_folder
 from palimpsest_eval.golden.questions import load_golden
-from palimpsest_eval.studies.formation import conversations_of
-from palimpsest_eval.studies.formed_questions import QUESTIONS, question_kind
+from palimpsest_eval.runs.formed_questions import QUESTIONS, question_kind
+from palimpsest_eval.runs.measure_formation import conversations_of
 from palimpsest_eval.training.train_sentences import TRAINING_USERS, golden_notes
 from tests.data.demo_corpus import rows
 

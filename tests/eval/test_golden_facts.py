@@ -8,7 +8,7 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.tables import conform, empty
 from palimpsest_eval.golden.golden_facts import StatedFact, matches, read_passages
-from palimpsest_eval.studies.facts import measure_facts
+from palimpsest_eval.runs.measure_facts import measure_facts
 
 SCOPE = {"collection": "notes", "user_id": "ana", "project_id": ""}
 TEXT = "Basin is led by Ana Brandt. The deadline is 4 May."

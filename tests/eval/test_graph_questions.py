@@ -12,7 +12,7 @@ from palimpsest_eval.golden.graph_questions import (
     load_graph_questions,
 )
 from palimpsest_eval.golden.questions import GoldenError, Quote
-from palimpsest_eval.studies.graph_answers import shares_text
+from palimpsest_eval.runs.measure_graph_answers import shares_text
 
 
 def resolved(kind: str, *needs: str, steps: int = 1) -> ResolvedGraphQuestion:

@@ -13,7 +13,7 @@ from palimpsest.formation.sentence_model import (
     sentence_model,
 )
 from palimpsest.formation.session import Session, Turn
-from palimpsest_eval.studies.formation import FACTS, score
+from palimpsest_eval.runs.measure_formation import FACTS, score
 from palimpsest_eval.training.train_sentences import golden_notes
 
 

@@ -5,7 +5,7 @@ import pytest
 from palimpsest.formation.rules import form_items, read_by_rules
 from palimpsest.formation.session import Session, Turn
 from palimpsest.store.home import data_folder
-from palimpsest_eval.studies.formation import FACTS, read_golden, score
+from palimpsest_eval.runs.measure_formation import FACTS, read_golden, score
 
 
 def formed(*turns: tuple[str, str]) -> list[tuple[str, str]]:

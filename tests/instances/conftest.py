@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.instances.background import BUILDS, SERVICE, stop
+from palimpsest.cli.processes import BUILDS, SERVICE, stop
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.core.errors import ArgumentError, DamagedFile, PalimpsestError
-from palimpsest.core.parallel import process_started
-from palimpsest.instances.background import BUILDS, SERVICE, ProcessRecord, record_path, write_record
-from palimpsest.instances.manage import (
+from palimpsest.cli.instance_registry import instances_folder, read_instances
+from palimpsest.cli.manage_instances import (
     add_instance,
     create_instance,
     delete_instance,
@@ -20,7 +18,9 @@ from palimpsest.instances.manage import (
     list_instances,
     stop_instance,
 )
-from palimpsest.instances.registry import instances_folder, read_instances
+from palimpsest.cli.processes import BUILDS, SERVICE, ProcessRecord, record_path, write_record
+from palimpsest.core.errors import ArgumentError, DamagedFile, PalimpsestError
+from palimpsest.core.parallel import process_started
 from palimpsest.store.home import Home, make_service_folder
 from tests.command import last_json, process, run
 

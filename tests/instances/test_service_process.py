@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
-from palimpsest.instances.background import (
+from palimpsest.cli.processes import (
     BUILDS,
     SERVICE,
     BoundedLog,
@@ -26,7 +25,8 @@ from palimpsest.instances.background import (
     stop,
     write_record,
 )
-from palimpsest.instances.service_process import start_service
+from palimpsest.cli.service_process import start_service
+from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, make_service_folder, service_folder

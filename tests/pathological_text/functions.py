@@ -16,16 +16,16 @@ from palimpsest.formation.session import Session, Turn
 from palimpsest.nodes.stressors import stated_stressors
 from palimpsest.nodes.type_evidence import name_type
 from palimpsest.query.context.lines import harmless
+from palimpsest.query.request.resolve_turns import resolve_text
 from palimpsest.query.request.where import parse_where
-from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
 from palimpsest.relations.labelers.reading import number_template, read_sentences
 from palimpsest.relations.labelers.rule_facts import read_value
 from palimpsest.relations.premise_relations import find_conclusion
 from palimpsest.relations.premise_statements import amounts
 from palimpsest.sources.extracted import Source
+from palimpsest.sources.readers.chat_exports import format_text
 from palimpsest.sources.readers.clean_text import title_from_uri
-from palimpsest.sources.readers.conversations.chat_exports import format_text
 from palimpsest.sources.readers.read_source import read_bytes
 from palimpsest.sources.readers.text_builder import format_row
 from palimpsest.sources.storage_policy import redact_text

@@ -21,7 +21,7 @@ from tests.pathological_text.pattern_calls import (
 METHODS = ("finditer", "fullmatch", "match", "search")
 _MENTIONS = re.compile(r"\bre\.|\.str\.|Pattern|pattern")
 _MAX_DEPTH = 6  # of what modules keep patterns in
-_NOT_THE_PRODUCT = ("palimpsest_eval.studies.", "palimpsest_eval.testing.")
+_NOT_THE_PRODUCT = ("palimpsest_eval.testing.",)
 # A pattern of a library that is applied to short texts alone: the code checks their length first.
 _MOST_CHARS = {"palimpsest.sources.readers.mail_body._pattern": 400, "palimpsest.text.sentences._LAST_WORD": 24}
 

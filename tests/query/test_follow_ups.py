@@ -7,9 +7,9 @@ import pytest
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import Scope, SearchRequest, open_index
 from palimpsest.query.ranking.merge import path_match
+from palimpsest.query.request.dependence import find_dependence
+from palimpsest.query.request.resolve_turns import resolve_text
 from palimpsest.query.result import results_text
-from palimpsest.query.turns.dependence import find_dependence
-from palimpsest.query.turns.resolve import resolve_text
 from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")

@@ -3,7 +3,7 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import Scope, open_index
-from palimpsest.query.ranking.experimental.hierarchy import find_nodes, reach_memories
+from palimpsest.query.ranking.hierarchy import find_nodes, reach_memories
 from tests.query.graphed import graph_tables
 from tests.query.made import memory, tables, write
 

@@ -8,7 +8,7 @@ from palimpsest.query import search
 from palimpsest.query.ranking.merge import features, least_relevance, relevance
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Memory, Scope
-from palimpsest.query.rerank.rerank_candidates import MAX_TOKENS, AnswerReader, is_prose, pair_tokens
+from palimpsest.query.rerank import MAX_TOKENS, AnswerReader, is_prose, pair_tokens
 from palimpsest.query.scope.scope_query import Candidate
 from tests.query.made import at, memory, tables, write
 

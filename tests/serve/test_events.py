@@ -12,7 +12,7 @@ from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.operation_status import UnknownOperation
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.app import create_app
-from palimpsest.serve.events.rooms import MAX_CONNECTIONS, MAX_WAITING, Event, Rooms
+from palimpsest.serve.events import MAX_CONNECTIONS, MAX_WAITING, Event, Rooms
 from palimpsest.serve.identity import Identity, make_token
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.home import Home
@@ -25,7 +25,7 @@ def token(user: str, **claims: object) -> str:
 
 @pytest.fixture
 def app(home: Home, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("palimpsest.serve.routes.events.HEARTBEAT_S", 0.5)  # so that no test waits without an end
+    monkeypatch.setattr("palimpsest.serve.event_routes.HEARTBEAT_S", 0.5)  # so that no test waits without an end
     return create_app(home, ServeSettings(TOKENS, 100_000, 100_000))
 
 
@@ -173,7 +173,7 @@ def test_a_slow_client_loses_its_connection_and_a_user_has_so_many():
         assert rooms.users() == []
         from contextlib import ExitStack
 
-        from palimpsest.serve.events.rooms import TooManyConnections
+        from palimpsest.serve.events import TooManyConnections
 
         with ExitStack() as stack:
             for _ in range(MAX_CONNECTIONS):
@@ -191,7 +191,7 @@ def test_an_operation_that_cannot_be_read_now_is_read_again(app, monkeypatch):
     def status(*_: object) -> object:
         raise next(answers)
 
-    monkeypatch.setattr("palimpsest.serve.events.watch.operation_status", status)
+    monkeypatch.setattr("palimpsest.serve.events.operation_status", status)
     watch = app.state.service.watch
 
     async def main() -> list[str]:
@@ -206,7 +206,7 @@ def test_an_operation_that_cannot_be_read_now_is_read_again(app, monkeypatch):
 
 
 def test_operations_of_users_who_never_connect_are_followed_for_so_many_users(app, monkeypatch):
-    monkeypatch.setattr("palimpsest.serve.events.watch.MAX_USERS", 3)
+    monkeypatch.setattr("palimpsest.serve.events.MAX_USERS", 3)
     service = app.state.service
 
     async def main() -> None:

@@ -34,7 +34,7 @@ def examples(number):
 
 @pytest.fixture
 def app(served, monkeypatch):
-    monkeypatch.setattr("palimpsest.serve.routes.events.TOKEN_WAIT_S", 0.05)
+    monkeypatch.setattr("palimpsest.serve.event_routes.TOKEN_WAIT_S", 0.05)
     made = create_app(Home(served / "home"), ServeSettings(TOKENS, 10_000_000, 10_000_000))
     yield made
     made.state.service.reader.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import palimpsest.serve.page.routes as page
+import palimpsest.serve.page_routes as page
 from palimpsest.serve.app import create_app
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.home import Home

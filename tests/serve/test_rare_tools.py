@@ -62,7 +62,7 @@ def site(monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("PALIMPSEST_WEB_ALLOW_PRIVATE", "127.0.0.1")
-    monkeypatch.setattr("palimpsest.serve.mcp.server._PUBLIC", AddressPolicy.from_environment())
+    monkeypatch.setattr("palimpsest.serve.mcp_server._PUBLIC", AddressPolicy.from_environment())
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
@@ -111,7 +111,7 @@ def test_a_site_is_analyzed(home, site):
 
 @pytest.mark.parametrize("name", ["analyze_website", "ingest_url"])
 def test_callers_read_the_public_web_alone_and_learn_nothing_of_the_inside(home, site, name, monkeypatch):
-    monkeypatch.setattr("palimpsest.serve.mcp.server._PUBLIC", AddressPolicy())
+    monkeypatch.setattr("palimpsest.serve.mcp_server._PUBLIC", AddressPolicy())
     for url in (site, site.replace("127.0.0.1", "localhost")):
         answer = call(home, "ann", name, {"url": url})
         assert answer.startswith("Error") or "the page cannot be read" in answer

@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from palimpsest.serve.app import create_app
-from palimpsest.serve.routes.field_types import IsoTimeOrDay
+from palimpsest.serve.search_routes import IsoTimeOrDay
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
@@ -79,7 +79,7 @@ def test_a_request_that_is_too_large_is_refused(served, is_chunked):
 
 
 def test_a_request_that_takes_too_long_is_ended(served, monkeypatch):
-    monkeypatch.setattr("palimpsest.serve.routes.search.answer", lambda *_: time.sleep(3))
+    monkeypatch.setattr("palimpsest.serve.search_routes.answer", lambda *_: time.sleep(3))
     app = create_app(Home(served / "home"), ServeSettings(TOKENS, timeout_s=1))
     assert client_of(app, "ann").get("/search?q=bike").status_code == 503
 
@@ -88,7 +88,7 @@ def test_a_fault_of_the_service_shows_nothing_of_the_inside(served, monkeypatch)
     def fails(*_: object) -> None:
         raise RuntimeError("zqinside")
 
-    monkeypatch.setattr("palimpsest.serve.routes.search.answer", fails)
+    monkeypatch.setattr("palimpsest.serve.search_routes.answer", fails)
     app = create_app(Home(served / "home"), ServeSettings(TOKENS))
     answer = client_of(app, "ann").get("/search?q=bike")
     assert answer.status_code == 500 and "zqinside" not in answer.text

@@ -369,7 +369,11 @@ def _load_file(path: Path, draft: SuiteDraft, only: str | None) -> None:
 
 
 def _read_items(path: Path) -> list[Item]:
-    """Reads a JSON array, an object with the array under `data`, JSONL, or a Parquet table of a data hub."""
+    """Reads a JSON array, an object with the array under `data`, JSONL, or a Parquet table of a data hub.
+
+    Raises:
+        PalimpsestError: it is none of these, or has no objects.
+    """
     if path.suffix == ".parquet":
         return _read_parquet(path)
     try:

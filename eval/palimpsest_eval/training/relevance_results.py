@@ -15,7 +15,7 @@ from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.ranking.merge import DEPTH
 from palimpsest.query.reader import Reader, open_home
 from palimpsest.query.request.types import RankedMemory, Scope
-from palimpsest.query.rerank.rerank_candidates import NO_RERANKER, AnswerReader
+from palimpsest.query.rerank import NO_RERANKER, AnswerReader
 from palimpsest.query.scope.scope_query import Candidate
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, data_folder

@@ -22,7 +22,7 @@ from transformers import AutoModel
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
 from palimpsest.memories.embed import model_folder
-from palimpsest.query.rerank.rerank_candidates import MODEL_FILE, memory_line, pair_tokens, spoken_line
+from palimpsest.query.rerank import MODEL_FILE, memory_line, pair_tokens, spoken_line
 from palimpsest.store.home import SHIPPED, Home
 from palimpsest_eval.training.relevance_results import golden_results, suite_results
 from palimpsest_eval.training.worlds import Note, World, load_worlds

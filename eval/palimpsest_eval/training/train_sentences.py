@@ -28,7 +28,7 @@ from palimpsest.formation.sentence_model import (
 )
 from palimpsest.formation.session import NoteItem
 from palimpsest.store.home import SHIPPED
-from palimpsest_eval.studies.formation import FACTS, GoldenSession, Scores, read_half, read_user, score
+from palimpsest_eval.runs.measure_formation import FACTS, GoldenSession, Scores, read_half, read_user, score
 
 # Sentences of conversations with the kinds of items that they form, from golden notes: what the model learns.
 

@@ -96,7 +96,7 @@ def backup(
 @click.option("--force", is_flag=True, help="Move a home that is there aside; it stays as HOME.before-restore-N.")
 def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_file: Path | None, force: bool) -> None:
     """Restore the home that FILE is a backup of, and check every file and the digest of its build."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.instances.background import BUILDS, SERVICE, read_record
+    from palimpsest.cli.processes import BUILDS, SERVICE, read_record
     from palimpsest.pipeline.backup import restore_home
 
     out = Output(as_json)

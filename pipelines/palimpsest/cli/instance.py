@@ -8,7 +8,7 @@ import click
 
 from palimpsest.cli.shared import Output, confirm, visible
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.store.remote.table_store import is_remote
+from palimpsest.store.table_store import is_remote
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")
 _name = click.argument("name")
@@ -35,7 +35,7 @@ def instance() -> None:
 @_json
 def list_(as_json: bool) -> None:
     """List the instances, and whether they run."""
-    from palimpsest.instances.manage import list_instances
+    from palimpsest.cli.manage_instances import list_instances
 
     out, found = Output(as_json), list_instances()
     for s in found:
@@ -53,7 +53,7 @@ def list_(as_json: bool) -> None:
 @_name
 def create(as_json: bool, port: int | None, backend: _BackendName, name: str) -> None:
     """Make an instance with an empty home in the user's data folder."""
-    from palimpsest.instances.manage import create_instance
+    from palimpsest.cli.manage_instances import create_instance
 
     out, made = Output(as_json), create_instance(name, port, backend)
     home = shlex.quote(str(made.home))
@@ -69,7 +69,7 @@ def create(as_json: bool, port: int | None, backend: _BackendName, name: str) ->
 @click.option("--home", "home_path", required=True, help="Folder of a home that exists.")
 def add(as_json: bool, port: int | None, backend: _BackendName, name: str, home_path: str) -> None:
     """Register a home that exists under a name."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.instances.manage import add_instance
+    from palimpsest.cli.manage_instances import add_instance
 
     if is_remote(home_path):
         raise PalimpsestError(
@@ -90,7 +90,7 @@ def start(as_json: bool, name: str, with_builds: bool) -> None:
 
     Exit code 2: a setting is missing or wrong. Exit code 3: a part did not come up.
     """
-    from palimpsest.instances.manage import start_instance
+    from palimpsest.cli.manage_instances import start_instance
 
     out, found = Output(as_json), start_instance(name, with_builds)
     record = found.service.record if found.service else None
@@ -105,7 +105,7 @@ def start(as_json: bool, name: str, with_builds: bool) -> None:
 @_name
 def stop(as_json: bool, name: str) -> None:
     """Stop all parts of an instance."""
-    from palimpsest.instances.manage import stop_instance
+    from palimpsest.cli.manage_instances import stop_instance
 
     out, stopped = Output(as_json), stop_instance(name)
     out.text(f"{name}: stopped {' and '.join(stopped)}" if stopped else f"{name}: nothing ran")
@@ -117,7 +117,7 @@ def stop(as_json: bool, name: str) -> None:
 @_name
 def status(as_json: bool, name: str) -> None:
     """Show how the parts of an instance are; exit code 3 where its service does not answer."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.instances.manage import instance_status
+    from palimpsest.cli.manage_instances import instance_status
 
     out, found = Output(as_json), instance_status(name)
     server = "" if found.neo4j is None else f", neo4j {'running' if found.neo4j else 'stopped'}"
@@ -136,8 +136,8 @@ def status(as_json: bool, name: str) -> None:
 @click.option("--builds", "of_builds", is_flag=True, help="Of its nightly builds.")
 def logs(as_json: bool, name: str, shown: int, of_builds: bool) -> None:
     """Show the last lines that the service of an instance wrote."""
-    from palimpsest.instances.background import BUILDS, SERVICE, log_lines
-    from palimpsest.instances.registry import find_instance
+    from palimpsest.cli.instance_registry import find_instance
+    from palimpsest.cli.processes import BUILDS, SERVICE, log_lines
     from palimpsest.store.home import Home
 
     home = Home(find_instance(name).home)
@@ -156,8 +156,8 @@ def delete(as_json: bool, name: str, with_home: bool, yes: bool) -> None:
 
     Sources outside of the home stay, and so does a home that was registered.
     """
-    from palimpsest.instances.manage import delete_instance
-    from palimpsest.instances.registry import find_instance
+    from palimpsest.cli.instance_registry import find_instance
+    from palimpsest.cli.manage_instances import delete_instance
 
     found = find_instance(name)
     what = f" and its home {found.home} with all memories" if found.is_own or with_home else ""
@@ -172,7 +172,7 @@ def delete(as_json: bool, name: str, with_home: bool, yes: bool) -> None:
 @_name
 def path(as_json: bool, name: str) -> None:
     """Print the home of an instance."""
-    from palimpsest.instances.registry import find_instance
+    from palimpsest.cli.instance_registry import find_instance
 
     out, found = Output(as_json), find_instance(name)
     out.text(str(found.home))
@@ -184,8 +184,8 @@ def path(as_json: bool, name: str) -> None:
 @_name
 def env(as_json: bool, name: str) -> None:
     """Print the variables with which every command is about an instance, for a shell to evaluate."""
-    from palimpsest.instances.manage import instance_variables
-    from palimpsest.instances.registry import find_instance
+    from palimpsest.cli.instance_registry import find_instance
+    from palimpsest.cli.manage_instances import instance_variables
 
     out, variables = Output(as_json), instance_variables(find_instance(name))
     out.text("\n".join(f"export {key}={shlex.quote(value)}" for key, value in variables.items()))

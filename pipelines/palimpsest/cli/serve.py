@@ -96,7 +96,7 @@ def start(context: click.Context, home_path: Path, as_json: bool, backend: str, 
     Exit code 2: a setting is missing or wrong, or it runs with another port or backend than the named one. Exit code 3:
     it did not come up, and nothing is left running.
     """
-    from palimpsest.instances.service_process import start_builds, start_service
+    from palimpsest.cli.service_process import start_builds, start_service
 
     home, out = Home(home_path), Output(as_json)
     found = start_service(home, port, backend)
@@ -129,8 +129,8 @@ def _check_same(context: click.Context, home: Home, **running: object) -> None:
 @common
 def stop(home_path: Path, as_json: bool, backend: str) -> None:
     """Stop the service of a home, and its nightly builds; requests in progress are answered first."""
-    from palimpsest.instances.background import BUILDS, SERVICE
-    from palimpsest.instances.background import stop as stop_component
+    from palimpsest.cli.processes import BUILDS, SERVICE
+    from palimpsest.cli.processes import stop as stop_component
 
     out, home = Output(as_json), Home(home_path)
     builds_ran, ran = stop_component(home, BUILDS), stop_component(home, SERVICE)
@@ -144,8 +144,8 @@ def stop(home_path: Path, as_json: bool, backend: str) -> None:
 @common
 def status(home_path: Path, as_json: bool, backend: str) -> None:
     """Show whether the service of a home runs and answers; exit code 3 where it does not."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.instances.background import BUILDS, SERVICE
-    from palimpsest.instances.background import status as status_of
+    from palimpsest.cli.processes import BUILDS, SERVICE
+    from palimpsest.cli.processes import status as status_of
 
     out, home = Output(as_json), Home(home_path)
     found, builds = status_of(home, SERVICE), status_of(home, BUILDS)
@@ -164,7 +164,7 @@ def status(home_path: Path, as_json: bool, backend: str) -> None:
 @click.option("--builds", "of_builds", is_flag=True, help="Of the nightly builds.")
 def logs(home_path: Path, as_json: bool, backend: str, shown: int, of_builds: bool) -> None:
     """Show the last lines that the service wrote; `palimpsest logs` has the events of the home."""
-    from palimpsest.instances.background import BUILDS, SERVICE, log_lines
+    from palimpsest.cli.processes import BUILDS, SERVICE, log_lines
 
     out, lines = Output(as_json), log_lines(Home(home_path), BUILDS if of_builds else SERVICE, shown)
     out.text(visible("\n".join(lines)) or "no lines; palimpsest service start writes them")
@@ -177,7 +177,7 @@ def logs(home_path: Path, as_json: bool, backend: str, shown: int, of_builds: bo
 @click.option("--component", "name", type=click.Choice(["service", "builds"]), default="service")
 def run(home_path: Path, as_json: bool, backend: str, port: int, name: str) -> None:
     """Run in this process, and write what it prints into the home: what `start` runs in the background."""
-    from palimpsest.instances.background import BUILDS, SERVICE
-    from palimpsest.instances.service_process import run_component
+    from palimpsest.cli.processes import BUILDS, SERVICE
+    from palimpsest.cli.service_process import run_component
 
     run_component(Home(home_path), BUILDS if name == "builds" else SERVICE, port, backend)

@@ -14,8 +14,8 @@ import click
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.times import parse_time
 from palimpsest.store.home import DEFAULT_HOME, send_unwritten
-from palimpsest.store.remote.remote_home import local_home
-from palimpsest.store.remote.table_store import is_remote
+from palimpsest.store.remote_home import local_home
+from palimpsest.store.table_store import is_remote
 
 FOLDER = click.Path(path_type=Path)
 STRATEGY = click.Choice(["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"])

@@ -15,7 +15,10 @@ from palimpsest.consolidation.scope_memories import Memory
 from palimpsest.core.ids import ScopeKey, content_id
 from palimpsest.core.progress import say
 from palimpsest.core.types import JsonObject
-from palimpsest.lm.run_program import (
+from palimpsest.relations.labelers.ledger import Ledger, ledger_to_estimate
+from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
+from palimpsest.relations.labelers.lm_settings import lm_settings
+from palimpsest.relations.labelers.run_program import (
     LmProgram,
     ProgramInput,
     ProgramRunner,
@@ -25,9 +28,6 @@ from palimpsest.lm.run_program import (
     stated_confidence,
     stemmed_words,
 )
-from palimpsest.relations.labelers.ledger import Ledger, ledger_to_estimate
-from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
-from palimpsest.relations.labelers.lm_settings import lm_settings
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Kind, Proposal
 

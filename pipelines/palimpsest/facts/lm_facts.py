@@ -15,10 +15,10 @@ from palimpsest.core.types import JsonObject
 from palimpsest.facts.clause_tree import MAX_VALUE_CHARS
 from palimpsest.facts.fact import Fact, Named, StatedEntity, normalize_predicate
 from palimpsest.facts.fact_tables import LM, FactInputs, clause_table, fact_rows, named_entities
-from palimpsest.lm.run_program import LmProgram, ProgramInput, ProgramRunner, list_schema, object_schema
 from palimpsest.relations.labelers.ledger import Ledger
 from palimpsest.relations.labelers.lm_labeler import find_quote, load_saved_state
 from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
+from palimpsest.relations.labelers.run_program import LmProgram, ProgramInput, ProgramRunner, list_schema, object_schema
 from palimpsest.store.home import Home
 from palimpsest.store.tables import empty
 from palimpsest.text.words import fold

@@ -13,7 +13,10 @@ from palimpsest.core.types import JsonObject
 from palimpsest.formation.note_table import NoteInputs, Notes, note_table, sessions_of
 from palimpsest.formation.rules import form_items as form_items_by_rules
 from palimpsest.formation.session import LM, Kind, NoteItem, Session, Turn
-from palimpsest.lm.run_program import (
+from palimpsest.relations.labelers.ledger import Ledger, ledger_to_estimate
+from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
+from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
+from palimpsest.relations.labelers.run_program import (
     LmProgram,
     ProgramInput,
     ProgramRun,
@@ -24,9 +27,6 @@ from palimpsest.lm.run_program import (
     stated_confidence,
     stemmed_words,
 )
-from palimpsest.relations.labelers.ledger import Ledger, ledger_to_estimate
-from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
-from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:

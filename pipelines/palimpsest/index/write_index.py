@@ -168,7 +168,11 @@ def vector_tables(
 
 
 def vector_table(inputs: pl.DataFrame, rows: pl.DataFrame, lookup: VectorLookup, dimensions: int) -> pl.DataFrame:
-    """Returns (row, vector), sorted by row and window: every memory has one vector or more."""
+    """Returns (row, vector), sorted by row and window: every memory has one vector or more.
+
+    Raises:
+        ValueError: a memory has no text to embed, or the vectors have another shape.
+    """
     wanted = rows.select("memory_id", "row").join(
         inputs.select("memory_id", "kind", "ordinal", "text_hash"), on="memory_id", how="left"
     )

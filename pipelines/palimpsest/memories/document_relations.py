@@ -156,7 +156,11 @@ def check_relation_file(config: CollectionConfig, folder: Path) -> None:
 
 
 def _read_relation_file(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Yields (newer, older, label) of each line of a JSONL file."""
+    """Yields (newer, older, label) of each line of a JSONL file.
+
+    Raises:
+        PalimpsestError: the file, or a line of it, cannot be read.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -9,8 +9,8 @@ import dagster as dg
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.home import DEFAULT_HOME, Home, home_from_environment
-from palimpsest.store.remote.remote_home import refresh
-from palimpsest.store.remote.working_copy import working_copy
+from palimpsest.store.remote_home import refresh
+from palimpsest.store.working_copy import working_copy
 
 OWNERS = ["team:palimpsest"]
 LOCK_WAIT_S = 3600.0

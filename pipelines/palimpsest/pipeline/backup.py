@@ -36,9 +36,9 @@ from palimpsest.store.backup_archive import (
 )
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
-from palimpsest.store.remote.remote_home import has_files, replace_files
-from palimpsest.store.remote.working_copy import STATE
+from palimpsest.store.remote_home import has_files, replace_files
 from palimpsest.store.snapshot import snapshot
+from palimpsest.store.working_copy import STATE
 
 _ASIDE = "{}.before-restore-{}"
 

@@ -134,7 +134,11 @@ def _package(name: str) -> Path:
 
 
 def _checked_model() -> Path:
-    """Returns the model's path once its SHA-256 is the one that its package states in its source."""
+    """Returns the model's path once its SHA-256 is the one that its package states in its source.
+
+    Raises:
+        ComponentFailed: the model is missing or damaged.
+    """
     folder = _package(_MODEL_PACKAGE)
     model = folder / "model.onnx"
     stated = re.search(r'^SHA256\s*=\s*"([0-9a-f]{64})"', (folder / "__init__.py").read_text(encoding="utf-8"), re.M)

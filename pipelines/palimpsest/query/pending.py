@@ -10,12 +10,12 @@ from palimpsest.core.times import comparable
 from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.query.context.lines import ContextLine, CountTokens
 from palimpsest.query.embed_query import count_tokens
+from palimpsest.query.request.resolve_turns import resolve_text
 from palimpsest.query.request.search_request import SearchRequest, is_in_tiers
 from palimpsest.query.request.types import Scope, one_line, shorten_text
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import project_scopes
-from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.store.inbox import PREFIX, InboxFile, InboxText, inbox_files, is_of_user, operation_hash
 from palimpsest.text.terms import query_terms, terms
 

@@ -18,14 +18,14 @@ from palimpsest.query.context.quotes import Compressor, open_compressor
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.search_request import ScopeArgument, SearchOptions, SearchRequest, parse_scopes
 from palimpsest.query.request.types import Filters, Memory, Scope, ShownMemory
-from palimpsest.query.rerank.rerank_candidates import AnyReranker, open_reranker
+from palimpsest.query.rerank import AnyReranker, open_reranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.search import run_search
-from palimpsest.store.remote.remote_home import home_name, local_home
+from palimpsest.store.remote_home import home_name, local_home
 from palimpsest.store.usage_log import UsageLog, usage_days
 from palimpsest.text.tokenizer import register_tokenizer_home
 

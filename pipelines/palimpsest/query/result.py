@@ -21,6 +21,7 @@ from palimpsest.query.context.lines import (
 )
 from palimpsest.query.context.quotes import Compression, Quote
 from palimpsest.query.embed_query import count_tokens
+from palimpsest.query.request.resolve_turns import ResolvedText
 from palimpsest.query.request.types import (
     Link,
     Memory,
@@ -32,9 +33,8 @@ from palimpsest.query.request.types import (
     json_fields,
     shorten_text,
 )
-from palimpsest.query.rerank.rerank_candidates import Reranking
+from palimpsest.query.rerank import Reranking
 from palimpsest.query.scope.scope_query import TemporalInterpretation
-from palimpsest.query.turns.resolve import ResolvedText
 
 if TYPE_CHECKING:
     from palimpsest.query.graph.subgraph import Subgraph

@@ -38,9 +38,10 @@ from palimpsest.query.ranking.merge import (
     merge_candidates,
 )
 from palimpsest.query.ranking.rank import SEEDS, rank
+from palimpsest.query.request.resolve_turns import resolve_text
 from palimpsest.query.request.search_request import SearchRequest, Sources
 from palimpsest.query.request.types import Memory, RankedMemory
-from palimpsest.query.rerank.rerank_candidates import (
+from palimpsest.query.rerank import (
     AnswerReader,
     AnyReranker,
     Reranking,
@@ -52,7 +53,6 @@ from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import resolve_queries
 from palimpsest.query.scope.scope_query import Candidate, Ranked, ScopeQuery
 from palimpsest.query.scope.served_scope import ServedScope
-from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.store.usage_log import UsageLog
 from palimpsest.text.terms import query_terms
 
@@ -159,7 +159,7 @@ def _rank_scopes(
         above, reranking = rerank_candidates(reranker, text, above)
     results: Sequence[Ranked] = above
     if any(query.weights.diversity for query in queries):
-        from palimpsest.query.ranking.experimental.diversity import diversify_results
+        from palimpsest.query.ranking.diversity import diversify_results
 
         results = diversify_results(above, request.k)
     judged = with_relevance(reader, text, results[: max(request.k, DEPTH)])

@@ -15,22 +15,21 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.serve import account_routes, event_routes, graph_routes, memories_routes, search_routes, system_routes
+from palimpsest.serve import page_routes as page
 from palimpsest.serve.deletions import Deletions
-from palimpsest.serve.events.rooms import Rooms
-from palimpsest.serve.events.watch import Watch
+from palimpsest.serve.drawing_library import DrawingLibrary
+from palimpsest.serve.events import Rooms, Watch
 from palimpsest.serve.guard import AtPath, Envelope, Guard
-from palimpsest.serve.mcp.server import create_mcp
+from palimpsest.serve.mcp_server import create_mcp
 from palimpsest.serve.open_reader import SharedReader
-from palimpsest.serve.page import routes as page
-from palimpsest.serve.page.drawing_library import DrawingLibrary
 from palimpsest.serve.positions import Positions
 from palimpsest.serve.problems import add_handlers
-from palimpsest.serve.routes import account, events, graph, memories, search, system
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import Service, Warming, Writer
 from palimpsest.store.home import Home, send_unwritten
-from palimpsest.store.remote.remote_home import refresh
-from palimpsest.store.remote.working_copy import WorkingCopy, working_copy
+from palimpsest.store.remote_home import refresh
+from palimpsest.store.working_copy import WorkingCopy, working_copy
 
 # Keeps the copy of a home on object storage up to date while it is served.
 
@@ -116,7 +115,7 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
         responses={status: _problem(text) for status, text in _PROBLEMS.items()},
     )
     app.state.service, app.state.guard = service, guard
-    for routes in (search, memories, account, graph, events, system):
+    for routes in (search_routes, memories_routes, account_routes, graph_routes, event_routes, system_routes):
         app.include_router(routes.router)
     app.include_router(page.router)
     add_handlers(app)

@@ -23,7 +23,7 @@ from palimpsest.query.reader import open_backend, published_or_fail
 from palimpsest.serve.app import create_app, make_service
 from palimpsest.serve.guard import MAX_HEADER_BYTES
 from palimpsest.serve.identity import BadToken, TokenVerifier
-from palimpsest.serve.mcp.server import create_stdio_mcp
+from palimpsest.serve.mcp_server import create_stdio_mcp
 from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.settings import serve_settings
 from palimpsest.store.builds import published

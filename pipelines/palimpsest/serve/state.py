@@ -20,12 +20,11 @@ from fastapi.responses import JSONResponse
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.deletions import Deletions
-from palimpsest.serve.events.rooms import Event, Rooms
-from palimpsest.serve.events.watch import Watch
+from palimpsest.serve.drawing_library import DrawingLibrary
+from palimpsest.serve.events import Event, Rooms, Watch
 from palimpsest.serve.guard import caller
 from palimpsest.serve.identity import Identity, Permission
 from palimpsest.serve.open_reader import REFRESH_S, CallerView, PublishedState, SharedReader
-from palimpsest.serve.page.drawing_library import DrawingLibrary
 from palimpsest.serve.positions import Positions
 from palimpsest.serve.problems import Problem
 from palimpsest.serve.settings import ServeSettings

@@ -13,8 +13,8 @@ from filelock import FileLock, Timeout
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.files import FORMAT_FILE, read_sealed_json, write_sealed_json
-from palimpsest.store.remote.remote_home import LOCK, begin_writing, end_writing, home_name, local_home
-from palimpsest.store.remote.working_copy import STATE, working_copy
+from palimpsest.store.remote_home import LOCK, begin_writing, end_writing, home_name, local_home
+from palimpsest.store.working_copy import STATE, working_copy
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")

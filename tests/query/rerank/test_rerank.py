@@ -8,7 +8,7 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
-from palimpsest.query.rerank.rerank_candidates import RERANKED, RerankerFailed, open_reranker
+from palimpsest.query.rerank import RERANKED, RerankerFailed, open_reranker
 from palimpsest.query.result import SearchResult
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.query import made

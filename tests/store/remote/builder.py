@@ -10,7 +10,7 @@ from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home, send_unwritten
-from palimpsest.store.remote.remote_home import local_home
+from palimpsest.store.remote_home import local_home
 
 _WAIT_S = 60.0
 

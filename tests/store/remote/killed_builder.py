@@ -16,8 +16,8 @@ from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, send_unwritten
-from palimpsest.store.remote.remote_home import local_home
-from palimpsest.store.remote.table_store import OBJECTS
+from palimpsest.store.remote_home import local_home
+from palimpsest.store.table_store import OBJECTS
 from palimpsest_eval.runs.judge_build import find_violations
 from tests.chaos.child import use_words
 

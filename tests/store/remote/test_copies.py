@@ -15,10 +15,10 @@ from palimpsest.sources.crawl import ingest_url
 from palimpsest.sources.crawl.address_guard import VARIABLE
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home, home_option, send_unwritten
-from palimpsest.store.remote.remote_home import local_home
-from palimpsest.store.remote.table_store import open_store
-from palimpsest.store.remote.working_copy import STATE, WorkingCopy
+from palimpsest.store.remote_home import local_home
+from palimpsest.store.table_store import open_store
 from palimpsest.store.web_pages import web_pages
+from palimpsest.store.working_copy import STATE, WorkingCopy
 from tests.sources.crawl.local_site import html, serve
 
 FILES = (
@@ -188,7 +188,7 @@ def test_the_result_of_a_delete_stays_where_the_service_was_asked(home, elsewher
 
 
 def test_what_a_delete_removed_from_reads_alone_is_removed_from_the_bucket(home, url, bucket, s3):
-    from palimpsest.store.remote.remote_home import erase_from_store
+    from palimpsest.store.remote_home import erase_from_store
 
     with home.lock():
         (home.path / "usage").mkdir()

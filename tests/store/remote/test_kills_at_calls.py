@@ -12,7 +12,7 @@ import pytest
 
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest.store.remote.lease import LEASE_VARIABLE
+from palimpsest.store.lease import LEASE_VARIABLE
 from tests.chaos.child import use_words
 from tests.small_corpus import TURNS, write_chats
 from tests.store.remote import killed_builder

@@ -4,8 +4,8 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.home import Home
-from palimpsest.store.remote.remote_home import _S3History, local_home
-from palimpsest.store.remote.table_store import open_store
+from palimpsest.store.remote_home import _S3History, local_home
+from palimpsest.store.table_store import open_store
 from tests.command import run
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
@@ -111,7 +111,7 @@ def test_a_home_inside_another_is_refused(first, second, bucket):
 
 
 def test_a_delete_without_the_lease_proves_nothing(bucket):
-    from palimpsest.store.remote.remote_home import erase_from_store
+    from palimpsest.store.remote_home import erase_from_store
 
     home = Home(local_home(f"s3://{bucket}/home"))
     with pytest.raises(ComponentFailed, match="does not have the lease"):
@@ -119,7 +119,7 @@ def test_a_delete_without_the_lease_proves_nothing(bucket):
 
 
 def test_a_lease_that_is_renewed_during_the_proof_is_no_residue(bucket, monkeypatch):
-    from palimpsest.store.remote.remote_home import erase_from_store
+    from palimpsest.store.remote_home import erase_from_store
 
     home, purge = Home(local_home(f"s3://{bucket}/home")), _S3History.purge
 

@@ -12,9 +12,9 @@ import pytest
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest.store.remote.lease import HEAD, LEASE, LEASE_VARIABLE, Lease, LeaseLost, read_head, take_lease
-from palimpsest.store.remote.remote_home import local_home, writing_copy
-from palimpsest.store.remote.table_store import open_store
+from palimpsest.store.lease import HEAD, LEASE, LEASE_VARIABLE, Lease, LeaseLost, read_head, take_lease
+from palimpsest.store.remote_home import local_home, writing_copy
+from palimpsest.store.table_store import open_store
 from palimpsest_eval.runs.judge_build import find_violations
 from tests.small_corpus import write_chats
 

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from palimpsest.serve.app import create_app
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.home import Home
-from palimpsest.store.remote.remote_home import local_home
+from palimpsest.store.remote_home import local_home
 from tests.command import last_json, process, run
 from tests.serve.conftest import TOKENS, client_of
 from tests.small_corpus import write_chats

@@ -13,9 +13,9 @@ from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, send_unwritten
-from palimpsest.store.remote.remote_home import local_home
-from palimpsest.store.remote.table_store import open_store
-from palimpsest.store.remote.working_copy import STATE
+from palimpsest.store.remote_home import local_home
+from palimpsest.store.table_store import open_store
+from palimpsest.store.working_copy import STATE
 from tests.small_corpus import write_chats
 
 LOCKER = "My locker code is quixotic-77."
@@ -112,7 +112,7 @@ def test_a_delete_whose_store_keeps_something_is_no_success_and_can_be_run_again
         home.create()
         run_without_dagster(home, make_plan(home, [write_chats(tmp_path / "corpus")]))
     with monkeypatch.context() as patch:
-        patch.setattr("palimpsest.store.remote.remote_home._S3History.purge", lambda _: 0)
+        patch.setattr("palimpsest.store.remote_home._S3History.purge", lambda _: 0)
         with pytest.raises(Refused, match="the store of the home still has"):
             delete(home, user="bob")
     assert [*home.path.glob("pending-delete-*")]

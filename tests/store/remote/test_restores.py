@@ -8,10 +8,10 @@ import pytest
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.pipeline.backup import backup_home, restore_home
 from palimpsest.sources.inbox import ingest_text
+from palimpsest.store import remote_home
 from palimpsest.store.home import Home, send_unwritten
-from palimpsest.store.remote import remote_home
-from palimpsest.store.remote.remote_home import local_home
-from palimpsest.store.remote.table_store import open_store
+from palimpsest.store.remote_home import local_home
+from palimpsest.store.table_store import open_store
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_restore_that_is_stopped_leaves_the_home_in_the_bucket(home, url, back
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(remote_home, "shared_files", lambda folder: [folder])
         patch.setattr(type(home.path), "rename", stop)
-        patch.setattr("palimpsest.store.remote.working_copy.WorkingCopy.push", stop)
+        patch.setattr("palimpsest.store.working_copy.WorkingCopy.push", stop)
         restore_home(backup, home, force=True)
     shutil.rmtree(home.path / "inbox")
     with home.lock():

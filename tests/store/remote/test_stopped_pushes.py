@@ -13,10 +13,10 @@ from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home, send_unwritten
-from palimpsest.store.remote.lease import HEAD, LEASE, Lease, read_head, take_lease
-from palimpsest.store.remote.remote_home import local_home
-from palimpsest.store.remote.table_store import open_store
-from palimpsest.store.remote.working_copy import working_copy
+from palimpsest.store.lease import HEAD, LEASE, Lease, read_head, take_lease
+from palimpsest.store.remote_home import local_home
+from palimpsest.store.table_store import open_store
+from palimpsest.store.working_copy import working_copy
 from tests.small_corpus import write_chats
 
 KEY = "The spare key zqkey hangs behind the clock."

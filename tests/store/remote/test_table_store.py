@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.store.remote.table_store import open_store
+from palimpsest.store.table_store import open_store
 from tests.command import run
 
 _OTHERS = os.environ.get("PALIMPSEST_TEST_STORES", "").split()

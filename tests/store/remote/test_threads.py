@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from palimpsest.store.home import Home
-from palimpsest.store.remote.lease import LEASE, read_head
-from palimpsest.store.remote.remote_home import local_home, refresh, writing_copy
-from palimpsest.store.remote.table_store import open_store
-from palimpsest.store.remote.working_copy import WorkingCopy, working_copy
+from palimpsest.store.lease import LEASE, read_head
+from palimpsest.store.remote_home import local_home, refresh, writing_copy
+from palimpsest.store.table_store import open_store
+from palimpsest.store.working_copy import WorkingCopy, working_copy
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import os
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.store.remote.lease import HEAD, LEASE, take_lease
-from palimpsest.store.remote.remote_home import local_home
-from palimpsest.store.remote.table_store import open_store, parse_tree
-from palimpsest.store.remote.working_copy import STATE
+from palimpsest.store.lease import HEAD, LEASE, take_lease
+from palimpsest.store.remote_home import local_home
+from palimpsest.store.table_store import open_store, parse_tree
+from palimpsest.store.working_copy import STATE
 
 _HASH = "0" * 32
 _KEY = f"objects/00000001/{_HASH}"

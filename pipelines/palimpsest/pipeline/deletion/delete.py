@@ -27,7 +27,7 @@ from palimpsest.store.builds import kept, remove_build, staged, sweep
 from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
-from palimpsest.store.remote.remote_home import StoreProof, erase_from_store
+from palimpsest.store.remote_home import StoreProof, erase_from_store
 from palimpsest.store.snapshot import exclude_snapshots
 from palimpsest.store.web_pages import sweep_pages
 

@@ -7,7 +7,7 @@ from palimpsest.core.progress import counted
 from palimpsest.core.types import JsonObject
 from palimpsest.pipeline.deletion.collect import DeletionSet
 from palimpsest.pipeline.deletion.proof import Probes, Proof
-from palimpsest.store.remote.remote_home import StoreProof
+from palimpsest.store.remote_home import StoreProof
 
 MAX_SHOWN = 5
 _LIMITS = (

@@ -29,10 +29,10 @@ from palimpsest.query.context.lines import (
     in_reading_order,
 )
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
+from palimpsest.query.request.dependence import find_names
 from palimpsest.query.request.types import Memory, RankedMemory, ShownMemory, one_line, shorten_text
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
-from palimpsest.query.turns.dependence import find_names
 from palimpsest.store.inbox import is_inbox_uri
 from palimpsest.text.dates import status_in_heading
 from palimpsest.text.sentences import refers_back

@@ -199,7 +199,7 @@ Scorer = Callable[[ScopeView, ScopeQuery], Scored]
 
 
 def _score_nodes(view: ScopeView, query: ScopeQuery) -> Scored:
-    from palimpsest.query.ranking.experimental.hierarchy import score_nodes
+    from palimpsest.query.ranking.hierarchy import score_nodes
 
     return score_nodes(view, query)
 

@@ -332,7 +332,11 @@ def saved_program() -> "SavedProgram | None":
 
 
 def refuse_fake_program(saved: Mapping[str, object], where: str) -> None:
-    """Raises PalimpsestError where a saved program was made with the fake model: it learned nothing."""
+    """Checks that a saved program was not made with the fake model: it learned nothing.
+
+    Raises:
+        PalimpsestError: it was.
+    """
     if saved.get("made_with") == FAKE_MODEL:
         raise PalimpsestError(
             f"{where}: this program was optimized without a language model; set PALIMPSEST_LM and run notebook 2 again"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.extracted import Extraction, Scope, Source
-from palimpsest.sources.readers.conversations.chat_exports import find_users_file, read_user_names
+from palimpsest.sources.readers.chat_exports import find_users_file, read_user_names
 from palimpsest.sources.readers.document_head import add_document_head, add_document_time, find_stated_time
 from palimpsest.sources.readers.encodings import check_archive
 from palimpsest.sources.readers.front_matter import (
@@ -163,7 +163,11 @@ def read_source(
 
 
 def read_bytes(source: Source, limits: Limits) -> Extraction:
-    """Returns the documents of a source in memory, see `read_source`."""
+    """Returns the documents of a source in memory, see `read_source`.
+
+    Raises:
+        Rejected: it cannot be read.
+    """
     found = detect_format(source, limits)
     try:
         return _add_sidecar_and_dates(found.read(source, limits), source)

@@ -12,9 +12,9 @@ from palimpsest.core.errors import PalimpsestError, Rejected
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Kind, Segment, Source, limit_problems
+from palimpsest.sources.readers.chat_exports import read_captions
+from palimpsest.sources.readers.chat_json import read_json, read_json_lines
 from palimpsest.sources.readers.clean_text import clean_text, first_date, one_line, title_from_uri, to_json_value
-from palimpsest.sources.readers.conversations.chat_exports import read_captions
-from palimpsest.sources.readers.conversations.chat_json import read_json, read_json_lines
 from palimpsest.sources.readers.encodings import decode
 from palimpsest.sources.readers.epub import read_epub
 from palimpsest.sources.readers.html_page import read_html

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.sources.discovery import scan_sources
-from palimpsest.sources.readers.conversations.chat_exports import format_text
+from palimpsest.sources.readers.chat_exports import format_text
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import Decisions

@@ -1,1 +1,0 @@
-"""Measurements that print a table and gate nothing."""

@@ -1,1 +1,0 @@
-"""The local server: its locked jars, its configuration and its process."""

@@ -1,1 +1,0 @@
-"""What callers who stay connected are sent: changes of their graph, what a search found, and their operations."""

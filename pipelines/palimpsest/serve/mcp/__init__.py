@@ -1,1 +1,0 @@
-"""The same memories for agents, by the Model Context Protocol."""

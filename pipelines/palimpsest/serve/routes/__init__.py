@@ -1,1 +1,0 @@
-"""The endpoints, by what they are about."""

@@ -1,0 +1,145 @@
+"""Endpoints that search the caller's memories."""
+
+import datetime as dt
+from typing import Annotated, Any
+
+from fastapi import Query
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
+
+from palimpsest.core.times import parse_time
+from palimpsest.core.types import JsonObject
+from palimpsest.query.request.search_request import OPTIONS, StrategyName, bounds, offer
+from palimpsest.query.request.strategies import Weights
+from palimpsest.query.request.where import MAX_CHARS, Where
+from palimpsest.query.result import SearchResult, empty_result
+from palimpsest.serve.open_reader import CallerView
+from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
+
+# Types of fields that several endpoints have.
+
+
+def _iso_time(value: object) -> dt.datetime | None:
+    """Returns a time in ISO form; a number is none, which pydantic would take as seconds since 1970.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    try:
+        return parse_time(value if isinstance(value, str | None) else "")
+    except (ValueError, OverflowError):
+        raise ValueError("write a time such as 2026-03-01T09:30:00Z") from None
+
+
+def _iso_time_or_day(value: object) -> dt.datetime | dt.date | None:
+    """Returns a day alone as a date, and else as `_iso_time` does.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    found = _iso_time(value)
+    return found.date() if found and len(str(value).strip()) <= len("2026-03-01") else found
+
+
+Name = Annotated[str, Field(max_length=256)]
+IsoTime = Annotated[dt.datetime, BeforeValidator(_iso_time)]
+IsoTimeOrDay = Annotated[dt.datetime | dt.date, BeforeValidator(_iso_time_or_day)]
+"""A time, or a day: of each speaker's own clock where memories are compared with it."""
+
+
+router = JsonRouter(tags=["search"])
+_TYPES: dict[Any, Any] = {
+    str | None: Name | None,
+    dt.datetime | None: IsoTimeOrDay | None,
+    tuple[str, ...]: Annotated[list[Name], Field(max_length=20)],
+    Where | None: Annotated[str | None, Field(max_length=MAX_CHARS)],
+    str | Weights: StrategyName,
+}
+"""The types of fields of a search in a request, where they differ."""
+
+
+def _served_fields() -> dict[str, Any]:
+    """Returns the fields of a search that a request may set, with the types and limits of the service."""
+    fields: dict[str, Any] = {}
+    for name, field in OPTIONS.items():
+        if not (at := offer(field)).served:
+            continue
+        low, high = bounds(field)
+        limits = Field(
+            [] if field.default == () else field.default,
+            ge=low if at.least is None else at.least,
+            le=high if at.most is None else at.most,
+            description=_described(field),
+            examples=field.examples,
+        )
+        fields[name] = (_TYPES.get(field.annotation, field.annotation), limits)
+    return fields
+
+
+def _described(field: FieldInfo) -> str:
+    """Returns the description of a field as those of other parameters are written: a phrase without a full stop."""
+    text = field.description or ""
+    return f"{text[0].lower()}{text[1:]}".removesuffix(".")
+
+
+class _Names(BaseModel):
+    q: str = Field(min_length=1, max_length=10_000, description="the question", examples=["Where do I work now?"])
+    collection: Name | None = Field(default=None, description="only this collection")
+    project: Name | None = Field(default=None, description="only this project and the general memory")
+
+
+class SearchParameters(create_model("Served", __base__=_Names, **_served_fields())):  # type: ignore[misc]
+    """A search. Whose memories are searched follows from the token; names only narrow them."""
+
+
+class SearchBody(SearchParameters):
+    """A search as a JSON body."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    turns: list[str] = Field(default=[], max_length=20, description="what was written before, oldest first")
+    use_graph: bool = Field(default=True, description="follow links between memories; false sets hops to 0")
+
+
+@router.get("/search", summary="Search memories")
+def search(parameters: Annotated[SearchParameters, Query()], view: MayRead, service: SharedService) -> JsonObject:
+    """Returns the memories that best answer a question, a cited context, and the context as one message of a chat."""
+    return answer(service, view, parameters)
+
+
+@router.post("/memories/search", summary="Search memories, by a JSON body")
+def search_by_body(body: SearchBody, view: MayRead, service: SharedService) -> JsonObject:
+    """Returns what GET /search returns; the body may have the turns before the question."""
+    return answer(service, view, body)
+
+
+@router.post("/memories/search/hierarchical", summary="Search by the hierarchy of topics")
+def search_hierarchical(body: SearchBody, view: MayRead, service: SharedService) -> JsonObject:
+    """Returns what GET /search returns with `strategy=hierarchical`."""
+    return answer(service, view, body.model_copy(update={"strategy": "hierarchical"}))
+
+
+@router.post("/memories/search/hybrid", summary="Search by vectors and words")
+def search_hybrid(body: SearchBody, view: MayRead, service: SharedService) -> JsonObject:
+    """Returns what GET /search returns with `strategy=hybrid`."""
+    return answer(service, view, body.model_copy(update={"strategy": "hybrid"}))
+
+
+def answer(service: Service, view: CallerView, parameters: SearchParameters) -> JsonObject:
+    """Answers a search within the scopes of a caller."""
+    scopes = view.scopes(parameters.collection, parameters.project)
+    if not scopes:
+        return _shown(empty_result(view.reader.build_id))
+    options = parameters.model_dump(exclude={"q", "collection", "project", "use_graph"})
+    if isinstance(parameters, SearchBody) and not parameters.use_graph:
+        options["hops"] = 0
+    service.warming.searched(view.identity.user)
+    with service.searching:
+        found = view.reader.search(parameters.q, scopes, **options)
+    service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
+    return _shown(found)
+
+
+def _shown(found: SearchResult) -> JsonObject:
+    message = found.message()
+    return {**found.to_json(), "message": {"role": message["role"], "content": message["content"]}}

@@ -1,1 +1,0 @@
-"""Turns and rows: JSON lines, chat exports, suites, captions."""
