@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from palimpsest.core.types import JsonValue
+from palimpsest.core.ids import JsonValue
 from palimpsest.sources.worker_pool import WorkerProcess
 from palimpsest.store.collection_config import Limits
 

@@ -14,7 +14,7 @@ from statistics import NormalDist
 import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from palimpsest.memories.vector_store import embedding_store
+from palimpsest.memories.embedders import embedding_store
 from palimpsest.pipeline.finish import digest, run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.stages import indexed_tables

@@ -11,8 +11,8 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_json
 from palimpsest.memories import server_embedder
+from palimpsest.memories.embedders import collection_spaces
 from palimpsest.memories.vector_space import Space
-from palimpsest.memories.vector_store import collection_spaces
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan, say_what_is_broken
 from palimpsest.query import embed_query, open_home

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.memories.vector_store import embedding_store, embedding_stores
+from palimpsest.memories.embedders import embedding_store, embedding_stores
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.housekeeping import home_sizes, keep_house
 from palimpsest.pipeline.plan import make_plan

@@ -14,9 +14,8 @@ import pytest
 from palimpsest.core import parallel
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.parallel import CPUS_PER_WORKER, QUEUED_PER_WORKER, Batch, BatchWork, RayRunner
-from palimpsest.memories.embedders import minilm_space
+from palimpsest.memories.embedders import embedding_store, minilm_space
 from palimpsest.memories.text_batches import DistributedEmbedder
-from palimpsest.memories.vector_store import embedding_store
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home

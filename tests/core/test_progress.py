@@ -8,7 +8,7 @@ import sys
 def test_a_bar_is_drawn_at_a_terminal_before_there_is_a_rate():
     code = """
 import time
-from palimpsest.core.progress import progress
+from palimpsest.core.files import progress
 with progress("embedding", 3, "texts") as advance:
     time.sleep(0.3)
     advance(1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.store.home import data_folder
-from palimpsest_eval.golden.graph_questions import (
+from palimpsest_eval.golden.golden_facts import (
     GraphQuestion,
     ResolvedGraphQuestion,
     load_graph_questions,

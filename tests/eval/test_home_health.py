@@ -11,8 +11,16 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import STATES
 from palimpsest_eval.report.charts import columns
-from palimpsest_eval.report.health_page import format_number, health_html
-from palimpsest_eval.report.home_health import BuildNumbers, ages, confidence, home_health, read_history, record
+from palimpsest_eval.report.health_page import (
+    BuildNumbers,
+    ages,
+    confidence,
+    format_number,
+    health_html,
+    home_health,
+    read_history,
+    record,
+)
 from palimpsest_eval.runs.home_metrics import health_of, record_health
 from tests.command import last_json, process
 from tests.eval.home import at, tables

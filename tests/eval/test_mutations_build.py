@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from palimpsest.index.write_index import write_index
-from palimpsest.memories.vector_store import embedding_store
+from palimpsest.memories.embedders import embedding_store
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.stages import indexed_tables

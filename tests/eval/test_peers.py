@@ -13,12 +13,12 @@ from palimpsest_eval.metrics import this_machine
 from palimpsest_eval.peers.corpora import (
     CHANGED_SHARE,
     Corpus,
+    DemoCorpus,
     small_corpus,
     suite_corpus,
     timed_corpus,
     write_corpus,
 )
-from palimpsest_eval.peers.demo_corpus import DemoCorpus
 from palimpsest_eval.peers.job import read_result
 from palimpsest_eval.peers.peer import Question, Text, read_texts
 from palimpsest_eval.peers.registry import LOCKS, PEERS, PeerInfo, find_peers

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest_eval.ragas.judge_trial import try_judge
 from palimpsest_eval.ragas.ragas_check import RagasSample

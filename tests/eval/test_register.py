@@ -3,7 +3,7 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest_eval.labels.register import RegisterPrediction, calibration, compare_register, confusion
+from palimpsest_eval.labels.saved_programs import RegisterPrediction, calibration, compare_register, confusion
 from tests.eval.home import tables
 
 FRIDAY = {"uri": "news.md", "quote": "The launch moved to Friday"}

@@ -21,11 +21,11 @@ from palimpsest.cli.processes import (
     log_path,
     read_record,
     record_path,
+    start_service,
     status,
     stop,
     write_record,
 )
-from palimpsest.cli.service_process import start_service
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.store.builds import published

@@ -25,8 +25,7 @@ def _serve(made: CanaryHome, backend: str) -> Iterator[Backend]:
             yield stack.enter_context(closing(DuckDBBackend(index)))
             return
         from palimpsest.neo4j_graph.connect import connect
-        from palimpsest.neo4j_graph.erase import drop_home
-        from palimpsest.neo4j_graph.loader import load_tables
+        from palimpsest.neo4j_graph.loader import drop_home, load_tables
         from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 
         home_id = secrets.token_hex(8)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.query.graph.graph_answer import GraphAnswer, answer_text
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.strategies import STRATEGIES

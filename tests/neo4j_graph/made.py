@@ -14,8 +14,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import DROP_NODES
-from palimpsest.neo4j_graph.loader import LoadStats, load_tables
+from palimpsest.neo4j_graph.loader import DROP_NODES, LoadStats, load_tables
 from palimpsest.store.tables import conform
 
 MODEL = "made"

@@ -9,7 +9,7 @@ import pytest
 from palimpsest.core.ids import content_id
 from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import residue
+from palimpsest.neo4j_graph.loader import residue
 from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.packed import unpack_arrays
 from palimpsest.neo4j_graph.published_graph import check_graph

@@ -16,9 +16,8 @@ import pytest
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.neo4j_graph import loader
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import drop_home, residue
-from palimpsest.neo4j_graph.graph_vectors import GraphVectors
-from palimpsest.neo4j_graph.loader import Source
+from palimpsest.neo4j_graph.graph_rows import GraphVectors
+from palimpsest.neo4j_graph.loader import Source, drop_home, residue
 from palimpsest.neo4j_graph.local_server import ServerInfo
 from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.published_graph import check_graph

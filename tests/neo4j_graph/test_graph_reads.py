@@ -8,7 +8,7 @@ import pytest
 
 from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import residue
+from palimpsest.neo4j_graph.loader import residue
 from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend

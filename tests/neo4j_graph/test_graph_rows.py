@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.neo4j_graph.graph_rows import graph_rows
-from palimpsest.neo4j_graph.graph_vectors import GraphVectors
+from palimpsest.neo4j_graph.graph_rows import GraphVectors, graph_rows
 from palimpsest.neo4j_graph.node_rows import with_names
 from palimpsest.sources.extracted import CONVERSATION
 from palimpsest.store.tables import conform

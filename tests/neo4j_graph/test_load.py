@@ -5,8 +5,7 @@ import pytest
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import drop_home, residue
-from palimpsest.neo4j_graph.loader import load_tables
+from palimpsest.neo4j_graph.loader import drop_home, load_tables, residue
 from palimpsest.neo4j_graph.migrations import MIGRATIONS, migrate
 from palimpsest.neo4j_graph.model import VECTOR_INDEX, VectorSpace
 from palimpsest.neo4j_graph.published_graph import check_graph

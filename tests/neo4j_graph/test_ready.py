@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import drop_home
 from palimpsest.neo4j_graph.identity import home_id
+from palimpsest.neo4j_graph.loader import drop_home
 from palimpsest.neo4j_graph.local_server import server_status
 from palimpsest.neo4j_graph.published_graph import load_published
 from palimpsest.pipeline.finish import run_without_dagster

@@ -11,11 +11,11 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.neo4j_graph import cypher
-from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import drop_home, residue
 from palimpsest.neo4j_graph.identity import home_id
+from palimpsest.neo4j_graph.loader import drop_home, residue
 from palimpsest.neo4j_graph.local_server import server_status
+from palimpsest.neo4j_graph.model import CHECKS, WARNINGS
 from palimpsest.neo4j_graph.published_graph import check_published, load_published
 from palimpsest.orchestration.resources import HomeResource
 from palimpsest.pipeline.deletion.delete import delete
@@ -126,7 +126,7 @@ def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finis
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("palimpsest.neo4j_graph.erase.forget", stopped)
+        patch.setattr("palimpsest.neo4j_graph.loader.forget", stopped)
         with pytest.raises(KeyboardInterrupt):
             delete(home, document=None, user="bob", collection=None)
     assert "finish the delete" in "".join(check_published(home))

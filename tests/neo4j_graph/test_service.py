@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import drop_home
 from palimpsest.neo4j_graph.identity import home_id
+from palimpsest.neo4j_graph.loader import drop_home
 from palimpsest.neo4j_graph.local_server import server_status
 from palimpsest.neo4j_graph.published_graph import check_published, load_published
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
-from palimpsest.serve.identity import Identity
+from palimpsest.serve.guard import Identity
 from palimpsest.serve.open_reader import REFRESH_S, SharedReader
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats

@@ -8,7 +8,7 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.erase import residue
+from palimpsest.neo4j_graph.loader import residue
 from palimpsest.neo4j_graph.local_server import clear_server, server_status, start_server, stop_server
 from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.neo4j_graph.writer import Writer

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from palimpsest.pipeline.document_info import operation_status
 from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.operation_status import operation_status
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from tests.notebooks.conftest import run_notebook

@@ -8,8 +8,8 @@ import dagster as dg
 import pytest
 
 from palimpsest.orchestration.resources import HomeResource
+from palimpsest.pipeline.document_info import operation_status
 from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.operation_status import operation_status
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
@@ -64,7 +64,7 @@ def test_the_sensor_asks_for_a_collection_when_something_is_sent_to_the_inbox(bu
 
 
 def test_a_build_that_fails_says_so_of_what_is_in_the_inbox_and_the_next_one_publishes_it(built):
-    from palimpsest.orchestration.code_location import defs
+    from palimpsest.definitions import defs
 
     resource, corpus = built
     home = resource.home()

@@ -1,7 +1,7 @@
 import dagster as dg
 import pytest
 
-from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
+from palimpsest.neo4j_graph.model import CHECKS, WARNINGS
 from palimpsest.pipeline.stages import STAGES
 
 EDGES = {

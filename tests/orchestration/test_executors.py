@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.executors import EXECUTOR, PROCESSES, executor_from_environment
+from palimpsest.orchestration.resources import EXECUTOR, PROCESSES, executor_from_environment
 from palimpsest.store.builds import published
 from tests.orchestration.jobs import execute_job, instance_of, last_run, new_home, step_processes
 from tests.small_corpus import write_chats

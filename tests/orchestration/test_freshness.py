@@ -17,8 +17,8 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.build_assets import fresh_collections, freshness_of_builds
 from palimpsest.orchestration.resources import HomeResource
 from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.freshness import collection_freshness, confirm_collections
 from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.summary import collection_freshness, confirm_collections
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of, new_home

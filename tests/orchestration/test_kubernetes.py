@@ -19,7 +19,7 @@ from dagster_k8s.launcher import K8sRunLauncher
 from kubernetes.config import incluster_config
 
 from palimpsest.orchestration.dev_server import _DAGSTER_YAML, DEFINITIONS
-from palimpsest.orchestration.executors import EXECUTOR, executor_from_environment
+from palimpsest.orchestration.resources import EXECUTOR, executor_from_environment
 from palimpsest.orchestration.run import build
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of

@@ -12,9 +12,8 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.orchestration.dev_server import serve_ui, set_pool_limits
-from palimpsest.orchestration.executors import EXECUTOR, PROCESSES
 from palimpsest.orchestration.publishing import publish_after_failures, why_not_yet
-from palimpsest.orchestration.resources import BATCH
+from palimpsest.orchestration.resources import BATCH, EXECUTOR, PROCESSES
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of, new_home
 from tests.small_corpus import write_chats
@@ -24,7 +23,7 @@ _RETRIES = {"run_retries": {"enabled": True, "max_retries": 2}}
 
 
 def add_run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **tags: str) -> dg.DagsterRun:
-    from palimpsest.orchestration.code_location import defs
+    from palimpsest.definitions import defs
 
     job = defs.resolve_job_def("build_collection")
     named = {name.replace("__", "/"): value for name, value in tags.items()}

@@ -11,8 +11,8 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.resources import HomeResource
 from palimpsest.orchestration.watch import overdue_build
 from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.freshness import freshness
 from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.summary import freshness
 from palimpsest.store.event_log import read_events, write_event
 from palimpsest.store.home import Home
 from tests.orchestration.test_alerts import Hook
@@ -80,7 +80,7 @@ def test_the_hours_are_a_setting(built, monkeypatch):
 
 
 def test_a_stage_that_fails_alerts_with_its_name_and_without_the_words_of_the_error(tmp_path, built, monkeypatch):
-    from palimpsest.orchestration.code_location import defs
+    from palimpsest.definitions import defs
 
     monkeypatch.setenv("DAGSTER_HOME", os.environ.get("DAGSTER_HOME", str(tmp_path)))
     with (

@@ -25,7 +25,7 @@ from palimpsest.relations.premise_relations import find_conclusion
 from palimpsest.relations.premise_statements import amounts
 from palimpsest.sources.extracted import Source
 from palimpsest.sources.readers.chat_exports import format_text
-from palimpsest.sources.readers.clean_text import title_from_uri
+from palimpsest.sources.readers.encodings import title_from_uri
 from palimpsest.sources.readers.read_source import read_bytes
 from palimpsest.sources.readers.text_builder import format_row
 from palimpsest.sources.storage_policy import redact_text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.query.graph.graph_outline import _strongest, _unordered, graph_outline
+from palimpsest.query.graph.graph_answer import _strongest, _unordered, graph_outline
 
 
 def test_of_too_many_links_each_node_keeps_those_to_its_most_important_neighbors():

@@ -13,7 +13,7 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.needles import Needles
 from palimpsest.relations.labelers.label_types import LabelPair
-from palimpsest.relations.labelers.ledger import Ledger, LmAnswer
+from palimpsest.relations.labelers.lm_client import Ledger, LmAnswer
 from palimpsest.relations.labelers.lm_labeler import LmLabeler
 from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
@@ -193,7 +193,7 @@ import datetime as dt
 import sys
 from pathlib import Path
 from palimpsest.relations.labelers.lm_labeler import LmLabeler
-from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest.relations.labelers.label_types import LabelPair
 def pair(i):

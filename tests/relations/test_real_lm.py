@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.relations.labelers.lm_labeler import LmLabeler
 from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest.relations.labelers.pairs_file import golden_pairs, pair_from_row

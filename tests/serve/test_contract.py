@@ -12,7 +12,7 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from palimpsest.serve.app import create_app
-from palimpsest.serve.identity import make_token
+from palimpsest.serve.guard import make_token
 from palimpsest.serve.settings import ServeSettings
 from tests.serve.conftest import TOKENS, client_of
 

@@ -8,12 +8,12 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 
 from palimpsest.core.errors import DamagedFile
+from palimpsest.pipeline.document_info import UnknownOperation
 from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.operation_status import UnknownOperation
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.app import create_app
 from palimpsest.serve.events import MAX_CONNECTIONS, MAX_WAITING, Event, Rooms
-from palimpsest.serve.identity import Identity, make_token
+from palimpsest.serve.guard import Identity, make_token
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.home import Home
 from tests.serve.conftest import TOKENS, client_of
@@ -150,7 +150,7 @@ def test_server_sent_events_are_the_same(app, home: Home):
 
 
 def test_a_connection_ends_when_its_token_expires(app, monkeypatch):
-    monkeypatch.setattr("palimpsest.serve.identity.LEEWAY_S", 0)
+    monkeypatch.setattr("palimpsest.serve.guard.LEEWAY_S", 0)
     import datetime as dt
 
     short = make_token(TOKENS, "ann", lifetime=dt.timedelta(seconds=2))

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.app import create_app
-from palimpsest.serve.identity import make_token
+from palimpsest.serve.guard import make_token
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home

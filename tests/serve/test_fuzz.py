@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from starlette.websockets import WebSocketDisconnect
 
 from palimpsest.serve.app import MCP_PATH, create_app
-from palimpsest.serve.identity import make_token
+from palimpsest.serve.guard import make_token
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.home import Home
 from tests.serve.conftest import TOKENS, client_of

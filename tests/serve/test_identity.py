@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.serve.identity import BadToken, TokenVerifier, make_token
+from palimpsest.serve.guard import BadToken, TokenVerifier, make_token
 from palimpsest.serve.settings import TokenSettings, token_settings
 from tests.serve.conftest import TOKENS
 

@@ -12,7 +12,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from palimpsest.serve.app import MCP_PATH, create_app
-from palimpsest.serve.identity import make_token
+from palimpsest.serve.guard import make_token
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.home import Home
 from tests.command import CLI

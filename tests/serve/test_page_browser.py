@@ -9,7 +9,7 @@ import pytest
 
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
-from palimpsest.serve.identity import make_token
+from palimpsest.serve.guard import make_token
 from palimpsest.sources.inbox import ingest_text
 from tests.browser import chromium
 from tests.command import CLI

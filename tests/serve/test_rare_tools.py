@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.app import MCP_PATH, create_app
-from palimpsest.serve.identity import make_token
+from palimpsest.serve.guard import make_token
 from palimpsest.serve.settings import ServeSettings, serve_settings
 from palimpsest.sources.crawl.address_guard import AddressPolicy
 from tests.serve.conftest import TOKENS, client_of

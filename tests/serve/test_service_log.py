@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.serve.identity import make_token
+from palimpsest.serve.guard import make_token
 from palimpsest.serve.run_server import _Formatter
 from palimpsest.store.home import Home
 from tests.serve.conftest import TOKENS, start_server

@@ -9,8 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from palimpsest.serve.guard import BODY_S, MAX_HEADER_BYTES
-from palimpsest.serve.identity import make_token
+from palimpsest.serve.guard import BODY_S, MAX_HEADER_BYTES, make_token
 from palimpsest.serve.run_server import HEADER_S, MAX_WAITING
 from tests.serve.conftest import TOKENS, start_server
 

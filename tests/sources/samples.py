@@ -9,7 +9,7 @@ import openpyxl
 import pptx
 from reportlab.pdfgen.canvas import Canvas
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from tests.sources.hostile import saved, zipped
 from tests.sources.outlook_file import msg
 

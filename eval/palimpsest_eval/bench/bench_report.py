@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.query import Reader, Scope, open_home
 from palimpsest_eval.bench.synthetic import Kind
 from palimpsest_eval.metrics import LatencyMs, Machine

@@ -286,7 +286,7 @@ def serve_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterator
         yield None
         return
     from palimpsest.neo4j_graph.connect import connect
-    from palimpsest.neo4j_graph.graph_vectors import GraphVectors
+    from palimpsest.neo4j_graph.graph_rows import GraphVectors
     from palimpsest.neo4j_graph.identity import home_id
     from palimpsest.neo4j_graph.loader import Source, load_source
     from palimpsest.store.builds import Build
@@ -329,7 +329,7 @@ def drop_abandoned(connection: "Connection") -> None:
     """Drops the homes that a killed process of this machine left in the server."""
     from palimpsest.core.parallel import process_started
     from palimpsest.neo4j_graph import cypher
-    from palimpsest.neo4j_graph.erase import drop_home
+    from palimpsest.neo4j_graph.loader import drop_home
 
     for row in connection.read(cypher.MEASURED, host=socket.gethostname()):
         if process_started(row["pid"]) != row["began"]:
@@ -337,8 +337,8 @@ def drop_abandoned(connection: "Connection") -> None:
 
 
 def _drop(home: Home, connection: "Connection") -> None:
-    from palimpsest.neo4j_graph.erase import drop_home
     from palimpsest.neo4j_graph.identity import home_id
+    from palimpsest.neo4j_graph.loader import drop_home
 
     drop_home(connection, home_id(home))
     (home.path / "neo4j.json").unlink(missing_ok=True)

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import read_json_object, write_json
-from palimpsest.core.progress import counted
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.files import counted, read_json_object, write_json
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.memories.vector_space import MINILM
 from palimpsest.query.request.strategies import NAMED, STRATEGIES, weights_for
 from palimpsest.store.collection_config import CollectionConfig

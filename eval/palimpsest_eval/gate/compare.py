@@ -7,8 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 import polars as pl
 
-from palimpsest.core.ids import SCOPE
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import SCOPE, JsonObject, JsonValue
 from palimpsest.store.tables import empty
 from palimpsest_eval.gate.baseline import changed_code, changed_settings
 from palimpsest_eval.golden.golden_run import GoldenRun

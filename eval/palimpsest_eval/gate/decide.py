@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from palimpsest.core.progress import counted
+from palimpsest.core.files import counted
 from palimpsest.memories.vector_space import Space
 from palimpsest_eval.gate.baseline import (
     ACCEPT,

@@ -10,8 +10,7 @@ import polars as pl
 
 from palimpsest.core.errors import first_line_of
 from palimpsest.core.files import FORMAT
-from palimpsest.core.ids import SCOPE, text_hash
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import SCOPE, JsonObject, text_hash
 from palimpsest.index.graph_tables import linking_relations
 from palimpsest.memories.formed import stated_memories
 from palimpsest.memories.recency import turn_order

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest_eval.gate.baseline import SettingChange
 from palimpsest_eval.golden.golden_run import STALE, GoldenRun, Hit
 from palimpsest_eval.metrics import Comparison

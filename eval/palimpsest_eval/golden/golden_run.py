@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from palimpsest.core.ids import GENERAL
-from palimpsest.core.progress import tracked
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.files import tracked
+from palimpsest.core.ids import GENERAL, JsonObject, JsonValue
 from palimpsest.sources.deletions import place_key
 from palimpsest.store.decisions import Decisions
 from palimpsest.text.date_mentions import find_date_mentions

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any, Protocol
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.query.context.quotes import Quote
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
 from palimpsest.query.result import SearchResult

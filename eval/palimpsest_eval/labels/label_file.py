@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.relations.labelers.label_types import LABELS, LabelResult, RelationLabeler
 from palimpsest.relations.labelers.pairs_file import PairRow, pair_from_row, read_pairs_file, write_pairs_file
 from palimpsest.store.home import Home, home_from_environment

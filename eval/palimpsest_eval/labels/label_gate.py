@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.files import read_json, write_json
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.relations.labelers.choose_labeler import build_labeler
 from palimpsest.relations.labelers.label_types import UNPAID, LabelResult, RelationLabeler
-from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.relations.labelers.lm_labeler import LmLabeler, program_folder
 from palimpsest.relations.labelers.lm_settings import lm_settings
 from palimpsest.relations.labelers.pairs_file import PairRow, golden_pairs, pair_from_row, written_pairs

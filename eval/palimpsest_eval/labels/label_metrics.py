@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.relations.labelers.label_types import LABELS, LabelResult
 from palimpsest.relations.labelers.pairs_file import PairRow
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.relations.labelers.label_types import LABELS, LabelResult, RelationLabeler
 from palimpsest.relations.labelers.pairs_file import PairRow, pair_from_row
 from palimpsest_eval.labels.label_metrics import LabelMetrics, label_metrics, predictions

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.relations.labelers.label_types import LABELS
-from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.relations.labelers.lm_labeler import (
     INSTRUCTIONS,
     contains_instructions,

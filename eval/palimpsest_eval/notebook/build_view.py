@@ -22,7 +22,7 @@ from palimpsest_eval.gate.compare import MeasureChange, MovedQuestion, moved_que
 from palimpsest_eval.gate.health import MemoryHealth, memory_health
 from palimpsest_eval.golden.golden_run import GoldenRun, Miss
 from palimpsest_eval.golden.questions import collection_tables, load_questions
-from palimpsest_eval.report.home_health import HomeHealth
+from palimpsest_eval.report.health_page import HomeHealth
 from palimpsest_eval.report.page import Note, write_note
 from palimpsest_eval.runs.home_metrics import health_of
 from palimpsest_eval.runs.judge_build import accept_home, run_collection

@@ -17,7 +17,7 @@ from palimpsest_eval.golden.golden_run import Miss
 from palimpsest_eval.golden.misses import CAUSES
 from palimpsest_eval.notebook.static_svg import svg_of
 from palimpsest_eval.report.charts import GraphChart
-from palimpsest_eval.report.home_health import HomeHealth
+from palimpsest_eval.report.health_page import HomeHealth
 
 # What surrounds a memory in a build: entities it names, topics it is in, relations, and the memories behind them.
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from palimpsest.core.types import JsonValue
+from palimpsest.core.ids import JsonValue
 from palimpsest_eval.peers.embedding import CountedEmbedder, EmbeddingWork
 
 

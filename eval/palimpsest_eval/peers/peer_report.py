@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest_eval.metrics import evaluate, percentiles
-from palimpsest_eval.peers.corpora import Corpus
-from palimpsest_eval.peers.demo_corpus import DemoCorpus, StaleScores
+from palimpsest_eval.peers.corpora import Corpus, DemoCorpus, StaleScores
 from palimpsest_eval.peers.job import CorpusResult, Phase
 from palimpsest_eval.peers.registry import PeerInfo
 from palimpsest_eval.peers.run_job import JobRun, LMUse

@@ -14,7 +14,7 @@ from neo4j.exceptions import DriverError
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.neo4j_graph.local_server import remove_server, start_server, stop_server
 from palimpsest_eval.peers.job import CorpusFiles, Job, JobResult, read_result
-from palimpsest_eval.peers.neo4j_database import empty_database
+from palimpsest_eval.peers.neo4j_peer import empty_database
 from palimpsest_eval.peers.peer import Neo4jLogin, folder_bytes
 from palimpsest_eval.peers.registry import PeerInfo
 
@@ -192,7 +192,7 @@ def run_job(
 
 def _run_process(python: Path, folder: Path, limit_s: float) -> str | None:
     """Returns why the process ended before its job was done, else None."""
-    command = [str(python), "-m", "palimpsest_eval.peers.peer_process", "job.json", "result.json"]
+    command = [str(python), "-m", "palimpsest_eval.peers.job", "job.json", "result.json"]
     with (folder / "log.txt").open("w", encoding="utf-8") as log:
         try:
             done = subprocess.run(  # noqa: S603

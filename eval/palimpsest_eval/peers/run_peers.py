@@ -17,11 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import write_json
-from palimpsest.core.progress import say
+from palimpsest.core.files import say, write_json
 from palimpsest_eval.metrics import Machine, this_machine
-from palimpsest_eval.peers.corpora import Corpus, small_corpus, suite_corpus, timed_corpus, write_corpus
-from palimpsest_eval.peers.demo_corpus import DemoCorpus, demo_corpus
+from palimpsest_eval.peers.corpora import (
+    Corpus,
+    DemoCorpus,
+    demo_corpus,
+    small_corpus,
+    suite_corpus,
+    timed_corpus,
+    write_corpus,
+)
 from palimpsest_eval.peers.job import CorpusFiles, Phase
 from palimpsest_eval.peers.peer_report import PeerReport, peer_report
 from palimpsest_eval.peers.registry import CAPABILITIES, PeerInfo, find_peers

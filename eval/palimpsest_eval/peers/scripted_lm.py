@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from palimpsest.core.types import JsonValue
+from palimpsest.core.ids import JsonValue
 from palimpsest.text.words import NON_TOPIC_WORDS, content_words
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest_eval.golden.golden_run import TOP, GoldenSearch
 from palimpsest_eval.golden.retrieval_run import DEPTH, QueryResult, RetrievalRun
 from palimpsest_eval.metrics import MetricError, evaluate, json_rows, row_text

@@ -16,11 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import content_id
-from palimpsest.core.progress import progress
-from palimpsest.core.types import JsonObject
-from palimpsest.relations.labelers.ledger import Ledger, LmAnswer
-from palimpsest.relations.labelers.lm_client import ChatMessage, LmClient, LmUnavailable
+from palimpsest.core.files import progress
+from palimpsest.core.ids import JsonObject, content_id
+from palimpsest.relations.labelers.lm_client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
 from palimpsest.relations.labelers.lm_settings import Budget, LmSettings, highest_cost, lm_settings
 from palimpsest_eval.ragas.ragas_check import RagasSample
 

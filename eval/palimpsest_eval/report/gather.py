@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.query.request.types import shorten_text
 from palimpsest.query.search import STEPS
 from palimpsest.store.builds import Build, kept
@@ -16,7 +16,7 @@ from palimpsest_eval.gate.verdict import CollectionVerdict, GateVerdict
 from palimpsest_eval.golden.golden_run import GoldenRun, Miss, by_type
 from palimpsest_eval.golden.misses import CAUSES
 from palimpsest_eval.golden.questions import Question, Tables, collection_tables, load_questions
-from palimpsest_eval.labels.register import LABELS, calibration, compare_register, confusion, register_path
+from palimpsest_eval.labels.saved_programs import LABELS, calibration, compare_register, confusion, register_path
 from palimpsest_eval.metrics import percentiles
 from palimpsest_eval.report.charts import graph_chart, histogram, spark
 from palimpsest_eval.report.page import (

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json, write_json
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.core.times import readable
-from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.store.home import Home
 from palimpsest_eval.gate.health import LIMITS, MemoryHealth
 from palimpsest_eval.golden.golden_run import Miss

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
+from palimpsest.memories.embedders import indexed_spaces
 from palimpsest.memories.recency import own_clock
-from palimpsest.memories.vector_store import indexed_spaces
 from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.strategies import Weights, resolve_strategy

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from palimpsest.consolidation.consolidate import consolidation_settings
 from palimpsest.consolidation.decide import SETTING, confirm, finish_confirmed, needs_person, refuse
 from palimpsest.consolidation.find_proposals import published_build, settled
-from palimpsest.core.progress import say
+from palimpsest.core.files import say
 from palimpsest.pipeline.finish import stage_build
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.trial_home import trial_home

@@ -10,7 +10,7 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
-from palimpsest.pipeline.freshness import freshness
+from palimpsest.pipeline.summary import freshness
 from palimpsest.store.builds import Build, kept, published
 from palimpsest.store.home import Home, data_folder
 from palimpsest.store.usage_log import reads_of
@@ -24,7 +24,7 @@ from palimpsest_eval.golden.questions import (
     retired_ids,
 )
 from palimpsest_eval.golden.resolve import resolve
-from palimpsest_eval.report.home_health import (
+from palimpsest_eval.report.health_page import (
     TABLES,
     BuildNumbers,
     HomeHealth,

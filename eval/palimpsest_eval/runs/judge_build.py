@@ -1,27 +1,29 @@
 """Judges a finished build: its invariants, then every collection's golden questions against its baseline."""
 
+import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
-from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import write_bytes
-from palimpsest.core.progress import counted, say
-from palimpsest.core.types import JsonObject
-from palimpsest.memories.vector_store import collection_spaces, known_texts
+from palimpsest.core.errors import DamagedFile, PalimpsestError, Refused
+from palimpsest.core.files import FORMAT, counted, say, write_bytes, write_format
+from palimpsest.core.ids import JsonObject
+from palimpsest.memories.embedders import collection_spaces, known_texts
 from palimpsest.pipeline.deletion.target import unfinished_deletes
-from palimpsest.pipeline.finish import digest, record_tail
+from palimpsest.pipeline.finish import digest, publish_build, record_tail, refusal
+from palimpsest.pipeline.housekeeping import found_format, stage_upgrade
 from palimpsest.pipeline.repair_home import find_damage
 from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import shorten_text
-from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.builds import Build, kept, published, staged
 from palimpsest.store.decisions import Decisions, MemoryDecision, read_decisions
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home, data_folder, home_option
+from palimpsest.text.tokenizer import save_tokenizer
 from palimpsest_eval.gate.baseline import (
     Baseline,
     accept_baseline,
@@ -394,3 +396,69 @@ def _kept_build(home: Home, build_id: str) -> Build:
         available = ", ".join(sorted(p.parent.name for p in home.builds.glob("*/manifest.json"))) or "none"
         raise PalimpsestError(f"build {build_id[:20]}: not kept in home {home.path}; it has {available}")
     return Build(path)
+
+
+# `palimpsest home upgrade`: makes the build again as this version makes it, judges it, publishes it.
+
+_LOCK_WAIT_S = 5.0
+_MAX_REASONS = 3
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What an upgrade did; `before` equals `format` where there was nothing to do."""
+
+    before: int
+    format: int
+    build_id: str
+    digest: str
+    memories: int
+    seconds: float
+
+    def to_json(self) -> JsonObject:
+        """Returns the JSON that `home upgrade --json` prints."""
+        return asdict(self)
+
+
+def upgrade_home(home: Home, corpora: list[Path] | None = None) -> Upgrade:
+    """Upgrades a home of an earlier format in place; one of this format is left as it is.
+
+    Builds of the earlier format are removed once the new one is published: no command of this version reads them.
+
+    Args:
+        home: the home.
+        corpora: where the folders of its collections are, where the home does not know.
+
+    Raises:
+        PalimpsestError: nothing is published, a newer version wrote the home, the settings of a collection are not
+            there, or another process is writing the home.
+        Refused: the new build breaks an invariant, or the gate closed; the home stays as it was.
+    """
+    started = time.perf_counter()
+    before = found_format(home)
+    with home.lock(_LOCK_WAIT_S):
+        if before == FORMAT:
+            write_format(home.path)
+        else:
+            save_tokenizer(home.path)
+            stage_upgrade(home, corpora)
+            _publish(home)
+            current = published(home)
+            for old in kept(home):
+                if current is not None and old.build_id < current.build_id:
+                    shutil.rmtree(old.path)
+        build = published(home)
+    assert build is not None
+    manifest, seconds = build.manifest, round(time.perf_counter() - started, 3)
+    return Upgrade(before, FORMAT, build.build_id, manifest.digest, manifest.memories, seconds)
+
+
+def _publish(home: Home) -> None:
+    check_staged(home)
+    if not staged(home).manifest.violations:
+        judge_staged(home)
+    if reasons := refusal(staged(home).manifest):
+        raise Refused(
+            f"home {home.path}: the upgraded build is staged, not published: {'; '.join(reasons[:_MAX_REASONS])}"
+        )
+    publish_build(home)

@@ -25,7 +25,7 @@ from pathlib import Path
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.store.builds import kept
 from palimpsest.store.home import DEFAULT_HOME, Home, data_folder
 from palimpsest_eval.golden.golden_facts import Passage, StatedFact, golden_filler, matches, read_passages

@@ -16,7 +16,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.reader import Reader, open_home, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.store.home import DEFAULT_HOME, Home, data_folder
-from palimpsest_eval.golden.graph_questions import (
+from palimpsest_eval.golden.golden_facts import (
     TOP,
     ResolvedGraphQuestion,
     load_graph_questions,

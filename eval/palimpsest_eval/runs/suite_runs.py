@@ -9,8 +9,7 @@ from pathlib import Path
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import content_id
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.memories.embedders import space_of
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
@@ -224,7 +223,7 @@ def _ragas_figures(
     ids = crosscheck_samples(samples)
     if judge is None:
         return {"ids": ids.to_json(), "text": ids.text()}
-    from palimpsest.relations.labelers.ledger import Ledger
+    from palimpsest.relations.labelers.lm_client import Ledger
     from palimpsest_eval.ragas.ragas_lm import judge_contexts
 
     ledger = Ledger(home.lm_ledger)

@@ -13,8 +13,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest_eval.metrics import json_rows, row_text
-from palimpsest_eval.suites.beam import beam_files, load_beam, load_beam_folder, load_beam_suite
-from palimpsest_eval.suites.memconflict import load_memconflict
+from palimpsest_eval.suites.loaders import beam_files, load_beam, load_beam_folder, load_beam_suite, load_memconflict
 from palimpsest_eval.suites.record import Item, Record, SuiteDraft, content_row_id, records
 from palimpsest_eval.suites.suite import qrels_rows
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest_eval.suites.suite import STALE_FILE, STALE_HEADER
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest_eval.golden.golden_run import by_type, types_text
 from palimpsest_eval.golden.retrieval_run import RetrievalRun
 from palimpsest_eval.metrics import Machine, MetricError, evaluate, summarise

@@ -11,7 +11,7 @@ import yaml
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash, write_bytes
-from palimpsest.core.types import JsonValue
+from palimpsest.core.ids import JsonValue
 from palimpsest.text.words import chat_role
 from palimpsest_eval.metrics import json_rows, row_text
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.files import write_bytes
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest_eval.golden.golden_run import types_text
 from palimpsest_eval.metrics import LatencyMs, Machine
 

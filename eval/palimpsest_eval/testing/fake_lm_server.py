@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal
 
-from palimpsest.core.ids import content_id
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue, content_id
 from palimpsest.relations.labelers.label_types import LABELS
 from palimpsest.text.terms import query_terms, terms
 

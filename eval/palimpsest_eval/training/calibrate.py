@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palimpsest.core.files import write_bytes
-from palimpsest.core.progress import say
+from palimpsest.core.files import say, write_bytes
 from palimpsest.relations.labelers.apply_rules import update_by_rules
 from palimpsest.relations.labelers.calibration import (
     CALIBRATION_FILE,

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from palimpsest.core.files import write_bytes
-from palimpsest.core.progress import say
+from palimpsest.core.files import say, write_bytes
 from palimpsest.relations.candidates import MAPS_FILE, SCALE
 from palimpsest.store.home import SHIPPED
 from palimpsest_eval.training.worlds import World, embed_texts, load_worlds

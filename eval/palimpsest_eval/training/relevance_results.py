@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palimpsest.core.progress import tracked
+from palimpsest.core.files import tracked
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.ranking.merge import DEPTH

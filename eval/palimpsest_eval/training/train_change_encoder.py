@@ -19,8 +19,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel
 
-from palimpsest.core.files import write_bytes
-from palimpsest.core.progress import say
+from palimpsest.core.files import say, write_bytes
 from palimpsest.memories.embed import model_folder
 from palimpsest.relations.labelers.change_encoder import (
     CHOOSER_FILE,

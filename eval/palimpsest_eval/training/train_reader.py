@@ -19,8 +19,7 @@ import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from transformers import AutoModel
 
-from palimpsest.core.files import write_bytes
-from palimpsest.core.progress import say
+from palimpsest.core.files import say, write_bytes
 from palimpsest.memories.embed import model_folder
 from palimpsest.query.rerank import MODEL_FILE, memory_line, pair_tokens, spoken_line
 from palimpsest.store.home import SHIPPED, Home

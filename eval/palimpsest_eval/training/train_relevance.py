@@ -15,8 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from palimpsest.core.progress import say
-from palimpsest.core.types import JsonObject
+from palimpsest.core.files import say
+from palimpsest.core.ids import JsonObject
 from palimpsest.query.ranking.merge import (
     MODEL_FILE,
     READ,

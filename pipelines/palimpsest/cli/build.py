@@ -7,7 +7,7 @@ import click
 
 from palimpsest.cli.shared import FOLDER, CostParam, Output, common, embedder_option, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
-from palimpsest.core.progress import say
+from palimpsest.core.files import say
 from palimpsest.store.home import DEFAULT_CORPUS, SHIPPED, Home, is_installed
 
 

@@ -8,7 +8,7 @@ import click
 
 from palimpsest.cli.shared import FOLDER, Output, common, confirm
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.progress import counted
+from palimpsest.core.files import counted
 from palimpsest.store.home import Home
 
 _UNITS = ["chunk", "turn", "statement"]  # as in collection.yaml, whose module the base install does not have

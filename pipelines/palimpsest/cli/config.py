@@ -1,14 +1,18 @@
 """The commands `palimpsest config ...`: what the settings are, from where, and how they are changed."""
 
 import os
+import secrets
 import sys
 from pathlib import Path
 
 import click
 
 from palimpsest.cli.shared import Output, columns
+from palimpsest.core.edit_settings import Value, write_settings
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.setting_layers import Layer
+from palimpsest.core.setting_layers import Layer, read_layers, resolve
+from palimpsest.core.setting_table import BY_KEY, Setting
+from palimpsest.store.home import DEFAULT_HOME
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")
 _project = click.option("--project", "in_project", is_flag=True, help="In palimpsest.toml of this folder or project.")
@@ -167,8 +171,6 @@ def init(as_json: bool, in_project: bool, yes: bool) -> None:
 
     In the user's file it also makes a secret for the tokens of the service, where no key is set.
     """
-    from palimpsest.cli.config_wizard import run_wizard
-
     layer, file = _file(in_project)
     out, written = Output(as_json), run_wizard(layer, file, interactive=not yes and sys.stdin.isatty())
     out.text(f"{file}: {', '.join(written) if written else 'nothing new'}; palimpsest config show lists all settings")
@@ -187,3 +189,63 @@ def _read_value(key: str, is_secret: bool) -> str:
     if not (value := sys.stdin.readline().rstrip("\r\n")):
         raise click.UsageError(f"{key}: no value; give VALUE, or write it to stdin")
     return value
+
+
+# The questions of `palimpsest config init`.
+
+_KEYS = ("service.jwt_secret", "service.jwt_public_key", "service.jwks_url")
+_SECRET_BYTES = 32
+
+
+def run_wizard(layer: Layer, path: Path, interactive: bool) -> list[str]:
+    """Asks for the settings that a first build and service need, writes them, and returns the keys written.
+
+    What is set already is the default of the prompt, and stays without one.
+
+    Args:
+        layer: which file is written.
+        path: of it.
+        interactive: whether to prompt.
+
+    Raises:
+        PalimpsestError: the file cannot be used as it is.
+    """
+    known = {r.setting.key: r.value for r in resolve(read_layers()) if r.value}
+    built = Path(DEFAULT_HOME).absolute()  # what a build in this folder made, such as that of the demo
+    home = Path(DEFAULT_HOME) if layer == "project" else built if built.is_dir() else _data_folder() / "home"
+    defaults = {"home": str(home), "backend": "duckdb", "service.port": "8765", "lm.server": ""}
+    texts = {
+        "home": "Folder for everything that a build writes",
+        "backend": "Where queries are answered: duckdb needs no server, neo4j does",
+        "lm.server": "Language model as MODEL@URL, empty for none",
+        "service.port": "Port of the service",
+    }
+    answers: dict[Setting, Value | None] = {}
+    for key, text in texts.items():
+        setting, suggested = BY_KEY[key], known.get(key) or defaults[key]
+        answer = _ask(setting, text, suggested) if interactive else suggested
+        if answer and (answer != known.get(key)):
+            answers[setting] = setting.from_text(answer)
+    if layer == "user" and not any(key in known for key in _KEYS):
+        answers[BY_KEY["service.jwt_secret"]] = secrets.token_hex(_SECRET_BYTES)
+    if answers:
+        write_settings(layer, path, answers)
+    return [setting.key for setting in answers]
+
+
+def _ask(setting: Setting, text: str, suggested: str) -> str:
+    def check(answer: str) -> str:
+        try:
+            if answer.strip():
+                setting.from_text(answer.strip())
+        except ValueError as e:
+            raise click.UsageError(f"{setting.key}: {e}") from None
+        return answer.strip()
+
+    return str(click.prompt(text, default=suggested, value_proc=check, err=True))
+
+
+def _data_folder() -> Path:
+    import platformdirs
+
+    return platformdirs.user_data_path("palimpsest")

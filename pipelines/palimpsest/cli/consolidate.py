@@ -9,7 +9,7 @@ import click
 
 from palimpsest.cli.shared import CostParam, Output, common, visible
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.progress import counted
+from palimpsest.core.files import counted
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:

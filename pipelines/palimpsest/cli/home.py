@@ -10,7 +10,7 @@ import click
 
 from palimpsest.cli.shared import FOLDER, Output, common, confirm
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.progress import counted
+from palimpsest.core.files import counted
 from palimpsest.store.backup_archive import PASSWORD_VARIABLE, read_password
 from palimpsest.store.event_log import LEVELS, Event, Level, read_events
 from palimpsest.store.home import Home
@@ -32,7 +32,7 @@ def home() -> None:
 )
 def upgrade(home_path: Path, as_json: bool, backend: str, corpora: tuple[Path, ...]) -> None:
     """Make the build of a home again from its log as this version makes it, and publish it if the gate agrees."""
-    from palimpsest_eval.runs.upgrade_home import upgrade_home
+    from palimpsest_eval.runs.judge_build import upgrade_home
 
     out = Output(as_json)
     done = upgrade_home(Home(home_path), list(corpora) or None)

@@ -16,7 +16,7 @@ import platformdirs
 
 from palimpsest.core.errors import ArgumentError, DamagedFile, PalimpsestError
 from palimpsest.core.files import folder_lock, read_sealed_json, write_sealed_json
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 
 Backend = Literal["duckdb", "neo4j"]
 FIRST_PORT, MAX_INSTANCES = 8800, 1000

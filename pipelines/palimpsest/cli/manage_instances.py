@@ -18,11 +18,19 @@ from palimpsest.cli.instance_registry import (
     instances_folder,
     read_instances,
 )
-from palimpsest.cli.processes import BUILDS, SERVICE, Component, ProcessStatus, status, stop
-from palimpsest.cli.service_process import start_builds, start_service
+from palimpsest.cli.processes import (
+    BUILDS,
+    SERVICE,
+    Component,
+    ProcessStatus,
+    start_builds,
+    start_service,
+    status,
+    stop,
+)
 from palimpsest.core.errors import ArgumentError, ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.core.files import read_format
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.store.home import Home
 
 

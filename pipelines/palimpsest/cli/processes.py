@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -18,11 +19,13 @@ from typing import Literal
 import psutil
 from filelock import FileLock, Timeout
 
-from palimpsest.core.errors import ComponentFailed, DamagedFile
+from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.core.files import read_sealed_json, write_sealed_json
+from palimpsest.core.ids import JsonObject
 from palimpsest.core.parallel import process_started
-from palimpsest.core.setting_layers import FILES_VARIABLE
-from palimpsest.core.types import JsonObject
+from palimpsest.core.setting_layers import FILES_VARIABLE, missing
+from palimpsest.query.reader import published_or_fail
+from palimpsest.serve.settings import JWKS, PUBLIC_KEY, SECRET, serve_settings
 from palimpsest.store.home import OLDER, Home, home_option, make_service_folder, service_folder
 
 # Sends what this process and its children print to a file that does not grow without end.
@@ -382,3 +385,80 @@ def _tail(path: Path, begin: int) -> str:
     with path.open("rb") as f:
         f.seek(max(begin, path.stat().st_size - _MAX_TAIL_BYTES))
         return f.read(_MAX_TAIL_BYTES).decode("utf-8", "replace")
+
+
+# The service of a home in the background and, beside it, its nightly builds.
+
+
+def start_service(home: Home, port: int, backend: str, wait_s: float = START_S) -> ProcessStatus:
+    """Starts the service of a home unless it runs, waits until it is ready, and returns where it answers.
+
+    Args:
+        home: the home.
+        port: of the loopback address; 0 means any free one.
+        backend: duckdb or neo4j.
+        wait_s: seconds to wait.
+
+    Raises:
+        PalimpsestError: a setting is missing or wrong.
+        ComponentFailed: it did not come up: the home is damaged or has no published build, the port is in use, or a
+            server does not answer. The message has the reason, and nothing is left running.
+    """
+    _check_settings()
+    try:
+        published_or_fail(home.path)  # before anything is written into a folder that need not be a home
+    except PalimpsestError as e:
+        raise ComponentFailed(f"service: did not start: {e}") from None
+    return start(home, SERVICE, port, backend, wait_s)
+
+
+def start_builds(home: Home, wait_s: float = START_S) -> ProcessStatus:
+    """Starts the schedule and the Dagster UI of a home in the background, on any free port, unless they run.
+
+    Raises:
+        PalimpsestError: there is no home.
+        ComponentFailed: they did not come up.
+    """
+    published_or_fail(home.path)
+    return start(home, BUILDS, 0, "duckdb", wait_s)
+
+
+def run_component(home: Home, component: Component, port: int, backend: str) -> None:
+    """Runs a component in this process until it is stopped, and writes what it prints into the home's log.
+
+    Raises:
+        SystemExit: the builds ended.
+    """
+    make_service_folder(home.path)
+    BoundedLog(log_path(home, component)).start()
+
+    def record(listening_port: int) -> None:
+        started = process_started(os.getpid()) or ""
+        write_record(home.path, component.name, ProcessRecord(os.getpid(), started, HOST, listening_port, backend))
+
+    if component == BUILDS:
+        from palimpsest.orchestration.dev_server import serve_ui
+
+        port = port or _free_port()
+        record(port)
+        raise SystemExit(serve_ui(home, port, HOST))
+    from palimpsest.serve.run_server import run_server
+
+    run_server(home, backend, HOST, port, on_listening=record)
+
+
+def _free_port() -> int:
+    with socket.create_server((HOST, 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def _check_settings() -> None:
+    """Checks what can be checked before a process is started.
+
+    Raises:
+        PalimpsestError: a setting is missing or wrong.
+    """
+    if not any(os.environ.get(variable, "").strip() for variable in (SECRET, PUBLIC_KEY, JWKS)):
+        problem: PalimpsestError = missing("service.jwt_secret", "service.jwt_public_key", "service.jwks_url")
+        raise problem
+    serve_settings()

@@ -56,7 +56,7 @@ def token(
     hours: float,
 ) -> None:
     """Print a token that is signed with PALIMPSEST_JWT_SECRET."""
-    from palimpsest.serve.identity import PERMISSIONS, make_token
+    from palimpsest.serve.guard import PERMISSIONS, make_token
     from palimpsest.serve.settings import token_settings
 
     out = Output(as_json)
@@ -96,7 +96,7 @@ def start(context: click.Context, home_path: Path, as_json: bool, backend: str, 
     Exit code 2: a setting is missing or wrong, or it runs with another port or backend than the named one. Exit code 3:
     it did not come up, and nothing is left running.
     """
-    from palimpsest.cli.service_process import start_builds, start_service
+    from palimpsest.cli.processes import start_builds, start_service
 
     home, out = Home(home_path), Output(as_json)
     found = start_service(home, port, backend)
@@ -177,7 +177,6 @@ def logs(home_path: Path, as_json: bool, backend: str, shown: int, of_builds: bo
 @click.option("--component", "name", type=click.Choice(["service", "builds"]), default="service")
 def run(home_path: Path, as_json: bool, backend: str, port: int, name: str) -> None:
     """Run in this process, and write what it prints into the home: what `start` runs in the background."""
-    from palimpsest.cli.processes import BUILDS, SERVICE
-    from palimpsest.cli.service_process import run_component
+    from palimpsest.cli.processes import BUILDS, SERVICE, run_component
 
     run_component(Home(home_path), BUILDS if name == "builds" else SERVICE, port, backend)

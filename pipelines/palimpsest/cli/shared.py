@@ -48,7 +48,7 @@ def columns(rows: Sequence[Sequence[str]], widest: int = 44) -> list[str]:
 
 def visible(text: str) -> str:
     """Returns a text of a source for a terminal: lines and tabs stay, every other control character is escaped."""
-    from palimpsest.sources.readers.clean_text import escape_invisible
+    from palimpsest.sources.readers.encodings import escape_invisible
 
     return "\n".join("\t".join(map(escape_invisible, line.split("\t"))) for line in text.split("\n"))
 

@@ -12,8 +12,8 @@ import click
 
 from palimpsest.cli.shared import FOLDER, Output, TimeParam, collection_option, columns, common, confirm, visible
 from palimpsest.core.errors import ArgumentError, ComponentFailed
-from palimpsest.core.progress import counted
-from palimpsest.core.types import MEMORY_TYPES
+from palimpsest.core.files import counted
+from palimpsest.core.ids import MEMORY_TYPES
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def remember(
 @click.option("--user", help="Only an operation of this user.")
 def operation(home_path: Path, as_json: bool, backend: str, operation_id: str, user: str | None) -> None:
     """Show the state of an operation: received, rejected, built, published or failed, and why."""
-    from palimpsest.pipeline.operation_status import operation_status
+    from palimpsest.pipeline.document_info import operation_status
 
     out = Output(as_json)
     status = operation_status(Home(home_path), operation_id, user)

@@ -21,7 +21,7 @@ from palimpsest.consolidation.find_proposals import (
 from palimpsest.consolidation.lm_findings import estimate_groups, read_groups
 from palimpsest.consolidation.scope_memories import TABLES
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.memories.vector_store import memory_vectors
+from palimpsest.memories.embedders import memory_vectors
 from palimpsest.store.builds import Build
 from palimpsest.store.collection_config import ConsolidationConfig
 from palimpsest.store.decisions import read_decisions

@@ -16,8 +16,8 @@ from palimpsest.consolidation.lm_findings import Group, LmFindings, ReadGroups, 
 from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pairs, pairs_without_order, read_conflicts
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories, Window, scopes_of
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import counted
 from palimpsest.core.ids import ScopeKey, entity_id
-from palimpsest.core.progress import counted
 from palimpsest.entities.find_names import entity_key
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.request.types import shorten_text

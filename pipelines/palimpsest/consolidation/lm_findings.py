@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from palimpsest.consolidation.contradictions import contradiction
 from palimpsest.consolidation.model_conflicts import MAX_CHARACTERS, Pair
 from palimpsest.consolidation.scope_memories import Memory
-from palimpsest.core.ids import ScopeKey, content_id
-from palimpsest.core.progress import say
-from palimpsest.core.types import JsonObject
-from palimpsest.relations.labelers.ledger import Ledger, ledger_to_estimate
+from palimpsest.core.files import say
+from palimpsest.core.ids import JsonObject, ScopeKey, content_id
+from palimpsest.relations.labelers.lm_client import Ledger, ledger_to_estimate
 from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
 from palimpsest.relations.labelers.lm_settings import lm_settings
 from palimpsest.relations.labelers.run_program import (

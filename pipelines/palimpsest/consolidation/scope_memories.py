@@ -7,9 +7,8 @@ from functools import cached_property
 
 import polars as pl
 
-from palimpsest.core.ids import SCOPE, ScopeKey, by_scope, content_id
+from palimpsest.core.ids import REFLECTION, SCOPE, ScopeKey, by_scope, content_id
 from palimpsest.core.times import on_own_clock
-from palimpsest.core.types import REFLECTION
 from palimpsest.memories.recency import recency_columns
 from palimpsest.relations.labelers.reading import Reading, read_memory
 from palimpsest.store.collection_config import DEFAULT_TRUST

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,3 +61,29 @@ DOCUMENT = (*SCOPE, "uri", "session_id")
 """Columns that all versions of a document have in common; some are null, so joins need `nulls_equal`."""
 VERSION_ORDER = ("is_current", "seq", "document_id")
 """Columns that order the versions of a document: the current one is the last, whatever its number."""
+
+
+# Types of JSON values. Containers are read-only inside a value, so that `dict[str, int]` is one too.
+
+JsonValue: TypeAlias = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
+"""Whatever `json.loads` returns or `json.dumps` accepts."""
+
+JsonObject: TypeAlias = dict[str, JsonValue]
+"""A JSON object that its owner may fill; a parameter that is only read is `Mapping[str, JsonValue]`."""
+
+
+# The types and units of memories.
+
+MEMORY_TYPES = ("episodic", "semantic", "document", "summary", "preference", "inference", "task")
+TASK = "task"
+
+
+# The unit and the kinds of memories that are formed from others. What a source says has its collection's unit.
+
+REFLECTION = "reflection"
+"""The unit of formed memories, and the word in `form` of collection.yaml."""
+
+FormedKind = Literal[
+    "fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection", "summary"
+]
+"""Kinds of items of notes, and of the memories that are formed of them."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.progress import progress
+from palimpsest.core.files import progress
 
 if TYPE_CHECKING:
     import pooch

@@ -16,8 +16,8 @@ import polars as pl
 import psutil
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError, first_line_of
+from palimpsest.core.files import say
 from palimpsest.core.ids import content_id
-from palimpsest.core.progress import say
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

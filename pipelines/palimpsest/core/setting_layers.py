@@ -13,8 +13,8 @@ from typing import Literal
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json_object, write_json
+from palimpsest.core.ids import JsonObject
 from palimpsest.core.setting_table import BY_KEY, BY_VARIABLE, SECTIONS, SETTINGS, Setting
-from palimpsest.core.types import JsonObject
 
 # The two files of settings: where they are, and how one is read although it may be anybody's.
 #

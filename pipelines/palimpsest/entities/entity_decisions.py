@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import SCOPE, ScopeKey, entity_id, scope_parts
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, entity_id, scope_parts
 from palimpsest.entities.find_names import entity_key
 from palimpsest.store.builds import Build, published
 from palimpsest.store.decisions import Verdict, append_decisions, names_target, read_decisions

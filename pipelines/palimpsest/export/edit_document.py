@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.ids import SCOPE, ScopeKey, content_id
-from palimpsest.core.types import REFLECTION, JsonObject, JsonValue
+from palimpsest.core.ids import REFLECTION, SCOPE, JsonObject, JsonValue, ScopeKey, content_id
 from palimpsest.export.write_pages import Page, fields_of, parse_page, turns_of
 from palimpsest.memories.documents import version_id
 from palimpsest.sources.deletions import Deletions, TurnIndex, place_key
 from palimpsest.sources.extracted import DocumentRow, ExtractedDocument, Segment, document_to_row, row_to_document
-from palimpsest.sources.readers.clean_text import clean_text, parse_name
 from palimpsest.sources.readers.document_head import check_dates, find_stated_time, update_document_head
+from palimpsest.sources.readers.encodings import clean_text, parse_name
 from palimpsest.sources.readers.front_matter import SCOPE_FIELDS, check_fields, parse_relations
 from palimpsest.sources.readers.text_files import markdown_segments
 from palimpsest.sources.storage_policy import (

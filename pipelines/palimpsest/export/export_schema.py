@@ -9,7 +9,7 @@ from functools import cache
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.export.layout import ANSWERS, DECISIONS, FORMAT, MANIFEST, PROFILE, PROPOSALS, STANDING, USAGE
 from palimpsest.pipeline.stages import tables
 from palimpsest.store.decisions import MEMORY_KINDS, NAME_KINDS, RELATION_KINDS

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, cast
 import polars as pl
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError, Rejected
-from palimpsest.core.ids import GENERAL, entity_id
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import GENERAL, JsonObject, JsonValue, entity_id
 from palimpsest.export import layout
 from palimpsest.export.export_schema import export_schema, exported_tables
 from palimpsest.export.layout import ORIGINALS, safe_path

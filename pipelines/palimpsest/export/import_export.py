@@ -12,11 +12,9 @@ import yaml
 from pydantic import ValidationError
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.files import write_bytes
-from palimpsest.core.ids import content_id
-from palimpsest.core.progress import say
+from palimpsest.core.files import say, write_bytes
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.core.times import parse_time
-from palimpsest.core.types import JsonObject
 from palimpsest.export.edit_document import LoggedDocuments, PageChanges, find_changes, write_changes
 from palimpsest.export.imported_decisions import read_decided
 from palimpsest.export.layout import settings_file

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import content_id, entity_id
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject, content_id, entity_id
 from palimpsest.export import layout
 from palimpsest.export.export_user import name_decision_target
 from palimpsest.export.read_export import ExportFolder

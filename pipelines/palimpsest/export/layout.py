@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from palimpsest.core.ids import content_id
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue, content_id
 
 FORMAT = 1
 """Of the export. A change of what a file means needs another number."""

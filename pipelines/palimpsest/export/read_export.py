@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import cast, get_args
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.core.times import parse_time
-from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.export import layout
 from palimpsest.export.export_schema import check_file
 from palimpsest.sources.extracted import DocumentRow, ExtractedDocument, Kind, document_to_row

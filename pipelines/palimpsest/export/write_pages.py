@@ -10,14 +10,14 @@ import polars as pl
 import yaml
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.core.times import on_own_clock
-from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.export.layout import MARKDOWN, safe_path
 from palimpsest.memories.documents import version_id
 from palimpsest.memories.formed import evidence_pairs, formed_memories, stated_memories
 from palimpsest.memories.recency import own_clock
 from palimpsest.sources.extracted import DocumentRow, ExtractedDocument, Segment, row_to_document
-from palimpsest.sources.readers.clean_text import clean_text, to_json_object
+from palimpsest.sources.readers.encodings import clean_text, to_json_object
 from palimpsest.sources.readers.front_matter import load_yaml_fields
 from palimpsest.store.ingest_log import IngestLog
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from palimpsest.core.files import progress
 from palimpsest.core.ids import SCOPE, content_id, scope_parts
 from palimpsest.core.ids import entity_id as entity_id_of
 from palimpsest.core.parallel import map_chunks
-from palimpsest.core.progress import progress
 from palimpsest.entities.find_names import entity_key
 from palimpsest.facts.extract_facts import extract_facts
 from palimpsest.facts.fact import Fact, Mentioned, Named

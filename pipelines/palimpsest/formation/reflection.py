@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from palimpsest.core.ids import content_id
-from palimpsest.core.progress import say
-from palimpsest.core.types import JsonObject
+from palimpsest.core.files import say
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.formation.note_table import NoteInputs, Notes, note_table, sessions_of
 from palimpsest.formation.rules import form_items as form_items_by_rules
 from palimpsest.formation.session import LM, Kind, NoteItem, Session, Turn
-from palimpsest.relations.labelers.ledger import Ledger, ledger_to_estimate
+from palimpsest.relations.labelers.lm_client import Ledger, ledger_to_estimate
 from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
 from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
 from palimpsest.relations.labelers.run_program import (

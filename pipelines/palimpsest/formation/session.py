@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args
 
-from palimpsest.core.types import FormedKind as Kind
+from palimpsest.core.ids import FormedKind as Kind
 from palimpsest.sources.extracted import Segment
 from palimpsest.text.sentences import document_sentence_spans
 from palimpsest.text.words import NO_PERSON_ROLES, USER_ROLES

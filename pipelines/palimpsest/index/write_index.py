@@ -19,8 +19,8 @@ import polars as pl
 import polars.selectors as cs
 
 from palimpsest.core.files import FORMAT
-from palimpsest.core.types import REFLECTION, JsonValue
-from palimpsest.index.graph_tables import graph_tables, node_tables
+from palimpsest.core.ids import REFLECTION, JsonValue
+from palimpsest.index.graph_tables import graph_tables, node_tables, passage_tables
 from palimpsest.index.memory_table import (
     MEMORY_COLUMNS,
     find_periods,
@@ -31,7 +31,6 @@ from palimpsest.index.memory_table import (
     score_words,
     word_tables,
 )
-from palimpsest.index.passage_tables import passage_tables
 from palimpsest.memories.recency import document_order, turn_order
 from palimpsest.memories.vector_space import IndexedSpace, VectorLookup
 from palimpsest.memories.version_reasons import version_reasons

@@ -15,8 +15,8 @@ from os.path import commonprefix
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
+from palimpsest.core.files import progress
 from palimpsest.core.ids import DOCUMENT, GENERAL, SCOPE, VERSION_ORDER, content_id, scope_parts
-from palimpsest.core.progress import progress
 from palimpsest.core.times import utc_offset
 from palimpsest.sources.extracted import SUITE_ROW, ExtractedDocument, Kind, Segment, combine_stated_fields
 from palimpsest.store.collection_config import CollectionConfig, Unit

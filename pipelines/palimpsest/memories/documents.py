@@ -7,8 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from palimpsest.core.ids import GENERAL, SCOPE, VERSION_ORDER, content_id, scope_parts, text_hash
-from palimpsest.core.types import JsonValue
+from palimpsest.core.ids import GENERAL, SCOPE, VERSION_ORDER, JsonValue, content_id, scope_parts, text_hash
 from palimpsest.memories.document_relations import document_relations
 from palimpsest.memories.source_trust import document_trust
 from palimpsest.sources.extracted import CONVERSATION, QUOTED_IN

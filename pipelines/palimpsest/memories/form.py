@@ -6,8 +6,7 @@ from typing import TypedDict
 
 import polars as pl
 
-from palimpsest.core.ids import SCOPE, VERSION_ORDER, content_id, text_hash
-from palimpsest.core.types import REFLECTION
+from palimpsest.core.ids import REFLECTION, SCOPE, VERSION_ORDER, content_id, text_hash
 from palimpsest.memories.embed import MAX_TOKENS
 from palimpsest.memories.recency import own_clock, stated_since
 from palimpsest.memories.source_trust import attribute_columns, memory_trust

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import polars as pl
 
-from palimpsest.core.types import REFLECTION
+from palimpsest.core.ids import REFLECTION
 
 
 def stated_memories(memories: pl.DataFrame) -> pl.DataFrame:

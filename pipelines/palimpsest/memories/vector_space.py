@@ -10,8 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from palimpsest.core.ids import content_id
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject, content_id
 
 MINILM, BGE_SMALL = "minilm", "bge-small-en-v1.5"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.memories.formed import repeated_by_formed
 from palimpsest.store.tables import completed
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from palimpsest.core.types import REFLECTION
+from palimpsest.core.ids import REFLECTION
 from palimpsest.neo4j_graph.model import (
     CLOSED,
     CURRENT,

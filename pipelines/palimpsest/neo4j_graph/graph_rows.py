@@ -6,7 +6,7 @@ version: an edit then changes the memories that it touched, and not all those th
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,18 @@ from palimpsest.core.files import FORMAT
 from palimpsest.core.ids import GENERAL, SCOPE, ScopeKey, by_scope, content_id, scope_parts
 from palimpsest.index.graph_tables import names_of_node
 from palimpsest.index.index_format import index_format
-from palimpsest.memories.vector_space import VectorLookup
+from palimpsest.memories.vector_space import MINILM, IndexedSpace, Space, VectorLookup
 from palimpsest.memories.version_reasons import disputing_relations
-from palimpsest.neo4j_graph.graph_vectors import GraphVectors
-from palimpsest.neo4j_graph.model import DETAILS, EDGES, FACT_TYPES, KEYS, MAX_CACHED_VECTORS, NODE_EDGES, NODE_LABELS
+from palimpsest.neo4j_graph.model import (
+    DETAILS,
+    EDGES,
+    FACT_TYPES,
+    KEYS,
+    MAX_CACHED_VECTORS,
+    NODE_EDGES,
+    NODE_LABELS,
+    VectorSpace,
+)
 from palimpsest.neo4j_graph.node_rows import document_keys, memory_rows, node_rows, window_rows
 from palimpsest.neo4j_graph.packed import (
     ScopeStats,
@@ -36,10 +44,76 @@ from palimpsest.neo4j_graph.packed import (
 from palimpsest.query.backends.scope_parts import Range
 from palimpsest.store.tables import completed, conform, empty
 
+# The vectors of a load by collection, and the label and vector index that each space has in the graph.
+
+
+@dataclass(frozen=True)
+class GraphVectors:
+    """The vectors that a load writes.
+
+    Attributes:
+        lookup: the vectors of text hashes of collections that are not in `spaces`.
+        model: name of their embedder.
+        spaces: the vectors of other collections, by collection.
+        indexes: the label and index of those.
+    """
+
+    lookup: VectorLookup
+    model: str
+    spaces: Mapping[str, IndexedSpace] = field(default_factory=dict)
+    indexes: Mapping[str, VectorSpace] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, lookup: VectorLookup, model: str, indexed: Mapping[str, IndexedSpace], spaces: Mapping[str, Space]
+    ) -> "GraphVectors":
+        """Returns the vectors of a home's build.
+
+        Args:
+            lookup: MiniLM's vectors.
+            model: name of MiniLM's space.
+            indexed: the vectors of each collection, by name.
+            spaces: the space of each collection, by name.
+        """
+        others = {name: s for name, s in spaces.items() if s.embedder != MINILM}
+        own = {name: graph_space(space) for name, space in others.items()}
+        return cls(lookup, model, {name: indexed[name] for name in others}, own)
+
+    @property
+    def name(self) -> str:
+        """What identifies these vectors: the model, and the spaces of collections that have another."""
+        return ";".join([self.model, *(f"{c}={s.name}" for c, s in sorted(self.spaces.items()))])
+
+    def vectors_of(self, collection: str) -> VectorLookup:
+        """Returns the vectors of a collection."""
+        return self.spaces[collection].lookup if collection in self.spaces else self.lookup
+
+    def model_of(self) -> pl.Expr:
+        """Returns the name of the space of each row, by its collection."""
+        names = {collection: space.name for collection, space in self.spaces.items()}
+        return pl.col("collection").replace_strict(names, default=self.model, return_dtype=pl.String)
+
+    def parts(self, rows: pl.DataFrame) -> Iterator[tuple[VectorSpace, VectorLookup, pl.DataFrame]]:
+        """Yields the rows of each space, with its label and its vectors."""
+        yield VectorSpace(), self.lookup, rows.filter(~pl.col("collection").is_in(list(self.spaces)))
+        for collection, space in sorted(self.spaces.items()):
+            yield self.indexes[collection], space.lookup, rows.filter(pl.col("collection") == collection)
+
+
+def graph_space(space: Space | None) -> VectorSpace:
+    """Returns the label and the index of a space; None means MiniLM's."""
+    if space is None or space.embedder == MINILM:
+        return VectorSpace()
+    return VectorSpace.of_space(space.name, space.dimensions)
+
+
 # Rows of what memories are about: nodes, facts as relationships, and edges between nodes.
 #
 # An entity, a topic and what is formed from them are all nodes. What a fact states is a relationship from each memory
 # that is its evidence to its subject, and where it has an object, one between the two nodes.
+
+
+# The rows of the graph, from the tables of a build: pure functions; each row has a key, the hash of its contents.
 
 _FACT = (
     "fact_id",

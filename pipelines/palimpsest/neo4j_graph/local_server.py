@@ -15,11 +15,10 @@ import psutil
 from filelock import FileLock
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.files import read_json, write_bytes, write_json
+from palimpsest.core.files import read_json, say, write_bytes, write_json
 from palimpsest.core.maven import Jar, JarSet
 from palimpsest.core.maven import fetch_jars as fetch_jar_set
 from palimpsest.core.parallel import process_started
-from palimpsest.core.progress import say
 
 # The local server's folder: configuration, password, and the command that runs Java.
 

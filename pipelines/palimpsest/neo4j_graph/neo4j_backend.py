@@ -18,7 +18,7 @@ import numpy as np
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.graph_vectors import graph_space
+from palimpsest.neo4j_graph.graph_rows import graph_space
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.neo4j_graph.model import FORMAT, MAX_CACHED_VECTORS, NODE_EDGES, VECTOR_INDEX, VectorSpace
 from palimpsest.neo4j_graph.neo4j_scope import BuildReads, Neo4jScope, SizedValue, conditions_of

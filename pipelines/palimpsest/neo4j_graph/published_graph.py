@@ -12,7 +12,7 @@ from palimpsest.core.ids import SCOPE
 from palimpsest.memories.vector_space import Space
 from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.graph_vectors import graph_space
+from palimpsest.neo4j_graph.graph_rows import graph_space
 from palimpsest.neo4j_graph.identity import home_id, is_served
 from palimpsest.neo4j_graph.loader import Source, count_edges, count_rows, load_graph, parse_counts
 from palimpsest.neo4j_graph.model import CURRENT, DIMENSIONS, EDGES, KEYS, VECTOR_INDEX, current_label

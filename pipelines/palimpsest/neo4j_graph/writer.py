@@ -14,11 +14,11 @@ from neo4j.exceptions import IncompleteCommit
 from neo4j.vector import Vector
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.core.progress import say
+from palimpsest.core.files import say
 from palimpsest.memories.vector_space import VectorLookup
 from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.graph_vectors import GraphVectors
+from palimpsest.neo4j_graph.graph_rows import GraphVectors
 from palimpsest.neo4j_graph.model import CURRENT, DETAILS, EDGES, OPEN, VectorSpace, batch_size
 from palimpsest.neo4j_graph.packed import pack_block
 

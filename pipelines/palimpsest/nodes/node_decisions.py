@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import SCOPE, ScopeKey, content_id, scope_parts
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, scope_parts
 from palimpsest.entities.entity_decisions import decide_names
 from palimpsest.nodes.node_types import DEFAULT_TYPE
 from palimpsest.store.builds import published

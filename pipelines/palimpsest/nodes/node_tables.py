@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from palimpsest.core.ids import GENERAL, SCOPE, content_id, scope_parts
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import GENERAL, SCOPE, JsonObject, JsonValue, content_id, scope_parts
 from palimpsest.memories.recency import memory_times
-from palimpsest.nodes.categories import Categories, find_categories, topics_in_categories
 from palimpsest.nodes.descriptions import entity_descriptions, quotable, sentence_at, topic_descriptions
 from palimpsest.nodes.node_decisions import NodeTables, apply_decisions
 from palimpsest.nodes.node_edges import (
@@ -23,7 +21,7 @@ from palimpsest.nodes.node_edges import (
     series_edges,
     unique_edges,
 )
-from palimpsest.nodes.node_types import node_types
+from palimpsest.nodes.node_types import Categories, find_categories, node_types, topics_in_categories
 from palimpsest.nodes.stressors import (
     ROLE,
     dated_events,

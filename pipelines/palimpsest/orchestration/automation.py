@@ -10,14 +10,20 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.orchestration.build_assets import collection_months, fresh_collections
-from palimpsest.orchestration.executors import executor_from_environment
 from palimpsest.orchestration.published_assets import GOLDEN, known_suites, suites
-from palimpsest.orchestration.resources import ALL_STEPS, BATCH, BY, HomeResource, collections
+from palimpsest.orchestration.resources import (
+    ALL_STEPS,
+    BATCH,
+    BY,
+    HomeResource,
+    collections,
+    executor_from_environment,
+)
 from palimpsest.orchestration.schedule import schedule_from_environment
 from palimpsest.orchestration.watch import alert_when_failed, record_failed_operations
-from palimpsest.pipeline.freshness import confirm_collections
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.stages import collection_stages, once_stages
+from palimpsest.pipeline.summary import confirm_collections
 from palimpsest.relations.labelers.lm_labeler import program_folder
 from palimpsest.store.builds import published
 from palimpsest.store.event_log import write_event

@@ -22,11 +22,11 @@ from palimpsest.orchestration.resources import (
 from palimpsest.orchestration.schedule import first_month, schedule_timezone
 from palimpsest.pipeline.deletion.target import delete_due
 from palimpsest.pipeline.finish import complete_collections, once_context
-from palimpsest.pipeline.freshness import CollectionFreshness, collection_freshness, overdue_hours
 from palimpsest.pipeline.plan import check_collection, stage_context
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stage import Stage, StageContext
 from palimpsest.pipeline.stages import STAGES, upstream
+from palimpsest.pipeline.summary import CollectionFreshness, collection_freshness, overdue_hours
 from palimpsest.sources.crawl.ingest_web import ingest_due
 from palimpsest.store.builds import published, staged
 from palimpsest.store.event_log import run_scope

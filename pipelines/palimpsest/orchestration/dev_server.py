@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.files import say
 from palimpsest.core.parallel import configured_runner
-from palimpsest.core.progress import say
-from palimpsest.orchestration.executors import executor_from_environment
+from palimpsest.orchestration.resources import executor_from_environment
 from palimpsest.orchestration.schedule import AUTOMATION, first_month, schedule_from_environment
-from palimpsest.pipeline.freshness import overdue_hours
+from palimpsest.pipeline.summary import overdue_hours
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import dagster as dg
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
 from palimpsest.neo4j_graph.identity import is_served
+from palimpsest.neo4j_graph.model import CHECKS, WARNINGS
 from palimpsest.orchestration.build_assets import freshness_of_builds
 from palimpsest.orchestration.resources import (
     EMBEDDER,

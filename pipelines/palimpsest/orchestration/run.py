@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError, Refused, fault_in, missing_in
+from palimpsest.core.files import say
 from palimpsest.core.parallel import configured_runner
-from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.dev_server import DEFINITIONS, write_dagster_yaml
 from palimpsest.pipeline.deletion.run_storage import LOST_CONNECTION, no_answer, plain_postgres_errors
 from palimpsest.pipeline.deletion.target import delete_due, unfinished_deletes
 from palimpsest.pipeline.finish import drop_unplanned
-from palimpsest.pipeline.freshness import confirm_collections
 from palimpsest.pipeline.plan import Plan, make_plan, say_what_is_broken
 from palimpsest.pipeline.repair_builds import repair_older
 from palimpsest.pipeline.repair_home import Repairs, make_again, repair_history, repair_home, repair_inputs
 from palimpsest.pipeline.stages import STAGES
-from palimpsest.pipeline.summary import BuildSummary, build_summary
+from palimpsest.pipeline.summary import BuildSummary, build_summary, confirm_collections
 from palimpsest.sources.discovery import deleted_sources
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.collection_config import load_collection
@@ -361,7 +360,7 @@ def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSumm
         Refused: a check of the loaded graph failed.
         ComponentFailed: the server went away before the load.
     """
-    from palimpsest.orchestration.code_location import defs
+    from palimpsest.definitions import defs
 
     say("stage neo4j_graph")
     load_started = time.perf_counter()
@@ -387,7 +386,7 @@ def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSumm
 
 
 def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:
-    from palimpsest.orchestration.code_location import defs
+    from palimpsest.definitions import defs
     from palimpsest.orchestration.resources import collections
 
     with _dagster(home, max_cost, allow_removals) as (instance, common):

@@ -16,13 +16,13 @@ from dagster._core.launcher import DefaultRunLauncher
 from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.core.parallel import process_created_s
-from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.orchestration.build_assets import fresh_collections
 from palimpsest.orchestration.resources import BY, HomeResource, error_of_step, run_of
 from palimpsest.orchestration.schedule import schedule_from_environment
-from palimpsest.pipeline.freshness import freshness, overdue_hours
-from palimpsest.pipeline.operation_status import record_inbox_failure
+from palimpsest.pipeline.document_info import record_inbox_failure
+from palimpsest.pipeline.summary import freshness, overdue_hours
 from palimpsest.store.builds import published, staged
 from palimpsest.store.event_log import run_scope, write_event
 from palimpsest.store.home import Home

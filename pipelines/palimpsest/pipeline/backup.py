@@ -16,8 +16,8 @@ from typing import BinaryIO, cast
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import FORMAT, read_format, read_json_object, write_json
+from palimpsest.core.ids import JsonObject
 from palimpsest.core.parallel import process_started
-from palimpsest.core.types import JsonObject
 from palimpsest.index.index_format import index_format
 from palimpsest.pipeline.finish import digest
 from palimpsest.pipeline.stages import indexed_tables
@@ -32,12 +32,12 @@ from palimpsest.store.backup_archive import (
     Readable,
     Writable,
     read_archive,
+    snapshot,
     write_archive,
 )
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.remote_home import has_files, replace_files
-from palimpsest.store.snapshot import snapshot
 from palimpsest.store.working_copy import STATE
 
 _ASIDE = "{}.before-restore-{}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.store.builds import Build, published
 from palimpsest.store.collection_config import CollectionConfig, load_collection
 from palimpsest.store.home import Home

@@ -6,26 +6,28 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import GENERAL, SCOPE
-from palimpsest.core.progress import say
-from palimpsest.core.types import JsonObject
+from palimpsest.core.files import say
+from palimpsest.core.ids import GENERAL, SCOPE, JsonObject
 from palimpsest.entities.collection_shape import strategy_for
-from palimpsest.memories.embedders import minilm_space
+from palimpsest.memories.embedders import collection_spaces, indexed_spaces, minilm_space
 from palimpsest.memories.recency import is_undated
-from palimpsest.memories.vector_store import collection_spaces, indexed_spaces
 from palimpsest.pipeline.plan import Plan, logged_fingerprint, stage_context, tail_code_key
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stage import Digest, StageContext
 from palimpsest.pipeline.stages import STAGES, collection_stages, indexed_tables, once_stages
 from palimpsest.pipeline.stages import tables as declared_tables
+from palimpsest.query.reader import Reader, open_index
+from palimpsest.query.request.types import Scope
+from palimpsest.query.standing import StoredAnswer, read_stored, write_stored
 from palimpsest.relations.labelers.choose_labeler import configured_labeler, labeler_key
 from palimpsest.store.builds import ONCE, Build, BuildTables, publish, published, staged, sweep
 from palimpsest.store.collection_config import schema_fields, settings_or_none
@@ -34,6 +36,7 @@ from palimpsest.store.embeddings import recorded_embedder
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, ChangesRecord, CollectionSettings, IndexSettings, StageRecord
+from palimpsest.store.standing_questions import StandingQuestion, load_standing_questions
 from palimpsest.text.tokenizer import save_tokenizer
 
 # The digest of a build: what its tables say, comparable between machines, runs and versions of Palimpsest.
@@ -225,7 +228,6 @@ def finish_build(
             adopted from `base`.
     """
     from palimpsest.index.write_index import write_index
-    from palimpsest.pipeline.standing_answers import answer_standing_questions
 
     started = time.perf_counter()
     tables = BuildTables(build, indexed_tables())
@@ -431,3 +433,66 @@ def run_without_dagster(home: Home, plan: Plan) -> Build:
     current = published(home)
     assert current is not None
     return current
+
+
+# Answers the standing questions of the collections of a build, from its index.
+
+
+class _Owned(NamedTuple):
+    """A question to be answered for one user."""
+
+    collection: str
+    user_id: str
+    question: StandingQuestion
+
+
+def answer_standing_questions(home: Home, build: Build, base: Build | None) -> int:
+    """Searches the standing questions of every collection for every user, and stores which memories answer them.
+
+    A build that has answers already, which a delete rewrites, answers the same questions again; so does one whose
+    folder of a collection is gone, with those of the build before.
+
+    Args:
+        home: the home, whose `sources` are the folders.
+        build: the build; its index is written.
+        base: the build that this one follows.
+
+    Returns:
+        The number of answers.
+    """
+    rewritten = read_stored(build.path)
+    known = rewritten or (read_stored(base.path) if base else {})
+    folders = {} if rewritten else {n: f for n in build.collections if (f := home.sources.get(n)) and f.is_dir()}
+    loaded = {}
+    for name, folder in folders.items():
+        with suppress(PalimpsestError):  # the plan says why; the questions of the build before are answered
+            loaded[name] = load_standing_questions(folder)
+    if not known and not any(loaded.values()):
+        return 0
+    with open_index(build.index) as reader:
+        scopes: dict[tuple[str, str], list[Scope]] = {}
+        for scope in reader.scopes():
+            scopes.setdefault((scope.collection, scope.user_id), []).append(scope)
+        owned = [_Owned(*owner, q) for owner in scopes for q in loaded.get(owner[0], ()) if q.user in (None, owner[1])]
+        owned += [
+            _Owned(a.collection, a.user_id, StandingQuestion(id=a.question_id, question=a.question, k=a.k))
+            for a in known.values()
+            if a.collection not in loaded and (a.collection, a.user_id) in scopes
+        ]
+        answers = [_answer(reader, o, scopes[o.collection, o.user_id]) for o in owned]
+    write_stored(build.path, answers)
+    return len(answers)
+
+
+def _answer(reader: Reader, owned: _Owned, scopes: list[Scope]) -> StoredAnswer:
+    question = owned.question
+    found = reader.search(question.question, scopes, k=question.k)
+    return StoredAnswer(
+        collection=owned.collection,
+        user_id=owned.user_id,
+        question_id=question.id,
+        question=question.question,
+        k=question.k,
+        memory_ids=tuple(m.memory_id for m in found.memories),
+        relevance=round(max((m.relevance for m in found.memories), default=0.0), 6),
+    )

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import FORMAT, check_format, nothing_published, read_format
-from palimpsest.core.progress import say
-from palimpsest.core.types import JsonObject
+from palimpsest.core.files import FORMAT, check_format, nothing_published, read_format, say
+from palimpsest.core.ids import JsonObject
 from palimpsest.index.index_format import index_format
-from palimpsest.memories.vector_store import embedding_stores
+from palimpsest.memories.embedders import embedding_stores
 from palimpsest.pipeline.deletion.run_history import remove_run_files
 from palimpsest.pipeline.finish import finish_staged
 from palimpsest.pipeline.plan import log_context

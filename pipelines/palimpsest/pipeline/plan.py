@@ -11,13 +11,11 @@ import polars as pl
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import file_hash
-from palimpsest.core.ids import content_id
+from palimpsest.core.files import file_hash, say
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.core.parallel import configured_runner
-from palimpsest.core.progress import say
-from palimpsest.core.types import JsonObject
 from palimpsest.memories.document_relations import check_relation_file
-from palimpsest.memories.vector_store import configured_space
+from palimpsest.memories.embedders import configured_space
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stage import StageContext
 from palimpsest.pipeline.stages import STAGES

@@ -12,10 +12,9 @@ from palimpsest.core.errors import DamagedFile, DamagedPointer
 from palimpsest.core.files import FORMAT, FORMAT_FILE, check_format, link, read_format, write_format, write_pointer
 from palimpsest.index.index_format import index_format
 from palimpsest.index.write_index import write_index
-from palimpsest.memories.vector_store import indexed_spaces
-from palimpsest.pipeline.finish import finish_build, refusal
+from palimpsest.memories.embedders import indexed_spaces
+from palimpsest.pipeline.finish import answer_standing_questions, finish_build, refusal
 from palimpsest.pipeline.stages import collection_stages, indexed_tables
-from palimpsest.pipeline.standing_answers import answer_standing_questions
 from palimpsest.store.builds import Build, BuildTables, kept, published, remove_build
 from palimpsest.store.collection_config import find_collections
 from palimpsest.store.home import SOURCES_FILE, Home

@@ -9,9 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import read_sealed_json
-from palimpsest.core.progress import say
-from palimpsest.memories.vector_store import embedding_stores, known_texts
+from palimpsest.core.files import read_sealed_json, say
+from palimpsest.memories.embedders import embedding_stores, known_texts
 from palimpsest.pipeline.plan import log_context
 from palimpsest.pipeline.repair_builds import (
     damaged_settings,
@@ -24,6 +23,7 @@ from palimpsest.pipeline.repair_builds import (
 from palimpsest.pipeline.run_stage import run_from_record
 from palimpsest.sources.discovery import hash_source, scan_sources
 from palimpsest.sources.ingest import DELETED, STORED_BY
+from palimpsest.store.backup_archive import PENDING_DELETES
 from palimpsest.store.builds import ONCE, Build, count_decisions_again, kept, published
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import count_decisions, drop_damaged, read_decisions
@@ -31,7 +31,6 @@ from palimpsest.store.home import Home
 from palimpsest.store.inbox import InboxFile, inbox_files, is_inbox_uri, replaced_key, replaced_sources
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.manifest import MANIFEST
-from palimpsest.store.snapshot import PENDING_DELETES
 from palimpsest.store.web_pages import damaged_pages
 
 # Puts damaged SQLite databases aside, so that new ones are begun: Dagster's run history, the ledger of answers.

@@ -10,9 +10,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from palimpsest.core.files import link
+from palimpsest.core.files import link, say
 from palimpsest.core.ids import content_id
-from palimpsest.core.progress import say
 from palimpsest.pipeline.stage import PreviousTable, Stage, StageContext
 from palimpsest.pipeline.stages import STAGES, collection_stages, producer
 from palimpsest.store.builds import ONCE, Build, kept

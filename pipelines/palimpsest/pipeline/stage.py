@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from palimpsest.core.code import code_hash
+from palimpsest.memories.embedders import configured_space
 from palimpsest.memories.vector_space import Space
-from palimpsest.memories.vector_store import configured_space
 from palimpsest.store.builds import ONCE, Build, kept
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions

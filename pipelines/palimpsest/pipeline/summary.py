@@ -1,11 +1,16 @@
 """What a build did, as `palimpsest build --json` prints it."""
 
+import datetime as dt
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.environment import whole_number
+from palimpsest.core.ids import JsonObject
+from palimpsest.pipeline.stages import collection_stages
 from palimpsest.store.builds import Build, published
+from palimpsest.store.collection_config import settings_or_none
+from palimpsest.store.event_log import read_events, write_event
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, ChangesRecord, GateRecord, Work
 
@@ -100,3 +105,104 @@ def stage_seconds(manifest: BuildManifest) -> dict[str, float]:
 
 def _sum_number(manifest: BuildManifest, name: str) -> float:
     return sum(r.numbers.get(name, 0) for stages in manifest.stages.values() for r in stages.values())
+
+
+# When the published build, and each of its collections, was last known to be up to date.
+#
+# A build is confirmed when it is published, or looked at by a build that changes nothing. A collection is confirmed
+# when its sources were read for the published build, or looked at and found unchanged: where one collection cannot be
+# built, the others are published without it.
+
+HOURS_VARIABLE, DEFAULT_HOURS, MAX_HOURS = "PALIMPSEST_OVERDUE_HOURS", 26, 24 * 365
+_CONFIRMING = ("build_confirmed", "publish_finished")
+_CONFIRMED = "collection_confirmed"
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """The published build, when it was last confirmed, and hours since then."""
+
+    build_id: str
+    confirmed_at: dt.datetime
+    hours: float
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether that is longer ago than PALIMPSEST_OVERDUE_HOURS allows."""
+        return self.hours > overdue_hours()
+
+
+def overdue_hours() -> int:
+    """Returns after how many hours a published build is overdue: 26 unless the environment says otherwise.
+
+    Raises:
+        PalimpsestError: PALIMPSEST_OVERDUE_HOURS is no whole number.
+    """
+    return whole_number(HOURS_VARIABLE, DEFAULT_HOURS, 1, MAX_HOURS)
+
+
+def freshness(home: Home, now: dt.datetime) -> Freshness | None:
+    """Returns the freshness of the published build; None where nothing was published.
+
+    A build that failed or whose gate closed confirms nothing.
+    """
+    build = published(home)
+    if build is None:
+        return None
+    created = dt.datetime.fromisoformat(build.manifest.created_at)
+    events = read_events(home.path, since=created)
+    times = [
+        e.time
+        for e in events
+        if e.event in _CONFIRMING or (e.event == "build_finished" and e.fields.get("published") == 1)
+    ]
+    confirmed = max([created, *times])
+    return Freshness(build.build_id, confirmed, (now - confirmed).total_seconds() / 3600)
+
+
+@dataclass(frozen=True)
+class CollectionFreshness:
+    """A collection of the published build, and hours since its sources were confirmed; None: no event says so."""
+
+    collection: str
+    hours: float | None
+    most_hours: int
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether that is longer ago than `overdue_hours` of its collection.yaml, or of the home, allows."""
+        return self.hours is None or self.hours > self.most_hours
+
+
+def confirm_collections(home: Home, names: Iterable[str]) -> None:
+    """Records that the sources of collections are as the published build has them."""
+    current = published(home)
+    for name in names if current else ():
+        write_event(home.path, _CONFIRMED, collection=name)
+
+
+def collection_freshness(home: Home, now: dt.datetime) -> list[CollectionFreshness]:
+    """Returns the freshness of each collection of the published build, by name; empty where nothing was published.
+
+    The event log is kept for PALIMPSEST_LOG_DAYS: a collection that was last confirmed before has no hours.
+    """
+    build = published(home)
+    if build is None:
+        return []
+    last_stage, confirmed = collection_stages()[-1].name, dict[str, dt.datetime]()
+    for event in read_events(home.path):
+        is_built = event.event == "stage_finished" and event.fields.get("stage") == last_stage
+        if event.event == _CONFIRMED or (is_built and event.build_id <= build.build_id):
+            confirmed[str(event.fields.get("collection"))] = event.time
+    found = []
+    for name in build.collections:
+        hours = (now - confirmed[name]).total_seconds() / 3600 if name in confirmed else None
+        found.append(CollectionFreshness(name, hours, _most_hours(home, name)))
+    return found
+
+
+def _most_hours(home: Home, collection: str) -> int:
+    """Returns the hours of its collection.yaml; where that names none, cannot be read or is gone, those of the home."""
+    folder, default = home.folder_of(collection), overdue_hours()
+    config = settings_or_none(folder)
+    return (config.overdue_hours if config else None) or default

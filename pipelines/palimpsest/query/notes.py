@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.query.request.types import Memory, Scope, cited_line, one_line
 from palimpsest.query.scope.served_scope import ServedScope
 
@@ -171,7 +171,7 @@ def _scope_notes(build: Path, served: ServedScope, session_id: str | None) -> li
 def _read_items(build: Path, served: ServedScope, session_id: str | None) -> list[dict[str, Any]]:
     import duckdb
 
-    from palimpsest.core.types import REFLECTION
+    from palimpsest.core.ids import REFLECTION
 
     folder = build / served.scope.collection
     tables = {name: str(folder / f"{name}.parquet") for name in ("notes", "memories")}

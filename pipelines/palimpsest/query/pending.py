@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palimpsest.core.files import read_json_object
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.core.times import comparable
-from palimpsest.core.types import JsonObject, JsonValue
 from palimpsest.query.context.lines import ContextLine, CountTokens
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.resolve_turns import resolve_text

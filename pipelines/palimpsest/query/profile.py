@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from palimpsest.core.types import REFLECTION, JsonObject
+from palimpsest.core.ids import REFLECTION, JsonObject
 from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.request.types import (

@@ -75,9 +75,9 @@ def open_backend(home: Path, name: str) -> Backend:
 
 if TYPE_CHECKING:
     from palimpsest.query.graph.fact_table import FactTable
-    from palimpsest.query.graph.graph_outline import GraphOutline
-    from palimpsest.query.graph.graph_page import GraphPage
+    from palimpsest.query.graph.graph_answer import GraphOutline
     from palimpsest.query.graph.graph_reader import GraphReader
+    from palimpsest.query.graph.subgraph import GraphPage
     from palimpsest.query.notes import Note
     from palimpsest.query.profile import Profile
     from palimpsest.query.standing import StandingAnswer
@@ -355,7 +355,7 @@ class Reader:
         Raises:
             ArgumentError: an argument is out of range.
         """
-        from palimpsest.query.graph.graph_page import graph_page
+        from palimpsest.query.graph.subgraph import graph_page
 
         return graph_page(self._graphs(scope, include_hidden, include_pii), offset, limit)
 
@@ -379,7 +379,7 @@ class Reader:
         Raises:
             ArgumentError: an argument is out of range.
         """
-        from palimpsest.query.graph.graph_outline import graph_outline
+        from palimpsest.query.graph.graph_answer import graph_outline
 
         return graph_outline(self._graphs(scope, include_hidden, include_pii), nodes, links)
 

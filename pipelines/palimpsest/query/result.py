@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.query.context.changes import PART, likely_changes
 from palimpsest.query.context.explain import Reason, Version, describe_reason
 from palimpsest.query.context.lines import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.files import read_json_object, write_json
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.query.ranking.merge import LIKELY
 from palimpsest.query.request.types import Memory, Scope, cited_line, one_line
 from palimpsest.query.scope.served_scope import ServedScope

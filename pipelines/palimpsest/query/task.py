@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.types import REFLECTION, TASK
+from palimpsest.core.ids import REFLECTION, TASK
 from palimpsest.query.context.lines import ChatMessage, ContextLine, harmless
 from palimpsest.query.context.pack import Packed, pack
 from palimpsest.query.embed_query import count_tokens

@@ -15,9 +15,8 @@ import numpy as np
 import polars as pl
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.core.files import hash_of_file
+from palimpsest.core.files import hash_of_file, progress
 from palimpsest.core.ids import SCOPE, content_id
-from palimpsest.core.progress import progress
 from palimpsest.memories.embed import vector_space
 from palimpsest.memories.recency import recency_columns
 from palimpsest.store.home import SHIPPED

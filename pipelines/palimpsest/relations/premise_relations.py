@@ -14,8 +14,7 @@ from typing import NamedTuple
 import polars as pl
 
 from palimpsest.core.code import code_hash
-from palimpsest.core.ids import SCOPE, content_id
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import SCOPE, JsonObject, content_id
 from palimpsest.memories.recency import recency_columns
 from palimpsest.relations.labelers.label_pairs import count_labels, pair_keys
 from palimpsest.relations.labelers.low_trust import to_json

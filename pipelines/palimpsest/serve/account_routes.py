@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from palimpsest.consolidation import decide
 from palimpsest.consolidation.consolidate import by_worth
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.query.result import memory_json
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem

@@ -23,10 +23,10 @@ from palimpsest.serve.events import Rooms, Watch
 from palimpsest.serve.guard import AtPath, Envelope, Guard
 from palimpsest.serve.mcp_server import create_mcp
 from palimpsest.serve.open_reader import SharedReader
-from palimpsest.serve.positions import Positions
 from palimpsest.serve.problems import add_handlers
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import Service, Warming, Writer
+from palimpsest.serve.views import Positions
 from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.remote_home import refresh
 from palimpsest.store.working_copy import WorkingCopy, working_copy

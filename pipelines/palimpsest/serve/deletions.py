@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json_object, write_json
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.pipeline.deletion.delete import DeleteResult, delete
 from palimpsest.store.home import Home
 

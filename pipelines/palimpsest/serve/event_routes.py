@@ -12,8 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocketDisconnect
 
 from palimpsest.serve.events import Connection, Event, TooManyConnections
-from palimpsest.serve.guard import Guard
-from palimpsest.serve.identity import Identity
+from palimpsest.serve.guard import Guard, Identity
 from palimpsest.serve.problems import Problem
 from palimpsest.serve.state import MayReadOperations, Service, SharedService
 

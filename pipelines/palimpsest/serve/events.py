@@ -12,14 +12,13 @@ from typing import Literal, cast
 from starlette.concurrency import run_in_threadpool
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import content_id
-from palimpsest.core.types import JsonObject, JsonValue
-from palimpsest.pipeline.operation_status import UnknownOperation, operation_status
-from palimpsest.query.graph.graph_page import MAX_NODES
+from palimpsest.core.ids import JsonObject, JsonValue, content_id
+from palimpsest.pipeline.document_info import UnknownOperation, operation_status
+from palimpsest.query.graph.subgraph import MAX_NODES
 from palimpsest.serve.deletions import Deletions
-from palimpsest.serve.identity import Identity
+from palimpsest.serve.guard import Identity
 from palimpsest.serve.open_reader import REFRESH_S, CallerView, PublishedState, SharedReader
-from palimpsest.serve.positions import Positions
+from palimpsest.serve.views import Positions
 from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import read_failures

@@ -7,14 +7,13 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, DamagedFile, PalimpsestError
-from palimpsest.core.ids import ScopeKey
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue, ScopeKey
 from palimpsest.nodes import node_decisions
-from palimpsest.query.graph.graph_outline import MAX_LINKS
-from palimpsest.query.graph.graph_outline import MAX_NODES as MAX_OUTLINE_NODES
-from palimpsest.query.graph.graph_page import MAX_NODES
+from palimpsest.query.graph.graph_answer import MAX_LINKS
+from palimpsest.query.graph.graph_answer import MAX_NODES as MAX_OUTLINE_NODES
+from palimpsest.query.graph.subgraph import MAX_NODES
 from palimpsest.query.request.types import Scope
-from palimpsest.serve.identity import Identity
+from palimpsest.serve.guard import Identity
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.state import JsonRouter, MayRead, MayWrite, Service, SharedService
 from palimpsest.store.graph_decisions import EdgeType, NodeType, NodeValues

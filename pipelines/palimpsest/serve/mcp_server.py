@@ -21,15 +21,13 @@ from mcp_types import ToolAnnotations
 from pydantic import AnyHttpUrl, ValidationError
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.ids import SCOPE
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import SCOPE, JsonObject, JsonValue
 from palimpsest.pipeline.collection_info import list_collections
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.search_request import Sources
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.deletions import DocumentName
-from palimpsest.serve.guard import Guard, client_address
-from palimpsest.serve.identity import Identity, Permission, identity_of
+from palimpsest.serve.guard import Guard, Identity, Permission, client_address, identity_of
 from palimpsest.serve.memories_routes import SentMemory, begin_delete, find_operation, receive, receive_file
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem, invalid_argument

@@ -10,12 +10,12 @@ from fastapi import Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError, Rejected
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.export.edit_document import MAX_CHARS, edit_memory
-from palimpsest.pipeline.operation_status import operation_status
+from palimpsest.pipeline.document_info import operation_status
 from palimpsest.relations.relation_review import decide
 from palimpsest.serve.deletions import DocumentName
-from palimpsest.serve.identity import Identity
+from palimpsest.serve.guard import Identity
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.search_routes import IsoTime, Name
 from palimpsest.serve.state import (

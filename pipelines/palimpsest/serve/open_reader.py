@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, cast
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.query.reader import Reader, open_backend, open_home
 from palimpsest.query.request.types import Scope
-from palimpsest.serve.identity import Identity
+from palimpsest.serve.guard import Identity
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 

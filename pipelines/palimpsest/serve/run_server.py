@@ -21,8 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.query.reader import open_backend, published_or_fail
 from palimpsest.serve.app import create_app, make_service
-from palimpsest.serve.guard import MAX_HEADER_BYTES
-from palimpsest.serve.identity import BadToken, TokenVerifier
+from palimpsest.serve.guard import MAX_HEADER_BYTES, BadToken, TokenVerifier
 from palimpsest.serve.mcp_server import create_stdio_mcp
 from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.settings import serve_settings

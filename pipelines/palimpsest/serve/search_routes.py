@@ -7,8 +7,8 @@ from fastapi import Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
+from palimpsest.core.ids import JsonObject
 from palimpsest.core.times import parse_time
-from palimpsest.core.types import JsonObject
 from palimpsest.query.request.search_request import OPTIONS, StrategyName, bounds, offer
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.where import MAX_CHARS, Where

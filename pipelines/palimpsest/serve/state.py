@@ -22,12 +22,11 @@ from palimpsest.query.request.types import Scope
 from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.drawing_library import DrawingLibrary
 from palimpsest.serve.events import Event, Rooms, Watch
-from palimpsest.serve.guard import caller
-from palimpsest.serve.identity import Identity, Permission
+from palimpsest.serve.guard import Identity, Permission, caller
 from palimpsest.serve.open_reader import REFRESH_S, CallerView, PublishedState, SharedReader
-from palimpsest.serve.positions import Positions
 from palimpsest.serve.problems import Problem
 from palimpsest.serve.settings import ServeSettings
+from palimpsest.serve.views import Positions
 from palimpsest.store.home import Home
 
 # Reads scopes into memory before they are searched: the first search of a scope takes several times as long.

@@ -3,7 +3,7 @@
 from fastapi.responses import PlainTextResponse
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.serve.problems import Problem
 from palimpsest.serve.state import JsonRouter, SharedService
 

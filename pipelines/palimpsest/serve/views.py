@@ -1,10 +1,19 @@
 """What the service answers about one memory, as JSON; what is not the caller's is not there."""
 
-from palimpsest.core.types import JsonObject
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import history_json, memory_json
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
 
 
 def show_memory(view: CallerView, memory_id: str) -> JsonObject:
@@ -80,3 +89,72 @@ def check_own(view: CallerView, memory_id: str) -> None:
     scopes = view.own_scopes()
     if not scopes or view.reader.memory(scopes, memory_id, include_hidden=True, include_pii=True) is None:
         raise NotFound
+
+
+# Where the nodes of a caller's graph are drawn: as the build laid them out, scope beside scope.
+
+TABLE = "node_positions"
+_GAP = 8.0
+_SCHEMA = {"node_id": pl.String, **dict.fromkeys(SCOPE, pl.String), "x": pl.Float64, "y": pl.Float64}
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The positions of a build, and of each scope its left and right end and its middle from top to bottom."""
+
+    build_id: str = ""
+    table: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_SCHEMA))
+    extents: Mapping[ScopeKey, tuple[float, float, float]] = field(default_factory=dict)
+
+
+class Positions:
+    """Reads the layout of a build when it is first needed, and keeps that of one build."""
+
+    def __init__(self, home: Home):
+        self._home, self._lock, self._layout = home, threading.Lock(), _Layout()
+
+    def place(self, build_id: str, scopes: Sequence[Scope], nodes: Iterable[JsonObject]) -> list[JsonObject]:
+        """Returns nodes with `x` and `y`; None where an earlier version built them.
+
+        Args:
+            build_id: of the build that the nodes are read from.
+            scopes: all that the caller may read: they lie beside one another in this order.
+            nodes: with their `id`.
+        """
+        with self._lock:
+            if self._layout.build_id != build_id:
+                self._layout = self._read(build_id)
+            layout = self._layout
+        nodes = list(nodes)
+        shifts = _shifts(layout, scopes)
+        wanted = pl.DataFrame({"node_id": [str(n["id"]) for n in nodes]}, schema={"node_id": pl.String})
+        found = {}
+        for node_id, collection, user, project, x, y in layout.table.join(wanted, on="node_id", how="semi").iter_rows():
+            if shift := shifts.get((collection, user, project)):
+                found[node_id] = (round(x + shift[0], 2), round(y + shift[1], 2))
+        return [n | dict(zip("xy", found.get(str(n["id"]), (None, None)), strict=True)) for n in nodes]
+
+    def _read(self, build_id: str) -> _Layout:
+        try:
+            build = published(self._home)
+            if build is None or build.build_id != build_id:
+                return _Layout(build_id)
+            table = build.tables([TABLE])[TABLE].select(*_SCHEMA)
+        except (PalimpsestError, OSError, pl.exceptions.PolarsError):
+            return _Layout(build_id)  # the graph is served without them
+        middle = (pl.col("y").min() + pl.col("y").max()) / 2
+        rows = table.group_by(SCOPE).agg(pl.col("x").min().alias("left"), pl.col("x").max().alias("right"), y=middle)
+        return _Layout(build_id, table, {(str(c), str(u), str(p)): (a, b, y) for c, u, p, a, b, y in rows.iter_rows()})
+
+
+def _shifts(layout: _Layout, scopes: Sequence[Scope]) -> dict[ScopeKey, tuple[float, float]]:
+    """Returns how far each scope is moved so that none overlaps another."""
+    shifts: dict[ScopeKey, tuple[float, float]] = {}
+    at = 0.0
+    for scope in scopes:
+        key = (scope.collection, scope.user_id, scope.project_id)
+        if extent := layout.extents.get(key):
+            left, right, middle = extent
+            shifts[key] = (at - left, -middle)
+            at += right - left + _GAP
+    return shifts

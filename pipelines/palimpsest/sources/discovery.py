@@ -13,7 +13,7 @@ from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.sources.extracted import Scope
 from palimpsest.sources.readers.chat_exports import find_users_file
-from palimpsest.sources.readers.clean_text import path_to_uri
+from palimpsest.sources.readers.encodings import path_to_uri
 from palimpsest.sources.readers.front_matter import find_sidecar, is_sidecar
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
 from palimpsest.store.decisions import Decisions

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from palimpsest.core.errors import Rejected
+from palimpsest.core.ids import MEMORY_TYPES, JsonObject, JsonValue
 from palimpsest.core.times import on_own_clock, utc_offset
-from palimpsest.core.types import MEMORY_TYPES, JsonObject, JsonValue
 from palimpsest.sources.find_secrets import shorten_value
 from palimpsest.store.collection_config import KINDS, Limits
 from palimpsest.text.dates import DateOrder

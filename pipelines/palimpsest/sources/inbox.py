@@ -14,13 +14,12 @@ import yaml
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.files import file_hash, write_bytes
-from palimpsest.core.ids import content_id
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.core.times import with_offset
-from palimpsest.core.types import JsonObject
 from palimpsest.sources.discovery import hash_source
 from palimpsest.sources.extracted import TYPES
 from palimpsest.sources.find_secrets import find_secrets
-from palimpsest.sources.readers.clean_text import clean_text
+from palimpsest.sources.readers.encodings import clean_text
 from palimpsest.sources.readers.front_matter import parse_scope_name
 from palimpsest.sources.storage_policy import redact_text
 from palimpsest.store.builds import published

@@ -8,10 +8,8 @@ from typing import Any, cast
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError, Rejected
-from palimpsest.core.files import read_sealed_json, write_sealed_json
-from palimpsest.core.ids import content_id
-from palimpsest.core.progress import progress
-from palimpsest.core.types import JsonObject
+from palimpsest.core.files import progress, read_sealed_json, write_sealed_json
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.sources.deletions import Deletions, apply_removal, expired_spans
 from palimpsest.sources.discovery import UNREADABLE, SourceFile
 from palimpsest.sources.extracted import (
@@ -23,7 +21,7 @@ from palimpsest.sources.extracted import (
     document_to_row,
     limit_problems,
 )
-from palimpsest.sources.readers.clean_text import escape_invisible
+from palimpsest.sources.readers.encodings import escape_invisible
 from palimpsest.sources.readers.registry import formats_by_suffix, installed_readers_hash
 from palimpsest.sources.storage_policy import apply_storage_policy, reapply_storage_policy, restrict_to_owner
 from palimpsest.sources.text_edits import remove_spans

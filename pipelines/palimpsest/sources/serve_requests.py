@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.store.collection_config import Limits
 
 _OUT_OF_MEMORY = "too large: reading it needs more memory than a reader may use; split it"

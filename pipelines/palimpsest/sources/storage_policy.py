@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.sources.extracted import (
     DocumentRow,
     ExtractedDocument,

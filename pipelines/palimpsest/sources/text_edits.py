@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from palimpsest.core.types import JsonValue
+from palimpsest.core.ids import JsonValue
 from palimpsest.sources.extracted import Segment
 
 

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import IO, Any, cast
 
 from palimpsest.core.errors import ComponentFailed, Rejected
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, ReadResult, Scope
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import DateOrder

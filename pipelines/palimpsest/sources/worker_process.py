@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import Scope
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.sources.serve_requests import serve_requests

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.types import FormedKind, JsonObject, JsonValue
+from palimpsest.core.ids import FormedKind, JsonObject, JsonValue
 from palimpsest.text.dates import DateOrder
 from palimpsest.text.words import fold
 

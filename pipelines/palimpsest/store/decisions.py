@@ -16,9 +16,8 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.files import write_bytes
-from palimpsest.core.ids import SCOPE, ScopeKey, content_id, entity_id
+from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, entity_id
 from palimpsest.core.needles import Needle, Needles, RowSearch
-from palimpsest.core.types import JsonObject
 from palimpsest.store.graph_decisions import (
     GRAPH_KINDS,
     GraphDecision,

@@ -25,9 +25,8 @@ from filelock import FileLock, Timeout
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import write_bytes
-from palimpsest.core.progress import say
-from palimpsest.core.types import JsonObject
+from palimpsest.core.files import say, write_bytes
+from palimpsest.core.ids import JsonObject
 
 # OpenTelemetry spans, where OTEL_EXPORTER_OTLP_ENDPOINT names a collector; else they cost nothing.
 #

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from palimpsest.core.files import write_bytes
-from palimpsest.core.ids import SCOPE, ScopeKey, content_id, scope_parts
+from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, scope_parts
 from palimpsest.core.needles import RowSearch
-from palimpsest.core.types import JsonObject
 
 NodeType = Literal[
     "person", "organisation", "place", "product", "project", "event", "category", "topic", "concept", "date"

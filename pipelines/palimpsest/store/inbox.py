@@ -15,9 +15,8 @@ from pathlib import Path
 
 from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import folder_lock, read_json_object, write_json
-from palimpsest.core.ids import content_id
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.core.times import parse_time
-from palimpsest.core.types import JsonObject
 
 PREFIX = ".inbox/"
 OWN_COLLECTION = "inbox"

@@ -21,8 +21,7 @@ import polars as pl
 
 from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import remove_leftovers
-from palimpsest.core.ids import content_id
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.store.tables import Schema
 
 # Parquet files that contain the checksum of their own bytes, so that a flipped bit is found wherever it is.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict, cast
 
 from palimpsest.core.files import file_hash
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 
 # Size, time of change and checksum of each file of a build, as its manifest lists them.
 

@@ -12,9 +12,8 @@ from typing import Any, Literal, get_args
 
 from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import read_json_object, write_bytes, write_json
-from palimpsest.core.ids import SCOPE, ScopeKey, content_id, scope_parts
+from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, scope_parts
 from palimpsest.core.needles import RowSearch
-from palimpsest.core.types import JsonObject
 
 Kind = Literal["contradiction", "duplicate", "prune", "connection", "confidence", "note"]
 FoundBy = Literal["rules", "lm"]

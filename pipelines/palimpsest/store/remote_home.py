@@ -12,8 +12,8 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.files import say
 from palimpsest.core.ids import content_id
-from palimpsest.core.progress import say
 from palimpsest.store.lease import HEAD, LEASE, TREES, Lease, read_head, take_lease
 from palimpsest.store.table_store import (
     OBJECTS,

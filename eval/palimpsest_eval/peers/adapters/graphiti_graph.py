@@ -9,7 +9,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from palimpsest_eval.peers.embedding import DIMENSIONS
-from palimpsest_eval.peers.neo4j_database import empty_database
+from palimpsest_eval.peers.neo4j_peer import empty_database
 from palimpsest_eval.peers.peer import BasePeer, Question, Setting, Text, by_scope
 
 _BULK = 25

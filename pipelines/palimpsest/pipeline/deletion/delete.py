@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from palimpsest.core.errors import PalimpsestError, Refused
-from palimpsest.core.progress import say
+from palimpsest.core.files import say
 from palimpsest.pipeline.deletion.collect import check_found, collect, collection_of, sources_in_home
 from palimpsest.pipeline.deletion.delete_result import (
     MAX_SHOWN,
@@ -23,12 +23,12 @@ from palimpsest.pipeline.deletion.proof import read_pending, search_home, split_
 from palimpsest.pipeline.deletion.run_history import search_collection
 from palimpsest.pipeline.deletion.run_storage import check_run_storage, search_runs
 from palimpsest.pipeline.deletion.target import Target, former_hash, pending_path, with_former_names
+from palimpsest.store.backup_archive import exclude_snapshots
 from palimpsest.store.builds import kept, remove_build, staged, sweep
 from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.remote_home import StoreProof, erase_from_store
-from palimpsest.store.snapshot import exclude_snapshots
 from palimpsest.store.web_pages import sweep_pages
 
 __all__ = ["DeleteResult", "Target", "delete", "delete_target"]

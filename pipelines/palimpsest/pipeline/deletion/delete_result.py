@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from palimpsest.core.progress import counted
-from palimpsest.core.types import JsonObject
+from palimpsest.core.files import counted
+from palimpsest.core.ids import JsonObject
 from palimpsest.pipeline.deletion.collect import DeletionSet
 from palimpsest.pipeline.deletion.proof import Probes, Proof
 from palimpsest.store.remote_home import StoreProof

@@ -12,8 +12,8 @@ import polars as pl
 from palimpsest.core.files import link
 from palimpsest.core.ids import text_hash
 from palimpsest.memories.documents import version_id
+from palimpsest.memories.embedders import collection_spaces
 from palimpsest.memories.formed import stated_memories
-from palimpsest.memories.vector_store import collection_spaces
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.pipeline.backup import remove_restores
 from palimpsest.pipeline.deletion.collect import DeletionSet, erase_inbox, erase_pages, erase_settings
@@ -27,7 +27,7 @@ from palimpsest.pipeline.repair_home import remove_damaged
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stage import Removed, Stage, StageContext, Table
 from palimpsest.pipeline.stages import collection_stages, once_stages
-from palimpsest.relations.labelers.ledger import Ledger
+from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.sources.deletions import ErasedTexts
 from palimpsest.sources.extracted import TextRow
 from palimpsest.sources.ingest import apply_deletions, update_stored_documents
@@ -318,7 +318,7 @@ def check_server(home: Home) -> None:
         PalimpsestError: the home was loaded into Neo4j, and no server answers.
     """
     if served_id(home.path) is not None:  # the driver takes a second to import
-        from palimpsest.neo4j_graph.erase import check_server
+        from palimpsest.neo4j_graph.loader import check_server
 
         check_server(home)
 
@@ -371,7 +371,7 @@ def _erase_from_server(home: Home, probes: Probes) -> tuple[int | None, int]:
     """Returns the writes to Neo4j, None where the home was never loaded, and how many bytes were searched there."""
     if served_id(home.path) is None:
         return None, 0
-    from palimpsest.neo4j_graph.erase import forget
+    from palimpsest.neo4j_graph.loader import forget
 
     searched = 0
 

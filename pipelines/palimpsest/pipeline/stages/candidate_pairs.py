@@ -1,7 +1,7 @@
 """Stage `candidate_pairs`: pairs of memories that may be related."""
 
+from palimpsest.memories.embedders import memory_vectors
 from palimpsest.memories.formed import stated_memories
-from palimpsest.memories.vector_store import memory_vectors
 from palimpsest.pipeline.stage import PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.relations.candidates import (
     CandidateInputs,

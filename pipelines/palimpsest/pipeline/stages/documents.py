@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from palimpsest.core.progress import say
+from palimpsest.core.files import say
 from palimpsest.memories.documents import document_tables, not_stored
 from palimpsest.pipeline.stage import (
     CheckResult,

@@ -7,14 +7,13 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from palimpsest.core.files import progress
 from palimpsest.core.parallel import configured_runner
-from palimpsest.core.progress import progress
 from palimpsest.memories.embed import vector_space
-from palimpsest.memories.embedders import load_batch_embedder, minilm_space
+from palimpsest.memories.embedders import embedding_store, load_batch_embedder, minilm_space
 from palimpsest.memories.server_embedder import PREFIX, ServerEmbedder
 from palimpsest.memories.text_batches import DistributedEmbedder
 from palimpsest.memories.vector_space import BatchEmbedder, Space
-from palimpsest.memories.vector_store import embedding_store
 from palimpsest.pipeline.stage import PreviousTable, Stage, StageContext, StageResult, Table
 from palimpsest.store.embeddings import EmbeddingStore
 from palimpsest.store.home import Home

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from palimpsest.entities.collection_shape import strategy_for
-from palimpsest.formation.promote import promoted_memories
+from palimpsest.formation.note_table import promoted_memories
 from palimpsest.memories.form import context_inputs, embed_inputs, form_memories
 from palimpsest.pipeline.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.store.builds import published

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from palimpsest.formation.promote import add_formation, without_formation
+from palimpsest.formation.note_table import add_formation, without_formation
 from palimpsest.memories.formed import stated_memories
 from palimpsest.pipeline.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.relations.labelers.choose_labeler import build_labeler, labeler_key

@@ -2,8 +2,8 @@
 
 from palimpsest.entities.topics import build_topics
 from palimpsest.memories.embed import vector_space
+from palimpsest.memories.embedders import memory_vectors
 from palimpsest.memories.formed import stated_memories
-from palimpsest.memories.vector_store import memory_vectors
 from palimpsest.pipeline.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 
 

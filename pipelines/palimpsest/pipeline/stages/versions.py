@@ -1,6 +1,6 @@
 """Stage `versions`: which memory is latest, derived from memories and relations."""
 
-from palimpsest.core.progress import say
+from palimpsest.core.files import say
 from palimpsest.pipeline.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.relations.versions import decided_memories, refusal_lines, refused_replacements, versions
 

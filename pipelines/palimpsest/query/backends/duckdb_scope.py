@@ -246,7 +246,7 @@ _TEXTS = "SELECT row, text FROM memories"
 
 
 class _StoredSentences(NamedTuple):
-    """A row of the table `sentences`; see `palimpsest.index.passage_tables`."""
+    """A row of the table `sentences`; see `palimpsest.index.graph_tables`."""
 
     row: int
     spans: list[int]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import duckdb
 import numpy as np
 
-from palimpsest.core.types import REFLECTION
+from palimpsest.core.ids import REFLECTION
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
 from palimpsest.query.scope.view import BOOLEANS, CLOCK, NUMBERS, TEXTS, TIMES

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.types import REFLECTION
+from palimpsest.core.ids import REFLECTION
 from palimpsest.query.ranking.scoring import score_stats, standardize
 from palimpsest.query.request.types import Memory, one_line
 from palimpsest.query.scope.scope_arrays import rows_of

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.query.context.changes import DISPUTED, disputes_of
 from palimpsest.query.request.search_request import clean_text
 from palimpsest.query.request.types import Fact, NewerText, Node, Scope

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from palimpsest.core.environment import whole_number
-from palimpsest.core.types import REFLECTION
+from palimpsest.core.ids import REFLECTION
 from palimpsest.memories.vector_space import Space
 from palimpsest.query.ranking.scoring import standardize, z_values
 from palimpsest.query.request.strategies import Weights

@@ -25,8 +25,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import SkipJsonSchema
 
 from palimpsest.core.errors import ArgumentError
+from palimpsest.core.ids import MEMORY_TYPES, TASK, JsonObject, JsonValue
 from palimpsest.core.times import with_offset
-from palimpsest.core.types import MEMORY_TYPES, TASK, JsonObject, JsonValue
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.request.where import Where, parse_where

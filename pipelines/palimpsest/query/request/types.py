@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
+from palimpsest.core.ids import JsonObject
 from palimpsest.core.times import on_own_clock
-from palimpsest.core.types import JsonObject
 from palimpsest.memories.vector_space import Space
 from palimpsest.query.request.where import Kind, Where
 

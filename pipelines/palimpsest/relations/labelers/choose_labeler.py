@@ -13,9 +13,9 @@ import polars as pl
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import progress
 from palimpsest.core.ids import content_id
 from palimpsest.core.parallel import BatchRunner, configured_runner, cut
-from palimpsest.core.progress import progress
 from palimpsest.relations.labelers.label_types import CANDIDATE_ODDS, LabelPair, LabelResult, RelationLabeler
 from palimpsest.relations.labelers.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
 from palimpsest.store.home import Home
@@ -129,7 +129,7 @@ def lm_labeler(
     name: str, load_offline: Callable[[], RelationLabeler], home: Home, max_cost: float | None
 ) -> RelationLabeler:
     """Returns the LM's labeler (`dspy`), which loads no other, or the cascade of both."""
-    from palimpsest.relations.labelers.ledger import Ledger
+    from palimpsest.relations.labelers.lm_client import Ledger
     from palimpsest.relations.labelers.lm_labeler import LmLabeler
     from palimpsest.relations.labelers.lm_settings import lm_settings
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import polars as pl
 
+from palimpsest.core.files import progress
 from palimpsest.core.ids import SCOPE, content_id
-from palimpsest.core.progress import progress
 from palimpsest.core.times import on_own_clock
 from palimpsest.relations.labelers.label_types import (
     LABELS,

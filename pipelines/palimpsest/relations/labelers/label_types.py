@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
-from palimpsest.core.types import JsonValue
+from palimpsest.core.ids import JsonValue
 
 LABELS = ("UPDATE", "DERIVE", "EXTEND", "NONE")
 """By precedence: where several rules apply, the first."""

@@ -1,19 +1,199 @@
 """Calls a model over HTTP: bounded in time and rate, retried with exponential back-off."""
 
+import os
+import sqlite3
+import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from palimpsest.core.types import JsonObject
-from palimpsest.relations.labelers.ledger import LmAnswer
+from palimpsest.core.ids import JsonObject
+from palimpsest.core.needles import RowSearch
+from palimpsest.core.parallel import process_started
 from palimpsest.relations.labelers.lm_settings import LmSettings
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam
     from openai.types.chat.completion_create_params import ResponseFormat
 
+
+# The answers of a language model, stored before they are used: no answered call is paid twice.
+#
+# A call is recorded before it is made: two processes never make the same one, and the calls of a killed process, which
+# may have been paid, are counted.
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS answers (
+    key TEXT PRIMARY KEY, newer_id TEXT NOT NULL, older_id TEXT NOT NULL, program TEXT NOT NULL, model TEXT NOT NULL,
+    answer TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, cost REAL NOT NULL
+) WITHOUT ROWID
+"""
+_CALLS = """
+CREATE TABLE IF NOT EXISTS calls (
+    key TEXT NOT NULL, newer_id TEXT NOT NULL, older_id TEXT NOT NULL, pid INTEGER NOT NULL, began TEXT NOT NULL
+)
+"""
+_POLL_INTERVAL_S = 0.1  # while another process makes the same call
+_PUT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_GET = "SELECT answer, tokens_in, tokens_out, cost FROM answers WHERE key = ?"
+_ROWS = {"answers": "SELECT * FROM answers", "calls": "SELECT * FROM calls"}
+_DELETE = {"answers": "DELETE FROM answers WHERE key = ?", "calls": "DELETE FROM calls WHERE key = ?"}
+_ROWS_PER_FETCH = 1000
+_TOTALS = (
+    "SELECT count(*), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost), 0) FROM answers"
+)
+
+
+@dataclass(frozen=True)
+class LmAnswer:
+    """The text of an answer, its tokens, and its cost at the prices of that time."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class LedgerTotals:
+    """Sums over all stored answers, and the calls whose process died before it stored an answer.
+
+    Those may have been answered, and paid: a server's own count is between `calls` and `calls` + `unanswered`.
+    """
+
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost: float
+    unanswered: int
+
+
+class Ledger:
+    """Answers by key (pair, program, model) in a SQLite file: WAL, each committed, deleted bytes overwritten."""
+
+    def __init__(self, path: Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, check_same_thread=False, timeout=60, isolation_level=None)
+        path.chmod(0o600)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("PRAGMA secure_delete=ON")
+        self._db.execute(_TABLE)
+        self._db.execute(_CALLS)
+        self._process = (os.getpid(), process_started(os.getpid()) or "")
+
+    def get(self, key: str) -> LmAnswer | None:
+        """Returns the answer of a key, None where there is none."""
+        with self._lock:
+            row = self._db.execute(_GET, [key]).fetchone()
+        return LmAnswer(*row) if row else None
+
+    def put(self, key: str, newer_id: str, older_id: str, program: str, model: str, answer: LmAnswer) -> None:
+        """Stores an answer; it is on disk when this returns. The first answer of a key stays."""
+        values = [key, newer_id, older_id, program, model]
+        with self._lock, self._transaction():
+            self._db.execute(_PUT, [*values, answer.text, answer.tokens_in, answer.tokens_out, answer.cost])
+            self._end(key)
+
+    def claim(self, key: str, newer_id: str, older_id: str) -> LmAnswer | None:
+        """Returns the answer of a key, or None where the caller must make the call now, then `put` or `release`.
+
+        Waits while another live process makes the same call.
+        """
+        if known := self.get(key):
+            return known
+        while True:
+            with self._lock, self._transaction():
+                if row := self._db.execute(_GET, [key]).fetchone():
+                    return LmAnswer(*row)
+                callers = self._db.execute("SELECT pid, began FROM calls WHERE key = ?", [key]).fetchall()
+                if not any(_is_alive(*caller) for caller in callers):
+                    self._db.execute(
+                        "INSERT INTO calls VALUES (?, ?, ?, ?, ?)", [key, newer_id, older_id, *self._process]
+                    )
+                    return None
+            time.sleep(_POLL_INTERVAL_S)
+
+    def release(self, key: str) -> None:
+        """Ends a claimed call without an answer."""
+        with self._lock:
+            self._end(key)
+
+    def totals(self) -> LedgerTotals:
+        """Returns the totals of all stored answers."""
+        with self._lock:
+            calls, tokens_in, tokens_out, cost = self._db.execute(_TOTALS).fetchone()
+            callers = self._db.execute("SELECT pid, began FROM calls").fetchall()
+        unanswered = sum(not _is_alive(*caller) for caller in callers)
+        return LedgerTotals(calls, tokens_in, tokens_out, cost, unanswered)
+
+    def forget(self, probes: RowSearch) -> int:
+        """Deletes the answers that name or quote one of the probes, in any column; returns how many."""
+        removed = 0
+        with self._lock:
+            for table in ("answers", "calls"):
+                rows = self._db.execute(_ROWS[table])
+                found: list[tuple[str]] = []
+                while batch := rows.fetchmany(_ROWS_PER_FETCH):
+                    found += [(batch[i][0],) for i in probes.rows_in(["\n".join(map(str, row)) for row in batch])]
+                self._db.executemany(_DELETE[table], found)
+                removed += len(found) if table == "answers" else 0
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            if removed:
+                self._db.execute("VACUUM")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return removed
+
+    def drop(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Removes the answers about these (newer, older) pairs, so that their calls are made, and paid, again."""
+        with self._lock, self._transaction():
+            for pair in pairs:
+                self._db.execute("DELETE FROM answers WHERE newer_id = ? AND older_id = ?", pair)
+
+    def close(self) -> None:
+        """Closes the file."""
+        with self._lock:
+            self._db.close()
+
+    def _end(self, key: str) -> None:
+        self._db.execute("DELETE FROM calls WHERE key = ? AND pid = ? AND began = ?", [key, *self._process])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+
+def _is_alive(pid: int, began: str) -> bool:
+    return process_started(pid) == began
+
+
+@contextmanager
+def ledger_to_estimate(path: Path) -> Iterator[Ledger]:
+    """Opens a ledger to count what is not paid yet; where there is none, an empty one that is removed again.
+
+    Yields:
+        The ledger.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch,
+        closing(Ledger(path if path.exists() else Path(scratch) / path.name)) as ledger,
+    ):
+        yield ledger
+
+
+# Calls a model over HTTP: bounded in time and rate, retried with exponential back-off.
 
 _FIRST_WAIT_S = 0.5
 

@@ -15,12 +15,10 @@ import polars as pl
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.ids import content_id
-from palimpsest.core.progress import progress, say
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.files import progress, say
+from palimpsest.core.ids import JsonObject, JsonValue, content_id
 from palimpsest.relations.labelers.label_types import LABELS, UNPAID, Evidence, LabelPair, LabelResult
-from palimpsest.relations.labelers.ledger import Ledger, LmAnswer
-from palimpsest.relations.labelers.lm_client import ChatMessage, LmClient, LmUnavailable
+from palimpsest.relations.labelers.lm_client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
 from palimpsest.relations.labelers.lm_settings import Budget, LmSettings, answer_adapter, highest_cost, response_format
 from palimpsest.store.home import Home, data_folder
 from palimpsest.text.words import content_words, stem_words

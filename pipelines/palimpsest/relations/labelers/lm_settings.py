@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.relations.labelers.label_types import LABELS
 
 if TYPE_CHECKING:

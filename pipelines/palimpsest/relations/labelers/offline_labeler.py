@@ -11,9 +11,8 @@ from itertools import groupby
 import numpy as np
 
 from palimpsest.core.code import code_hash
-from palimpsest.core.files import hash_of_file
+from palimpsest.core.files import hash_of_file, progress
 from palimpsest.core.ids import content_id
-from palimpsest.core.progress import progress
 from palimpsest.relations.labelers.apply_rules import update_by_rules
 from palimpsest.relations.labelers.calibration import (
     CALIBRATION_FILE,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.relations.labelers.rule_facts import FUNCTION_WORDS, PRONOUNS, Fact, read_fact
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.words import CALENDAR_WORDS, STOPWORDS, content_words, fold, stem_words

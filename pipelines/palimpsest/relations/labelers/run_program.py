@@ -10,12 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.ids import content_id
-from palimpsest.core.progress import progress, say
-from palimpsest.core.types import JsonObject
+from palimpsest.core.files import progress, say
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.relations.labelers.label_types import LabelPair
-from palimpsest.relations.labelers.ledger import Ledger, LmAnswer
-from palimpsest.relations.labelers.lm_client import ChatMessage, LmClient, LmUnavailable
+from palimpsest.relations.labelers.lm_client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
 from palimpsest.relations.labelers.lm_labeler import CONTAINS_INSTRUCTIONS, PairEngine, contains_instructions
 from palimpsest.relations.labelers.lm_settings import Budget, LmSettings, answer_adapter, highest_cost
 from palimpsest.text.words import content_words, stem_words

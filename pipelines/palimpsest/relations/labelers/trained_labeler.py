@@ -16,9 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import content_id
-from palimpsest.core.progress import progress
-from palimpsest.core.types import JsonObject
+from palimpsest.core.files import progress
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.relations.labelers.change_encoder import JUDGE_FILE, ChangeEncoder, shipped_encoder
 from palimpsest.relations.labelers.label_types import LabelPair, LabelResult
 from palimpsest.relations.labelers.offline_labeler import question_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, Rejected
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, FetchLimits
 from palimpsest.sources.crawl.ingest_web import own_delay_s, parse_start

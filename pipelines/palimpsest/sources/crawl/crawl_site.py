@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from palimpsest.core.errors import ArgumentError, Rejected
-from palimpsest.core.files import file_hash_of
-from palimpsest.core.progress import counted, progress
-from palimpsest.core.types import JsonObject
+from palimpsest.core.files import counted, file_hash_of, progress
+from palimpsest.core.ids import JsonObject
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, Response
 from palimpsest.sources.crawl.read_page import PageFacts, PageReader, page_rules, to_utf8
 from palimpsest.sources.crawl.robots import RobotsOfServers

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, PalimpsestError
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.sources.crawl.crawl_site import EXISTS, MAX_SECONDS, Crawl, CrawlOptions, CrawlResult, Renderer
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, FetchLimits

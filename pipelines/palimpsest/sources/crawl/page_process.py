@@ -4,7 +4,7 @@ import base64
 import sys
 from dataclasses import asdict
 
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.sources.crawl.read_page import read_page
 from palimpsest.sources.serve_requests import serve_requests
 from palimpsest.store.collection_config import Limits

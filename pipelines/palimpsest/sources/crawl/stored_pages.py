@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from palimpsest.core.files import file_hash_of
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.sources.crawl.fetch import Response
 from palimpsest.sources.inbox import Destination
 from palimpsest.store.decisions import Decisions, read_decisions

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TypeGuard
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.sources.extracted import Extraction, Source, format_value, limit_problems
 from palimpsest.sources.readers.chat_turns import (
     Attachment,
@@ -21,8 +21,7 @@ from palimpsest.sources.readers.chat_turns import (
     find_time,
     parse_turns,
 )
-from palimpsest.sources.readers.clean_text import clean_text, one_line, parse_name
-from palimpsest.sources.readers.encodings import decode
+from palimpsest.sources.readers.encodings import clean_text, decode, one_line, parse_name
 from palimpsest.sources.readers.front_matter import parse_scope_name
 from palimpsest.sources.readers.text_builder import TextBuilder
 from palimpsest.store.collection_config import Limits

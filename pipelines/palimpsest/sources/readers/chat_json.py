@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.sources.extracted import (
     SUITE_ROW,
     ExtractedDocument,
@@ -39,8 +39,9 @@ from palimpsest.sources.readers.chat_turns import (
     parse_turns,
     read_conversations,
 )
-from palimpsest.sources.readers.clean_text import (
+from palimpsest.sources.readers.encodings import (
     clean_text,
+    decode,
     escape_invisible,
     first_date,
     one_line,
@@ -48,7 +49,6 @@ from palimpsest.sources.readers.clean_text import (
     title_from_uri,
     to_json_object,
 )
-from palimpsest.sources.readers.encodings import decode
 from palimpsest.sources.readers.front_matter import parse_scope_name
 from palimpsest.sources.readers.text_files import markdown_segments, text_segments
 from palimpsest.store.collection_config import Limits

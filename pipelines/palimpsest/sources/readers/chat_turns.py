@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.sources.extracted import (
     CONVERSATION,
     FIELD_NAMES,
@@ -24,8 +24,8 @@ from palimpsest.sources.extracted import (
     parse_stated_fields,
 )
 from palimpsest.sources.find_secrets import shorten_value
-from palimpsest.sources.readers.clean_text import clean_text, explain_value_error, parse_name
 from palimpsest.sources.readers.document_head import explain_date
+from palimpsest.sources.readers.encodings import clean_text, explain_value_error, parse_name
 from palimpsest.sources.readers.front_matter import parse_scope
 from palimpsest.sources.readers.text_builder import TextBuilder, parse_validity
 from palimpsest.store.collection_config import KINDS, Limits

@@ -23,7 +23,7 @@ from palimpsest.sources.extracted import (
     StatedRelation,
     format_value,
 )
-from palimpsest.sources.readers.clean_text import one_line, title_from_uri
+from palimpsest.sources.readers.encodings import one_line, title_from_uri
 from palimpsest.text.dates import (
     DATE_ORDER_HINT,
     NO_DATE_WORDS,

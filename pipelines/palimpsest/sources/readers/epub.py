@@ -7,10 +7,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import Extraction, Source, limit_problems
-from palimpsest.sources.readers.clean_text import clean_text, first_date, one_line, parse_name
-from palimpsest.sources.readers.encodings import parse_xml
+from palimpsest.sources.readers.encodings import clean_text, first_date, one_line, parse_name, parse_xml
 from palimpsest.sources.readers.html_page import add_markup, parse_html
 from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder
 from palimpsest.store.collection_config import Limits

@@ -15,7 +15,7 @@ import yaml
 from frontmatter.default_handlers import YAMLHandler
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.types import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.sources.extracted import (
     FIELD_NAMES,
     Extraction,
@@ -24,13 +24,6 @@ from palimpsest.sources.extracted import (
     StatedRelation,
     format_value,
     parse_stated_fields,
-)
-from palimpsest.sources.readers.clean_text import (
-    clean_text,
-    explain_value_error,
-    parse_name,
-    to_json_object,
-    to_json_value,
 )
 from palimpsest.sources.readers.document_head import (
     DATE_FIELDS,
@@ -41,6 +34,13 @@ from palimpsest.sources.readers.document_head import (
     normalize_field,
     resolve_path,
     stated_replacements,
+)
+from palimpsest.sources.readers.encodings import (
+    clean_text,
+    explain_value_error,
+    parse_name,
+    to_json_object,
+    to_json_value,
 )
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import NO_DATE_WORDS, DateOrder

@@ -5,10 +5,9 @@ import re
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import Extraction, Kind, Source, limit_problems
-from palimpsest.sources.readers.clean_text import clean_text, first_date, one_line, parse_name
-from palimpsest.sources.readers.encodings import decode
+from palimpsest.sources.readers.encodings import clean_text, decode, first_date, one_line, parse_name
 from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder, first_heading
 from palimpsest.store.collection_config import Limits
 

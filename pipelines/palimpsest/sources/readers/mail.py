@@ -14,8 +14,7 @@ from typing import Any
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.extracted import QUOTED_IN, ExtractedDocument, Extraction, Segment, Source, limit_problems
-from palimpsest.sources.readers.clean_text import clean_text, escape_invisible, one_line, title_from_uri
-from palimpsest.sources.readers.encodings import decode
+from palimpsest.sources.readers.encodings import clean_text, decode, escape_invisible, one_line, title_from_uri
 from palimpsest.sources.readers.html_page import parse_html
 from palimpsest.sources.readers.mail_body import Line, add_quote, add_words, find_quotes, html_lines, text_lines
 from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from palimpsest.sources.extracted import Segment
-from palimpsest.sources.readers.clean_text import one_line
+from palimpsest.sources.readers.encodings import one_line
 from palimpsest.sources.readers.html_page import add_markup
 from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder
 from palimpsest.store.collection_config import Limits

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import Extraction, Source, limit_problems
-from palimpsest.sources.readers.clean_text import clean_text, first_date, one_line, parse_name
-from palimpsest.sources.readers.encodings import check_archive, parse_xml
+from palimpsest.sources.readers.encodings import check_archive, clean_text, first_date, one_line, parse_name, parse_xml
 from palimpsest.sources.readers.text_builder import HeadingPath, TableLimits, TextBuilder, add_table, first_heading
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import DateOrder, parse_stated_time

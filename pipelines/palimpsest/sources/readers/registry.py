@@ -14,8 +14,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Kind, Segment, Source, limit_problems
 from palimpsest.sources.readers.chat_exports import read_captions
 from palimpsest.sources.readers.chat_json import read_json, read_json_lines
-from palimpsest.sources.readers.clean_text import clean_text, first_date, one_line, title_from_uri, to_json_value
-from palimpsest.sources.readers.encodings import decode
+from palimpsest.sources.readers.encodings import clean_text, decode, first_date, one_line, title_from_uri, to_json_value
 from palimpsest.sources.readers.epub import read_epub
 from palimpsest.sources.readers.html_page import read_html
 from palimpsest.sources.readers.mail import convert_outlook_mail, read_mail

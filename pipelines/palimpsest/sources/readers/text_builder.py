@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.types import JsonObject
+from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import ExtractedDocument, Kind, Segment, Source, StatedFields
 from palimpsest.sources.find_secrets import shorten_value
-from palimpsest.sources.readers.clean_text import clean_text, one_line, title_from_uri
 from palimpsest.sources.readers.document_head import explain_date, explain_reversed, is_reversed
+from palimpsest.sources.readers.encodings import clean_text, one_line, title_from_uri
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import (
     NO_DATE_WORDS,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Kind, Segment, Source, limit_problems
-from palimpsest.sources.readers.clean_text import parse_name, title_from_uri
 from palimpsest.sources.readers.document_head import check_dates, find_stated_time
-from palimpsest.sources.readers.encodings import decode
+from palimpsest.sources.readers.encodings import decode, parse_name, title_from_uri
 from palimpsest.sources.readers.front_matter import (
     check_fields,
     parse_relations,
