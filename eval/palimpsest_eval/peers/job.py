@@ -153,7 +153,7 @@ def read_result(path: Path) -> JobResult:
 
 # The process of one peer: builds and searches the corpora of a job, and times it.
 #
-#     PYTHON_OF_THE_PEER -m palimpsest_eval.peers.peer_process JOB.json RESULT.json
+#     PYTHON_OF_THE_PEER -m palimpsest_eval.peers.job JOB.json RESULT.json
 #
 # The result is written after every step, so that a process that is ended at its time limit leaves what it had done.
 
