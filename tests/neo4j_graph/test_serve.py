@@ -138,7 +138,7 @@ def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finis
 def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
     run: Run, home: Home, graph: Connection
 ) -> None:
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     job = defs.resolve_job_def("serve_graph")
     common = {"resources": {"home": HomeResource(path=str(home.path))}, "raise_on_error": False}

@@ -64,7 +64,7 @@ def test_the_sensor_asks_for_a_collection_when_something_is_sent_to_the_inbox(bu
 
 
 def test_a_build_that_fails_says_so_of_what_is_in_the_inbox_and_the_next_one_publishes_it(built):
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     resource, corpus = built
     home = resource.home()

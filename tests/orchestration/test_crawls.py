@@ -21,7 +21,7 @@ def look(resource: HomeResource, when: dt.datetime) -> dg.RunRequest | dg.SkipRe
 
 
 def test_a_due_entry_is_crawled_by_a_run_and_its_pages_wake_the_sensor(tmp_path, monkeypatch):
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     home = Home(tmp_path / "home")
     home.create()

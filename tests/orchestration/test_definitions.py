@@ -47,7 +47,7 @@ GROUPS = {
 
 @pytest.fixture(scope="module")
 def specs() -> dict[str, dg.AssetSpec]:
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     dg.Definitions.validate_loadable(defs)
     return {s.key.to_user_string(): s for s in defs.resolve_all_asset_specs()}
@@ -73,7 +73,7 @@ def test_assets_are_partitioned_by_collection_up_to_versions_and_not_after(specs
 
 
 def test_every_asset_that_writes_the_home_or_calls_a_component_has_a_pool(specs):
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     pools = {n: s.tags.get("palimpsest/pool") for n, s in specs.items()}
     named = {"embeddings": "embedder", "suite_metrics": "embedder", "neo4j_graph": "neo4j"}
@@ -86,7 +86,7 @@ def test_every_asset_that_writes_the_home_or_calls_a_component_has_a_pool(specs)
 
 
 def test_invariants_and_gate_block_what_comes_after_them():
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     checks = {k.name: k.asset_key.to_user_string() for k in defs.resolve_asset_graph().asset_check_keys}
     own = {"rejects": "documents", "invariants": "index", "gate": "retrieval_report"}
@@ -102,7 +102,7 @@ def test_invariants_and_gate_block_what_comes_after_them():
 
 def test_the_load_of_the_graph_runs_no_stage_of_a_collection():
     """A run that serves the published build has no partition; a stage of a collection needs one."""
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     nodes = {n.name for n in defs.resolve_job_def("serve_graph").graph.nodes}
     assert nodes == {"neo4j_graph"}

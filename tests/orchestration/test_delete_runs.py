@@ -83,7 +83,7 @@ def test_a_run_without_a_partition_may_name_any_collection(home):
 
 
 def _job(name: str) -> dg.JobDefinition:
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     return defs.resolve_job_def(name)
 

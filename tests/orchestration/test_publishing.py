@@ -23,7 +23,7 @@ _RETRIES = {"run_retries": {"enabled": True, "max_retries": 2}}
 
 
 def add_run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **tags: str) -> dg.DagsterRun:
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     job = defs.resolve_job_def("build_collection")
     named = {name.replace("__", "/"): value for name, value in tags.items()}

@@ -33,7 +33,7 @@ def home(tmp_path, shared_vectors):
 
 
 def run_collection(home: Home, instance: dg.DagsterInstance, **tags: str) -> dg.ExecuteInProcessResult:
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     resources = {"home": HomeResource(path=str(home.path), embeddings_path=str(home.embeddings))}
     job = defs.resolve_job_def("build_collection")
@@ -94,7 +94,7 @@ def test_a_run_of_the_command_line_ends_at_the_first_failure(home):
 
 
 def test_a_started_run_without_a_process_is_closed_and_will_be_retried(home):
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     child = os.fork()
     if child == 0:

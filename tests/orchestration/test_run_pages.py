@@ -37,7 +37,7 @@ def failure_of(instance, run):
 
 
 def materialize(home, *names, instance=None):
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     assets = [a for a in defs.assets if isinstance(a, dg.AssetsDefinition) and a.key.to_user_string() in names]
     resources = {"home": HomeResource(path=str(home.path), embeddings_path=str(home.embeddings))}

@@ -80,7 +80,7 @@ def test_the_hours_are_a_setting(built, monkeypatch):
 
 
 def test_a_stage_that_fails_alerts_with_its_name_and_without_the_words_of_the_error(tmp_path, built, monkeypatch):
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     monkeypatch.setenv("DAGSTER_HOME", os.environ.get("DAGSTER_HOME", str(tmp_path)))
     with (

@@ -360,7 +360,7 @@ def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSumm
         Refused: a check of the loaded graph failed.
         ComponentFailed: the server went away before the load.
     """
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
 
     say("stage neo4j_graph")
     load_started = time.perf_counter()
@@ -386,7 +386,7 @@ def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSumm
 
 
 def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:
-    from palimpsest.definitions import defs
+    from palimpsest.orchestration.code_location import defs
     from palimpsest.orchestration.resources import collections
 
     with _dagster(home, max_cost, allow_removals) as (instance, common):
