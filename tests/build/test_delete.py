@@ -235,7 +235,7 @@ def test_a_delete_killed_before_it_writes_the_manifest_leaves_no_build_that_look
     home, corpus = made
     with monkeypatch.context() as patch:
 
-        def killed(*_: object) -> None:
+        def killed(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
         patch.setattr("palimpsest.pipeline.deletion.erase_home.finish_build", killed)

@@ -13,21 +13,21 @@ import pytest
 
 # Where a pattern is, how it is applied, its simple form, and pieces of the texts.
 PATTERNS = (
-    ("entities.names.find_names.LAST_WORD", "search", r"([\w’']+)\s+[\"“‘'(]?$", ("Ana", "’", "'", '"', "(", "-")),
+    ("entities.find_names.LAST_WORD", "search", r"([\w’']+)\s+[\"“‘'(]?$", ("Ana", "’", "'", '"', "(", "-")),
     (
-        "entities.names.find_names.CODE",
+        "entities.find_names.CODE",
         "finditer",
         r"\b(?:[A-Za-z]{1,10}[-#]\d[\w-]*|[A-Z]{1,5}-[A-Z]{1,3}\d[\w-]*|[A-Z]{2,}\d+\w*|[a-z]+(?:_[a-z0-9]+)+"
         r"|[a-z]+[A-Z]\w+|[\w-]+\.(?:py|md|js|ts|json|yaml|sql|toml))\b",
         ("AB", "ab", "-", "#", "12", "_", ".py", ".md", "."),
     ),
     (
-        "entities.names.find_names._JOIN",
+        "entities.find_names._JOIN",
         "finditer",
         r"\s*\n\s*|\s+for(?:\s+the)?\s+",
         ("for", "the", "Ana", " for the ", "\u00a0"),
     ),
-    ("entities.names.scope_evidence._ADDRESS", "finditer", r"\s*<[^<>]*>\s*$", ("Ana", "<", ">", "<a@b.c>", ">  ")),
+    ("entities.scope_evidence._ADDRESS", "finditer", r"\s*<[^<>]*>\s*$", ("Ana", "<", ">", "<a@b.c>", ">  ")),
     (
         "palimpsest_eval.suites.convert._WEEKDAY",
         "finditer",
@@ -35,21 +35,21 @@ PATTERNS = (
         ("(", ")", "(Mon)", "Mon", "1"),
     ),
     ("facts.fact_tables._IN_BRACKETS", "finditer", r"\s*\([^()]*\)$", ("(", ")", "(band)", "Rush")),
-    ("index.passage_tables._AFTER_TITLE", "finditer", r"\s*\([^()]*\)\s*$", ("(", ")", "(band)", "Rush")),
+    ("index.graph_tables._AFTER_TITLE", "finditer", r"\s*\([^()]*\)\s*$", ("(", ")", "(band)", "Rush")),
     (
-        "query.turns.phrases._ID",
+        "query.request.dependence._ID",
         "fullmatch",
         r"(?=\S*\d)(?=\S*[A-Z])\w+(?:[-.]\w+)+|[A-Z]{2,}\w*\d\w*",
         ["AB", "a", "1", "_", "-", ".", "A-1"],
     ),
     (
-        "sources.readers.common.table_rows._NUMBER",
+        "sources.readers.text_builder._NUMBER",
         "fullmatch",
         r"[^A-Za-z]*\d[^A-Za-z]*",
         ("1", "23", ".", "%", "a", "é"),
     ),
     (
-        "sources.readers.conversations.slack._EMOJI",
+        "sources.readers.chat_exports._EMOJI",
         "finditer",
         r"(?<![\w:/]):[a-z0-9_+'-]*[a-z+][a-z0-9_+'-]*:(?::skin-tone-\d:)?(?![\w/])",
         (":", "+", "1", "a", "_", ":+1:", ":skin-tone-2:", "/", "B"),

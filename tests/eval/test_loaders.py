@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest_eval.suites.loaders import as_suite
+from palimpsest_eval.suites.convert import as_suite
 from palimpsest_eval.suites.suite import load_suite
 
 LOCOMO = [

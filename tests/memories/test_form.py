@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from palimpsest.memories.form import form_memories
-from palimpsest.memories.windows import window_texts
+from palimpsest.memories.text_batches import window_texts
 from palimpsest.store.tables import SCHEMAS
 from tests.memories.frames import chunk, chunks, config, day, document, documents
 

@@ -7,7 +7,7 @@ from neo4j.exceptions import Neo4jError
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import write_json
-from palimpsest.neo4j_graph import cypher, local_server
+from palimpsest.neo4j_graph import local_server
 from palimpsest.neo4j_graph.connect import Connection, connect, plain_errors
 from palimpsest.neo4j_graph.local_server import (
     ServerInfo,
@@ -39,7 +39,7 @@ def test_a_server_that_cannot_is_refused_by_what_to_install(
 ) -> None:
     for probe in ("COMPONENTS", "PROBE_CYPHER_25", "PROBE_SEARCH"):
         with monkeypatch.context() as patch:
-            patch.setattr(cypher, probe, "CYPHER 25 CALL no.such()")
+            patch.setattr(f"palimpsest.neo4j_graph.connect.{probe}", "CYPHER 25 CALL no.such()")
             with pytest.raises(PalimpsestError, match=r"install Neo4j 2026\.01 or later") as error:
                 connect(graph.uri, server.user, server.password)
         assert error.value.exit_code == 2

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from palimpsest.query.ranking.diversity import diversify
+from palimpsest.query.ranking.merge import diversify
 from palimpsest.query.ranking.rank import Candidate
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.strategies import STRATEGIES, Weights

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.query.lm_summary import LmSummarizer
 from palimpsest.query.request.types import Scope
-from palimpsest.query.summarize import LmSummarizer, Summary, SummarySentence
+from palimpsest.query.summarize import Summary, SummarySentence
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 
 SCOPE = Scope("notes", "ana", "")

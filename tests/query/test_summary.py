@@ -6,7 +6,7 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query.reader import Reader, open_home
-from palimpsest.text.extract_summary import summary_sentences
+from palimpsest.text.terms import summary_sentences
 from tests.query.made import at, home, memory, tables
 
 SCOPE = ("notes", "ana")

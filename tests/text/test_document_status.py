@@ -1,6 +1,6 @@
 import pytest
 
-from palimpsest.text.dates import (
+from palimpsest.text.document_status import (
     ended_status_heading,
     is_status,
     may_replace,

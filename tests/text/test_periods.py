@@ -87,12 +87,18 @@ LED = [
 ]
 
 
+@pytest.fixture
+def every_result(monkeypatch):
+    monkeypatch.setenv("PALIMPSEST_MIN_RELEVANCE", "0")
+    monkeypatch.setenv("PALIMPSEST_RERANKER", "none")
+
+
 def search_scores(path, text, **filters):
     with open_index(path) as reader:
         return {m.memory_id: m.score for m in reader.search(text, Scope("notes", "ana"), **filters).memories}
 
 
-def test_a_question_about_a_time_finds_what_was_true_then(tmp_path):
+def test_a_question_about_a_time_finds_what_was_true_then(tmp_path, every_result):
     write(tables(LED), tmp_path / "i.duckdb", strategies={"notes": "dated"})
     question = "What did the club do in 2005?"
     assert next(iter(search_scores(tmp_path / "i.duckdb", question))) == "m2"
@@ -102,7 +108,7 @@ def test_a_question_about_a_time_finds_what_was_true_then(tmp_path):
     assert by_default == hybrid
 
 
-def test_last_year_counts_from_now_and_what_was_observed_then_counts(tmp_path):
+def test_last_year_counts_from_now_and_what_was_observed_then_counts(tmp_path, every_result):
     write(tables(LED), tmp_path / "i.duckdb", strategies={"notes": "dated"})
     question = "What did the club do last year?"
     later, found = (search_scores(tmp_path / "i.duckdb", question, now=now) for now in ("2025-03-01", "2005-03-01"))

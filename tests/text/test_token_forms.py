@@ -4,7 +4,7 @@ import importlib
 from pathlib import Path
 
 from palimpsest.text.parse import MODEL, parse_texts, parsed_text
-from palimpsest.text.terms import TokenForms
+from palimpsest.text.token_forms import TokenForms
 
 DEMO = Path(__file__).parents[2] / "data" / "corpora"
 CONTEXTS = [
@@ -28,7 +28,7 @@ def test_forms_equal_those_of_the_whole_pipeline():
 
 
 def test_many_words_are_not_all_kept(monkeypatch):
-    monkeypatch.setattr("palimpsest.text.terms._MAX_KEPT", 4)
+    monkeypatch.setattr("palimpsest.text.token_forms._MAX_KEPT", 4)
     parser = importlib.import_module(MODEL).load(exclude=["ner", "senter"])
     forms = TokenForms(parser)
     for _ in range(2):

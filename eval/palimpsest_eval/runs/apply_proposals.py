@@ -5,26 +5,64 @@ collections that changed. Where no measure falls the group is confirmed in the h
 """
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from palimpsest.consolidation.consolidate import consolidation_settings
 from palimpsest.consolidation.decide import SETTING, confirm, finish_confirmed, needs_person, refuse
 from palimpsest.consolidation.find_proposals import published_build, settled
-from palimpsest.core.files import say
+from palimpsest.core.files import FORMAT_FILE, POINTER, say
 from palimpsest.pipeline.finish import stage_build
 from palimpsest.pipeline.plan import make_plan
-from palimpsest.pipeline.trial_home import trial_home
 from palimpsest.relations.labelers.label_pairs import relation_id
-from palimpsest.store.builds import Build, staged
+from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.event_log import observed
-from palimpsest.store.home import Home, data_folder
+from palimpsest.store.home import SOURCES_FILE, TRIAL_FOLDER, Home, data_folder
 from palimpsest.store.proposals import Proposal, read_proposals
 from palimpsest_eval.gate.compare import significance
 from palimpsest_eval.golden.golden_run import STALE, TOP, GoldenRun
 from palimpsest_eval.golden.questions import JUDGED_TABLES, load_questions
 from palimpsest_eval.runs.judge_build import find_violations, run_collection
+
+# A home beside another, in which something is tried: what is decided or built there changes nothing in the other.
+
+_COPIED = (SOURCES_FILE, FORMAT_FILE, POINTER, "decisions.jsonl", "embedder.json", "consolidation/proposals.jsonl")
+
+
+@contextmanager
+def trial_home(home: Home) -> Iterator[Home]:
+    """Makes a home with the published build, log, decisions and proposals of another, and removes it afterwards.
+
+    Builds of it are staged there. Vectors and answers of a language model are those of the other home: what a trial
+    embeds or pays for is not paid again. What a process that was killed left goes with the next build or delete.
+
+    Yields:
+        The trial home.
+    """
+    folder = home.path / TRIAL_FOLDER
+    shutil.rmtree(folder, ignore_errors=True)
+    build = published(home)
+    try:
+        for name in ("builds", "consolidation"):
+            (folder / name).mkdir(mode=0o700, parents=True)
+        for name in _COPIED:
+            if (home.path / name).is_file():
+                shutil.copy(home.path / name, folder / name)
+        if home.sources:
+            Home(folder).write_sources(home.sources)  # those inside the home are listed relative to it
+        (folder / "log").symlink_to(home.log.absolute())
+        (folder / home.lm_ledger.name).symlink_to(home.lm_ledger.absolute())
+        if build is not None:
+            (folder / "builds" / build.build_id).symlink_to(build.path.absolute())
+        yield Home(folder, home.embeddings, home.embedder, home.inbox, home.web)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# Confirms the proposals that settings name, without a person, as far as a trial build answers no worse with them.
 
 MAX_TRIALS = 12
 """Trial builds of one run; what is left is tried by the next run."""

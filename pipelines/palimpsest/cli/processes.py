@@ -1,5 +1,6 @@
 """Processes in the background for a home: started and waited for, looked at, stopped."""
 
+import atexit
 import http.client
 import json
 import os
@@ -44,14 +45,21 @@ class BoundedLog(threading.Thread):
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES):
         super().__init__(name="log", daemon=True)
-        self._path, self._max_bytes = path, max_bytes
+        self._path, self._max_bytes, self._ended = path, max_bytes, threading.Event()
         self._open()
+        # A thread that is still there when the interpreter ends keeps modules: DuckDB lists them as leaks.
+        atexit.register(self.end)
 
     def run(self) -> None:
         """Looks at the size of the file until the process ends."""
-        pause = threading.Event()
-        while not pause.wait(_LOOK_S):
+        while not self._ended.wait(_LOOK_S):
             self.look()
+
+    def end(self) -> None:
+        """Ends the thread; the file stays where stdout and stderr go."""
+        self._ended.set()
+        if self.is_alive():
+            self.join()
 
     def look(self) -> None:
         """Empties the file where it is full, and makes it where it is gone."""

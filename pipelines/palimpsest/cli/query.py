@@ -388,7 +388,7 @@ def summarize(session: str | None, task: str | None, abstractive: bool, sentence
 
 def _print_abstract(options: ScopeOptions, summary: "Summary", sentences: int) -> None:
     from palimpsest.core.errors import ComponentFailed
-    from palimpsest.query.summarize import LmSummarizer
+    from palimpsest.query.lm_summary import LmSummarizer
 
     written = LmSummarizer().rewrite(summary, sentences)
     if written.failed:

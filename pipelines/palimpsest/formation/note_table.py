@@ -19,7 +19,7 @@ from palimpsest.memories.formed import evidence_pairs, stated_memories
 from palimpsest.memories.recency import own_clock
 from palimpsest.relations.labelers.label_pairs import pair_keys
 from palimpsest.store.tables import completed, conform, empty
-from palimpsest.text.extract_summary import summary_sentences
+from palimpsest.text.terms import summary_sentences
 from palimpsest.text.tokenizer import count_tokens_batch
 
 FormItems = Callable[[Sequence[Session]], Iterator[list[NoteItem]]]

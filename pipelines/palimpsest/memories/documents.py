@@ -14,7 +14,7 @@ from palimpsest.sources.extracted import CONVERSATION, QUOTED_IN
 from palimpsest.store.collection_config import CollectionConfig, schema_parts
 from palimpsest.store.ingest_log import EXTRACTION, IngestLog
 from palimpsest.store.tables import Schema, conform, empty
-from palimpsest.text.dates import STATUS
+from palimpsest.text.document_status import STATUS
 
 # Applies a collection's metadata_schema to the versions of its documents.
 

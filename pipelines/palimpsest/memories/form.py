@@ -10,10 +10,11 @@ from palimpsest.core.ids import REFLECTION, SCOPE, VERSION_ORDER, content_id, te
 from palimpsest.memories.embed import MAX_TOKENS
 from palimpsest.memories.recency import own_clock, stated_since
 from palimpsest.memories.source_trust import attribute_columns, memory_trust
-from palimpsest.memories.windows import SPECIAL_TOKENS, window_texts
+from palimpsest.memories.text_batches import SPECIAL_TOKENS, window_texts
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import SCHEMAS, conform, empty
-from palimpsest.text.dates import DateOrder, ended_status_heading, parse_stated_end, parse_stated_time
+from palimpsest.text.dates import DateOrder, parse_stated_end, parse_stated_time
+from palimpsest.text.document_status import ended_status_heading
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.stated_ends import ENDS_PATTERN, stated_end
 

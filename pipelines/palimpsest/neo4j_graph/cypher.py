@@ -413,7 +413,7 @@ MATCH (h:PalimpsestHome) WHERE h.measured_on = $host
 RETURN h.home_id AS id, h.measured_by AS pid, h.measured_since AS began ORDER BY id"""
 
 
-_QUERYING_VISIBLE = "m.since <= $number AND m.until > $number"
+_VISIBLE_MEMORY = "m.since <= $number AND m.until > $number"
 
 # Cypher of queries: each reads one scope of one load number, and returns whether that number is still kept.
 
@@ -481,7 +481,7 @@ LATEST = "m.is_latest = true"
 
 def candidates(conditions: tuple[str, ...]) -> str:
     """Returns the statement that finds the ids of a scope's memories that pass some of `CONDITIONS`."""
-    where = " AND ".join((_QUERYING_VISIBLE, "m.is_latest IS NOT NULL", *conditions))
+    where = " AND ".join((_VISIBLE_MEMORY, "m.is_latest IS NOT NULL", *conditions))
     return f"MATCH (m:PalimpsestMemoryRow {SCOPE}) WHERE {where} {with_kept('m.memory_id')}"
 
 
@@ -500,7 +500,7 @@ def nearest(space: VectorSpace, conditions: tuple[str, ...]) -> str:
     The index alone finds about 0.7 of the true best five: it proposes `$wide`, and exact cosines decide.
     """
     latest = "AND hit.is_latest = true" if LATEST in conditions else ""
-    where = " AND ".join((_QUERYING_VISIBLE, *conditions))
+    where = " AND ".join((_VISIBLE_MEMORY, *conditions))
     return f"""CYPHER 25
 CALL () {{
   MATCH (hit:{space.label})
@@ -520,7 +520,7 @@ WHERE {INSIDE.format("m")} AND {where}
 COSINES = f"""CYPHER 25
 UNWIND $ids AS wanted
 MATCH (m:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
-WHERE {INSIDE.format("m")} AND {_VISIBLE}
+WHERE {INSIDE.format("m")} AND {_VISIBLE_MEMORY}
 {_COSINES}"""
 _FROM = f"""
 UNWIND $ids AS wanted
@@ -547,7 +547,7 @@ WITH memories, collect([i IN range(0, coalesce(size(v.memory_ids), 0) - 1) WHERE
   [v.memory_ids[i], v.document_id, d.uri, v.title, v.ordinals[i], v.pages[i], v.starts[i], v.ends[i]]]) AS revisions
 {with_kept("[memories, revisions]")}"""
 OBSERVED = f"""
-MATCH (m:PalimpsestMemoryRow {SCOPE}) WHERE {_VISIBLE} AND m.is_latest IS NOT NULL AND m.observed_at IS NOT NULL
+MATCH (m:PalimpsestMemoryRow {SCOPE}) WHERE {_VISIBLE_MEMORY} AND m.is_latest IS NOT NULL AND m.observed_at IS NOT NULL
 WITH [min(m.observed_at), max(m.observed_at)] AS both
 {with_kept("both")}"""
 

@@ -159,7 +159,7 @@ def _rank_scopes(
         above, reranking = rerank_candidates(reranker, text, above)
     results: Sequence[Ranked] = above
     if any(query.weights.diversity for query in queries):
-        from palimpsest.query.ranking.diversity import diversify_results
+        from palimpsest.query.ranking.merge import diversify_results
 
         results = diversify_results(above, request.k)
     judged = with_relevance(reader, text, results[: max(request.k, DEPTH)])

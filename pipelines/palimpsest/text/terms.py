@@ -7,19 +7,14 @@ the whole; ids and versions such as `RFC-2119` and `v2.0.1` are found whole and 
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain
-from typing import Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 import Stemmer
-from spacy.language import Language
-from spacy.matcher import Matcher
-from spacy.pipeline import AttributeRuler
-from spacy.tokens import Doc
 
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.words import SEARCH_STOPWORDS, strip_accents
@@ -274,77 +269,49 @@ def join_sentences(parts: Sequence[SentenceTerms]) -> SentenceTerms:
     return SentenceTerms(*(np.concatenate([getattr(p, name) for p in joined]) for name in ("spans", "counts", "keys")))
 
 
-# Parts of speech and lemmas of parsed tokens, computed once for each word in a role.
-#
-# spaCy's attribute ruler and lemmatizer took half of the time of a parse (4.0 of 8.9 s for 2,000 turns). All but a few
-# patterns of the ruler read one token, and the lemmatizer reads only what the ruler found, so the result depends on a
-# token's text, tag and dependency. Documents where a pattern of several tokens matches pass through spaCy's own steps.
-
-_Key = tuple[int, int, int]
-
-_READ_OF_A_TOKEN = frozenset({"LOWER", "ORTH", "TAG", "DEP", "IS_SPACE"})
-_MAX_KEPT = 200_000  # about 40 MB
+_REDUNDANCY = 0.7
+"""Weight of the likeness to the nearest sentence chosen before."""
+_MIN_TERMS = 3
+"""A shorter sentence says too little alone, such as `Thank you`."""
+_MAX_SENTENCES = 1000
+"""Of a longer text only so many sentences are weighed, the last ones: it bounds time and memory."""
 
 
-class Form(NamedTuple):
-    """Coarse part of speech, in spaCy's names, and lemma in lower case."""
+def summary_sentences(sentences: Sequence[str], n: int) -> list[int]:
+    """Returns the places of the `n` sentences that sum up a text, ascending; ties go to the earlier one.
 
-    pos: str
-    lemma: str
+    Args:
+        sentences: of the text, in order.
+        n: how many at most.
+    """
+    first = max(0, len(sentences) - _MAX_SENTENCES)
+    of_sentence = [Counter(terms(s)) for s in sentences[first:]]
+    is_question = [s.rstrip().endswith("?") for s in sentences[first:]]
+    rows = [i for i, counts in enumerate(of_sentence) if len(counts) >= _MIN_TERMS and not is_question[i]]
+    if not rows or n < 1:
+        return []
+    vectors = _weights([of_sentence[i] for i in rows])
+    centroid = vectors.sum(axis=0)
+    relevance = vectors @ (centroid / (np.linalg.norm(centroid) or 1.0))
+    chosen: list[int] = []
+    nearest = np.zeros(len(rows))
+    while len(chosen) < min(n, len(rows)):
+        gain = relevance - _REDUNDANCY * nearest
+        gain[chosen] = -np.inf
+        best = int(np.argmax(np.round(gain, 9)))
+        chosen.append(best)
+        nearest = np.maximum(nearest, vectors @ vectors[best])
+    return sorted(first + rows[i] for i in chosen)
 
 
-class _Rule(TypedDict):
-    """What a pipeline's attribute ruler sets for tokens that match one of some patterns."""
-
-    patterns: list[list[dict[int | str, Any]]]
-    attrs: dict[int | str, Any]
-    index: int
-
-
-class TokenForms:
-    """Part of speech and lemma of tokens, as the attribute ruler and the lemmatizer of a pipeline give them."""
-
-    def __init__(self, parser: Language):
-        """Takes both steps out of a pipeline, which goes on without them."""
-        self._vocab = parser.vocab
-        self._ruler = cast(AttributeRuler, parser.get_pipe("attribute_ruler"))
-        self._lemmatizer = parser.get_pipe("lemmatizer")
-        for name in ("attribute_ruler", "lemmatizer"):
-            parser.disable_pipe(name)
-        self._of_one_token, self._of_context = AttributeRuler(self._vocab), Matcher(self._vocab)
-        for number, rule in enumerate(cast(list[_Rule], self._ruler.patterns)):
-            alone = [p for p in rule["patterns"] if len(p) == 1 and p[0].keys() <= _READ_OF_A_TOKEN]
-            others = [p for p in rule["patterns"] if p not in alone]
-            if alone:
-                self._of_one_token.add(alone, rule["attrs"], rule["index"])
-            if others:
-                self._of_context.add(str(number), cast(list[list[dict[str, Any]]], others))
-        self._kept: dict[_Key, Form] = {}
-
-    def of(self, docs: Sequence[Doc]) -> list[list[Form]]:
-        """Returns the forms of the tokens of documents that have tags and dependencies, in order."""
-        keys = [[(t.orth, t.tag, t.dep) for t in doc] for doc in docs]
-        kept = self._find(dict.fromkeys(chain.from_iterable(keys)))
-        forms = ([kept[key] for key in of_doc] for of_doc in keys)
-        in_context = (self._of_context(doc, allow_missing=True) for doc in docs)
-        return [
-            self._apply(self._ruler, doc) if needed else of_doc
-            for doc, needed, of_doc in zip(docs, in_context, forms, strict=True)
-        ]
-
-    def _find(self, keys: Collection[_Key]) -> dict[_Key, Form]:
-        found = {key: form for key in keys if (form := self._kept.get(key))}
-        if missing := [key for key in keys if key not in found]:
-            made = dict(zip(missing, self._apply(self._of_one_token, self._as_doc(missing)), strict=True))
-            if len(self._kept) + len(made) > _MAX_KEPT:
-                self._kept.clear()
-            self._kept.update(made)
-            found |= made
-        return found
-
-    def _as_doc(self, keys: Sequence[_Key]) -> Doc:
-        words, tags, deps = ([self._vocab.strings[n] for n in column] for column in zip(*keys, strict=True))
-        return Doc(self._vocab, words=words, tags=tags, deps=deps, heads=list(range(len(words))))
-
-    def _apply(self, ruler: AttributeRuler, doc: Doc) -> list[Form]:
-        return [Form(t.pos_, t.lemma_.lower()) for t in self._lemmatizer(ruler(doc))]
+def _weights(counts: Sequence[Counter[str]]) -> np.ndarray:
+    """Returns unit vectors of term weights, shape (sentences, terms) float64: 1 + log of count, times rarity."""
+    known = sorted({t for c in counts for t in c})
+    column = {t: i for i, t in enumerate(known)}
+    frequency = Counter(t for c in counts for t in c)
+    vectors = np.zeros((len(counts), len(known)))
+    for row, found in enumerate(counts):
+        for term, count in found.items():
+            vectors[row, column[term]] = (1 + np.log(count)) * np.log1p(len(counts) / frequency[term])
+    unit: np.ndarray = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return unit

@@ -34,7 +34,7 @@ from palimpsest.query.request.types import Memory, RankedMemory, ShownMemory, on
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.inbox import is_inbox_uri
-from palimpsest.text.dates import status_in_heading
+from palimpsest.text.document_status import status_in_heading
 from palimpsest.text.sentences import refers_back
 
 # The results of a search as facts: the versions of one fact together, repetitions folded.

@@ -19,11 +19,12 @@ from palimpsest.core.ids import REFLECTION
 from palimpsest.memories.vector_space import Space
 from palimpsest.query.ranking.scoring import standardize, z_values
 from palimpsest.query.request.strategies import Weights
-from palimpsest.query.request.types import Link, ScoreStats
+from palimpsest.query.request.types import Link, Memory, Scope, ScoreStats
 from palimpsest.query.scope.scope_graph import PREMISE
 from palimpsest.query.scope.scope_query import Candidate, Ranked, ScopeQuery
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.home import SHIPPED
+from palimpsest.text.terms import terms
 
 HALF_TRUSTED = 30
 """Memories of a scope that is scored by its own statistics and by the common scale in equal parts."""
@@ -297,3 +298,48 @@ def _usual(values: np.ndarray, name: str) -> tuple[float, float]:
 def _models() -> dict[str, Any]:
     stored: dict[str, Any] = json.loads(Path(SHIPPED / MODEL_FILE).read_text(encoding="utf-8"))
     return stored
+
+
+POOL_FACTOR = 3  # candidates per result
+MAX_RESULTS = 100  # with more, each would be compared with each
+
+
+def diversify_results(best: Sequence[Ranked], k: int) -> Sequence[Ranked]:
+    """Returns the results to show, diverse where a scope's weights ask for it and `k` is at most `MAX_RESULTS`."""
+    queries = {query.scope: query for query, _ in best}
+    if k > MAX_RESULTS or not any(q.weights.diversity for q in queries.values()):
+        return best
+    pool = best[: POOL_FACTOR * k]
+    memories = {
+        scope: query.served.memories([c.memory_id for q, c in pool if q.scope == scope])
+        for scope, query in queries.items()
+    }
+    return diversify(pool, memories, k)
+
+
+def diversify(best: Sequence[Ranked], memories: Mapping[Scope, Mapping[str, Memory]], k: int) -> list[Ranked]:
+    """Returns at most k of the candidates, best first; scores are those that they were chosen by.
+
+    Args:
+        best: candidates, best first; weights of their queries give the diversity, 0 leaves candidates as they are.
+        memories: their memories, by scope and id.
+        k: how many.
+    """
+    words = [frozenset(terms(memories[q.scope][c.memory_id].text)) for q, c in best]
+    repeated = [0.0] * len(best)
+    waiting, chosen = list(range(len(best))), list[Ranked]()
+    while waiting and len(chosen) < k:
+        scores = {n: best[n][1].score - best[n][0].weights.diversity * repeated[n] for n in waiting}
+        first = max(waiting, key=lambda n: (scores[n], -n))
+        waiting.remove(first)
+        query, candidate = best[first]
+        penalty = candidate.score - scores[first]
+        chosen.append((query, replace(candidate, score=scores[first], base=candidate.base - penalty)))
+        for n in waiting:
+            repeated[n] = max(repeated[n], _jaccard(words[n], words[first]))
+    return chosen
+
+
+def _jaccard(a: frozenset[str], b: frozenset[str]) -> float:
+    union = len(a | b)
+    return len(a & b) / union if union else 1.0

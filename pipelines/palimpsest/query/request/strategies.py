@@ -77,7 +77,7 @@ class Weights:
         recency: weight of how new a memory is.
         frequency: weight of how many others support it.
         importance: weight of how important it is.
-        diversity: penalty of repeating a better result; see `palimpsest.query.ranking.diversity`.
+        diversity: penalty of repeating a better result; see `palimpsest.query.ranking.merge`.
         entities: how many links over shared entities are followed from each memory.
         scorer: name of the scorer that scores every memory of the scope: see `palimpsest.query.ranking.rank`. With
             "" or `alone` each scores by itself, and the store finds the best where only vectors and words count.

@@ -27,16 +27,13 @@ from palimpsest.sources.readers.encodings import one_line, title_from_uri
 from palimpsest.text.dates import (
     DATE_ORDER_HINT,
     NO_DATE_WORDS,
-    STATUS,
     DateOrder,
     is_ambiguous,
-    is_status,
-    may_replace,
     parse_stated_end,
     parse_stated_time,
-    stated_status,
     written_dates,
 )
+from palimpsest.text.document_status import STATUS, is_status, may_replace, stated_status
 
 # How documents name each other where one states that it replaces another: links, numbers, file names and titles.
 
