@@ -14,7 +14,7 @@ from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.types import Scope
-from palimpsest.query.scope.graph_scope import GraphScope
+from palimpsest.query.scope.graph_reads import GraphScope
 from tests.neo4j_graph.made import Made, fresh_home, shown, vectors
 from tests.query.graphed import graph_tables
 

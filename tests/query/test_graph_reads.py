@@ -10,7 +10,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.embed_query import query_embedder
 from palimpsest.query.request.types import Scope
-from palimpsest.query.scope.graph_scope import GraphScope
+from palimpsest.query.scope.graph_reads import GraphScope
 from tests.query.graphed import graph_tables
 from tests.query.made import at, write
 

@@ -39,7 +39,7 @@ from palimpsest.query.request.types import (
 )
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import collection_infos
-from palimpsest.query.scope.graph_scope import Ends, GraphScope, NamedTogether, NodeVectors
+from palimpsest.query.scope.graph_reads import Ends, GraphScope, NamedTogether, NodeVectors
 from palimpsest.query.scope.scope_arrays import ByteCache, known_rows, rows_of
 
 # The graph of a scope in Neo4j, one Cypher statement a read; implements `query.scope.graph_scope.GraphScope`.

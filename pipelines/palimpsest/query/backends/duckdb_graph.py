@@ -12,7 +12,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.duckdb_scope import DuckDBScope
 from palimpsest.query.backends.scope_parts import Range
 from palimpsest.query.request.types import NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
-from palimpsest.query.scope.graph_scope import Ends, NamedTogether, NodeVectors
+from palimpsest.query.scope.graph_reads import Ends, NamedTogether, NodeVectors
 from palimpsest.query.scope.scope_arrays import known_rows
 from palimpsest.query.scope.scope_graph import Adjacency
 

@@ -11,7 +11,7 @@ from palimpsest.query.context.explain import Version, describe_reason
 from palimpsest.query.graph.evidence import Anchor, Evidence
 from palimpsest.query.graph.graph_answer import GraphLine
 from palimpsest.query.request.types import Edge, Fact, Memory, NewerText, Node, changed_line, one_line
-from palimpsest.query.scope.graph_scope import Ends
+from palimpsest.query.scope.graph_reads import Ends
 from palimpsest.query.scope.served_graph import NodeFilter, ServedGraph
 from palimpsest.text.date_mentions import (
     Period,

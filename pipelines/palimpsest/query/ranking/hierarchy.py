@@ -12,7 +12,7 @@ import numpy as np
 
 from palimpsest.query.ranking.scoring import RowLayout, Scored, fuse, rescale, score_alone, score_stats
 from palimpsest.query.request.types import Edge, Filters, Link, Node
-from palimpsest.query.scope.graph_scope import GraphScope
+from palimpsest.query.scope.graph_reads import GraphScope
 from palimpsest.query.scope.scope_arrays import Flags, rows_of, word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.served_graph import NodeFilter, ServedGraph

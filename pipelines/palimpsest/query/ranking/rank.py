@@ -14,7 +14,7 @@ from palimpsest.query.ranking.conversation import score_turns
 from palimpsest.query.ranking.scoring import Scored, fuse, score_alone, score_stats, standardize, uses_priors
 from palimpsest.query.ranking.spreading import score_passages
 from palimpsest.query.request.types import Link, Node, ScoreStats
-from palimpsest.query.scope.graph_scope import GraphScope
+from palimpsest.query.scope.graph_reads import GraphScope
 from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 from palimpsest.query.scope.scope_graph import PREMISE, ScopeLinks
 from palimpsest.query.scope.scope_query import Candidate, ScopeQuery

@@ -9,7 +9,7 @@ import numpy as np
 from palimpsest.memories.vector_space import Space
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
-from palimpsest.query.scope.graph_scope import GraphScope
+from palimpsest.query.scope.graph_reads import GraphScope
 from palimpsest.query.scope.view import ScopeView
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from palimpsest.query.request.types import Edge, Fact, Node
 from palimpsest.query.request.where import Condition, Where
-from palimpsest.query.scope.graph_scope import Ends, GraphScope, NamedTogether
+from palimpsest.query.scope.graph_reads import Ends, GraphScope, NamedTogether
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.scope.view import METADATA, FieldColumn, satisfied
 from palimpsest.store.graph_decisions import PROPERTIES
