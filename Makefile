@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
 FAULTS := tests/chaos tests/build/test_damaged_files.py tests/build/test_repair.py tests/build/test_upgrade.py tests/build/test_backup.py tests/relations/test_lm.py \
   tests/neo4j_graph/test_faults.py tests/neo4j_graph/test_survival.py
 
-.PHONY: build test chaos slow browser dev lint docs docs-site labeler suites bench-peers image clean
+.PHONY: build test test-quick chaos slow browser dev lint docs docs-site labeler suites bench-peers image clean
 
 build: .venv/.installed        ## install, build the demo corpus, pass the gate, publish, show one answer
 	$(BIN)/palimpsest build --home $(HOME_DIR)
@@ -22,6 +22,9 @@ build: .venv/.installed        ## install, build the demo corpus, pass the gate,
 
 test: .venv/.installed         ## the default tests
 	$(PYTEST)
+
+test-quick: .venv/.installed   ## a minute, for daily work: the parts of which no test starts a build, a server or a process
+	$(PYTEST) $(addprefix tests/,core text chunks facts formation data entities index nodes relations test_docs.py test_layers.py)
 
 chaos: .venv/.installed        ## kills at every step, full disk, damaged files, failing servers, random sequences; an hour
 	$(PYTEST) -m "" $(FAULTS)
