@@ -8,10 +8,15 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.relations.labelers.label_types import UNPAID, LabelResult
 from palimpsest.relations.labelers.lm_labeler import load_program
 from palimpsest.store.home import Home
-from palimpsest_eval.labels.labeler_comparison import LabelerComparison, agreement
 from palimpsest_eval.labels.program_trial import AnswerTotals, ProgramTrial, sample_rows
 from palimpsest_eval.labels.saved_programs import read_program
-from palimpsest_eval.labels.tune import choose_demonstrations, few_shot_program, labelled_rows
+from palimpsest_eval.labels.tune import (
+    LabelerComparison,
+    agreement,
+    choose_demonstrations,
+    few_shot_program,
+    labelled_rows,
+)
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.command import last_json, run
 

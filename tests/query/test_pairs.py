@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from palimpsest.query.ranking.spreading import NONE, best_pairs
+from palimpsest.query.ranking.rank import NONE, best_pairs
 from palimpsest.query.scope.scope_arrays import Postings
 from palimpsest.query.scope.scope_graph import PassageGraph
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from palimpsest.query.ranking.spreading import softmax, spread
+from palimpsest.query.ranking.rank import softmax, spread
 from palimpsest.query.scope.scope_graph import PassageGraph
 from palimpsest.text.terms import candidate_name_keys, name_key
 

@@ -8,7 +8,7 @@ from palimpsest.index.write_index import write_index
 from palimpsest.memories.form import context_inputs
 from palimpsest.query import Scope, open_index
 from palimpsest.query.embed_query import query_embedder
-from palimpsest.query.ranking import spreading
+from palimpsest.query.ranking import rank
 from tests.query.made import memory, tables
 from tests.query.titled import made
 
@@ -40,8 +40,8 @@ def test_a_passage_is_found_over_the_name_that_the_first_one_gives(tmp_path, pro
 
 def test_paths_are_explained_for_returned_results_only(tmp_path, monkeypatch):
     explained = []
-    real = spreading._name_link
-    monkeypatch.setattr(spreading, "_name_link", lambda view, *args: explained.append(args[1]) or real(view, *args))
+    real = rank._name_link
+    monkeypatch.setattr(rank, "_name_link", lambda view, *args: explained.append(args[1]) or real(view, *args))
     with open_index(index(tmp_path / "i.duckdb", made())) as reader:
         found = reader.search(QUESTION, ANA, k=3)
     assert len(found.memories) == 3 and len(explained) <= 1  # the first two are reached by their titles
