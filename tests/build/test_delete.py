@@ -103,16 +103,20 @@ def test_a_short_text_is_removed_only_at_the_start_of_a_sentence_in_any_script(t
     assert erased.remove_from("c", row).text == left
 
 
-@pytest.mark.parametrize(("by_memory", "killed"), [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("by_memory", "killed", "on_removed"),
+    [(False, True, "retire"), (True, True, "retire"), (False, False, "delete"), (True, False, "delete")],
+)
 def test_a_renamed_document_is_deleted_under_its_former_names_too(
-    tmp_path, shared_vectors, monkeypatch, by_memory, killed
+    tmp_path, shared_vectors, monkeypatch, by_memory, killed, on_removed
 ):
     monkeypatch.setattr("palimpsest.sources.ingest.check_removals", lambda *_: None)
     home, corpus = Home(tmp_path / "home", shared_vectors), tmp_path / "corpus"
-    text, other = "# Boats\n\nThe boathouse Zqrenamed is red.\n", "# Mills\n\nThe mill is old.\n"
+    text = "# Boats\n\nThe boathouse Zqrenamed is red.\n\nThe pier is long and has a light.\n"
+    other, settings = "# Mills\n\nThe mill is old.\n", {"on_removed": on_removed, "unit": "statement"}
     for name in ("first.md", "second.md", "third.md") if killed else ("first.md", "third.md"):
         shutil.rmtree(corpus, ignore_errors=True)
-        write_notes(corpus, {name: text, "mill.md": other}, on_removed="retire")
+        write_notes(corpus, {name: text, "mill.md": other}, **settings)
         run_without_dagster(home, make_plan(home, [corpus]))
     memories = published(home).tables(["memories"])["memories"].filter(pl.col("text").str.contains("Zqrenamed"))
     documents = published(home).table("notes", "documents")
@@ -123,10 +127,12 @@ def test_a_renamed_document_is_deleted_under_its_former_names_too(
             patch.setattr("palimpsest.pipeline.deletion.erase_home.rewrite_build", Mock(side_effect=KeyboardInterrupt))
             delete(home, **selectors)
     delete(home, **selectors)
-    write_notes(corpus, {"first.md": "# Barns\n\nThe barn is green.\n"}, on_removed="retire")
+    write_notes(corpus, {"first.md": "# Barns\n\nThe barn is green.\n"}, **settings)
     run_without_dagster(home, make_plan(home, [corpus]))
-    found = [t for b in kept(home) for t in b.tables(["memories"])["memories"]["text"]]
+    tables = [t for b in kept(home) for t in b.tables(["memories", "document_texts"]).values()]
+    found = [text for table in tables for text in table["text"]]
     assert any("The mill is old." in t for t in found), "the rest stays"
+    assert any("The pier is long" in t for t in found) == by_memory
     assert not any("Zqrenamed" in t for t in found)
     assert any("The barn is green." in t for t in found), "another document may have a former name"
 

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -211,6 +211,10 @@ def collect(home: Home, builds: Sequence[Build], target: Target) -> DeletionSet:
         found.names.add(target.user)
     if target.denied:
         found.retained.append(str(target.user))  # the setting that denies the user names the user
+    if target.by_memory and target.former:  # a text goes from every build, whatever its document is called there
+        matches = (match_rows(build, name, target, decisions) for build in builds for name in build.collections)
+        erased = decisions.erased.union(*(rows.erased for rows in matches))
+        decisions = replace(decisions, erased=erased)
     for build in builds:
         settings = build.manifest.configs
         for name in build.collections:

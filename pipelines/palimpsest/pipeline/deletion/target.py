@@ -18,6 +18,7 @@ from palimpsest.store.collection_config import settings_or_none
 from palimpsest.store.decisions import Decisions, ErasedText, tombstone
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.tables import SCHEMAS
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def pending_path(home: Home, target: Target) -> Path:
     return home.path / f"pending-delete-{target.key}.json"
 
 
+_NO_DOCUMENTS = pl.DataFrame(schema=SCHEMAS["documents"])
 FormerNames = Mapping[tuple[str, str], frozenset[str]]
 """Names that sources had before they were renamed, by collection and name of the source."""
 
@@ -152,7 +154,8 @@ FormerNames = Mapping[tuple[str, str], frozenset[str]]
 def with_former_names(home: Home, builds: Iterable[Build], target: Target, earlier: Iterable[str]) -> Target:
     """Returns a target with the former names of what it names: a renamed document is history under them.
 
-    A former name is that of a source that is gone, of which a version had the same bytes and the same user and project.
+    A former name is that of a source that is gone, of which a kept build has a document with the same text, session,
+    user and project.
     Users, sessions and projects name rows of documents whatever these are called, and need none.
 
     Args:
@@ -167,11 +170,12 @@ def with_former_names(home: Home, builds: Iterable[Build], target: Target, earli
     wanted = (target.document, target.document.partition("#")[0]) if target.document else ()
     for name in (c for c in home.sources if target.covers(c)):
         log = IngestLog(home.log / name)
-        names = {source: found for source, found in _former_names(log).items() if source in (wanted or (source,))}
-        uris = set(log.versions()["uri"]).union(*(b.table(name, "documents")["uri"] for b in builds)) if earlier else ()
-        again = frozenset(u for uri in uris for u in [uri.partition("#")[0]] if former_hash(name, u) in earlier)
-        former |= {(name, source): frozenset(found) for source, found in names.items()}
-        former |= {(name, ""): again} if again else {}
+        documents = pl.concat([b.table(name, "documents") for b in builds if name in b.collections] or [_NO_DOCUMENTS])
+        names = _former_names(documents, set(log.current()["uri"]))
+        former |= {(name, u): frozenset(found) for u, found in names.items() if not wanted or u in wanted}
+        uris = {u.partition("#")[0] for u in (*documents["uri"], *log.versions()["uri"])} if earlier else set()
+        if again := frozenset(u for u in uris if former_hash(name, u) in earlier):
+            former[name, ""] = again
     return replace(target, former=former)
 
 
@@ -180,22 +184,24 @@ def former_hash(collection: str, name: str) -> str:
     return content_id("former", collection, name)
 
 
-def _former_names(log: IngestLog) -> dict[str, set[str]]:
-    """Returns the former names of every source of a log that has any."""
-    versions = log.versions().drop_nulls("text_key")
-    gone = versions.join(log.current(), on="uri", how="anti")
-    pairs = versions.join(gone, on="content_hash", suffix="_gone").filter(pl.col("uri") != pl.col("uri_gone"))
+def _former_names(documents: pl.DataFrame, current: set[str]) -> dict[str, set[str]]:
+    """Returns the former names of every source that has any.
 
-    def owners(key: str) -> set[tuple[object, object]]:
-        return {(row["user_id"], row["project_id"]) for row in log.rows(key)}
-
+    Args:
+        documents: of kept builds.
+        current: the sources that are there now.
+    """
+    source, part = (pl.col("uri").str.splitn("#", 2).struct[i] for i in (0, 1))
+    keys = ["content_hash", "session_id", "user_id", "project_id", "part"]
+    rows = documents.with_columns(source=source, part=part).select("source", *keys).unique()
+    gone = rows.filter(~pl.col("source").is_in(list(current)))
+    pairs = rows.join(gone, on=keys, suffix="_gone", nulls_equal=True).select("source", "source_gone").unique()
     before: dict[str, set[str]] = {}
-    for uri, key, uri_gone, key_gone in pairs.select("uri", "text_key", "uri_gone", "text_key_gone").iter_rows():
-        if owners(key) == owners(key_gone):
-            before.setdefault(uri, set()).add(uri_gone)
-    for uri in before:
-        while more := {n for name in before[uri] for n in before.get(name, ())} - before[uri] - {uri}:
-            before[uri] |= more
+    for name, name_gone in pairs.filter(pl.col("source") != pl.col("source_gone")).sort(pl.all()).iter_rows():
+        before.setdefault(name, set()).add(name_gone)
+    for name, found in before.items():
+        while more := {n for other in found for n in before.get(other, ())} - found - {name}:
+            found |= more
     return before
 
 
@@ -267,7 +273,8 @@ def match_rows(build: Build, name: str, target: Target, decisions: Decisions) ->
     read = set(found["document_id"]) | set(versions["document_id"]) | set(renamed["document_id"])
     hashed = _hash_memories(build, name, stated_memories(memories), read, target.former)
     erased = later | {e for memory_id, texts in hashed if memory_id in wanted for e in texts}
-    equal = [memory_id for memory_id, (e, *_) in hashed if e in erased or e in decisions.erased]
+    erased |= {e for _, (e, *_) in hashed if e in decisions.erased}
+    equal = [memory_id for memory_id, (e, *_) in hashed if e in erased]
     removed = memories.filter(pl.col("memory_id").is_in(equal))
     return MatchedRows(documents.clear(), with_formed(removed, memories), erased)
 
