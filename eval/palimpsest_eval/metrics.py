@@ -1,4 +1,4 @@
-"""Latencies, and the machine that they were measured on: what a latency means depends on it."""
+"""Measures of retrieval, paired tests of their differences, latencies and the machine that they were measured on."""
 
 import json
 import math

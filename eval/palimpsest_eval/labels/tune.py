@@ -227,8 +227,6 @@ def compare_with_offline(
 # A relation program with labelled pairs as demonstrations: compiled without a model, the same from the same pairs.
 
 
-# `palimpsest label tune`: a relation program on labeled pairs, within a budget, next to the offline labeler.
-
 MAX_DEMONSTRATION_CHARS = 160
 """Of both statements together: every call sends every demonstration."""
 _CONFIDENCE = 0.9  # in a demonstration's answer; a constant, so that it says nothing about the label

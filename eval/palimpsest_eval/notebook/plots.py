@@ -299,7 +299,7 @@ def history_figure(health: HomeHealth) -> Any:
     ids = [b.build_id for b in health.builds]
     for name in ("latest", "retired"):
         figure.add_bar(name=name, x=ids, y=[b.numbers.get(name, 0.0) for b in health.builds])
-    return _health_plots_titled(figure, "Memories over builds", health, barmode="stack", xaxis_type="category")
+    return _titled(figure, "Memories over builds", health.build_id, barmode="stack", xaxis_type="category")
 
 
 def ages_figure(health: HomeHealth) -> Any:
@@ -308,7 +308,7 @@ def ages_figure(health: HomeHealth) -> Any:
 
     groups = [*health.ages.groups, ("no date", health.ages.undated)]
     figure = go.Figure(go.Bar(x=[name for name, _ in groups], y=[count for _, count in groups]))
-    return _health_plots_titled(figure, "Latest memories, observed within a", health, yaxis_title="memories")
+    return _titled(figure, "Latest memories, observed within a", health.build_id, yaxis_title="memories")
 
 
 def stages_figure(health: HomeHealth) -> Any:
@@ -320,10 +320,4 @@ def stages_figure(health: HomeHealth) -> Any:
     figure = go.Figure()
     for b in shown:
         figure.add_bar(name=b.build_id, y=names, x=[b.seconds.get(n, 0.0) for n in names], orientation="h")
-    return _health_plots_titled(figure, "Time by stage", health, xaxis_title="seconds", height=600)
-
-
-def _health_plots_titled(figure: Any, title: str, health: HomeHealth, **layout: Any) -> Any:
-    return figure.update_layout(
-        title=f"{html.escape(title)} (build {health.build_id})", template="simple_white", **layout
-    )
+    return _titled(figure, "Time by stage", health.build_id, xaxis_title="seconds", height=600)

@@ -31,8 +31,6 @@ from palimpsest_eval.report.page import render_page
 # of a collection or user and no text is in it, so that a delete has nothing to remove.
 
 
-# The health of a home's published build: one place computes what the page, notebook 5 and the Dagster UI show.
-
 MAX_BUILDS = 1000
 
 

@@ -1,4 +1,4 @@
-"""MemConflict: chats with a person whose facts change, are contradicted, or hold under conditions."""
+"""Loaders of two public sets of chats: MemConflict, with facts that change, and BEAM."""
 
 import ast
 import datetime as dt

@@ -94,8 +94,6 @@ def read_qrels(
 # The evidence of a suite's judgements: which words of a relevant row answer the query.
 
 
-# Suites: corpus, queries and judgements in the BEIR layout, read strictly.
-
 EVIDENCE_FILE = "evidence.tsv"
 _HEADER = "query-id\tcorpus-id\tstart\tend"
 

@@ -177,8 +177,6 @@ def merge_decision(proposal: Proposal) -> GraphDecision | None:
 # a memory that is surer already stays so where nothing contradicts it.
 
 
-# All proposals of a build: each scope by itself, each proposal a function of the memories that it names.
-
 SUPPORT, MAX_SUPPORT = 1.5, 3
 DOUBT, MAX_DOUBT = 2.0, 2
 LOWEST, HIGHEST = 0.05, 0.95

@@ -1,4 +1,4 @@
-"""Batches of items, and the processes that compute them: of this machine, or of a Ray cluster (`ray_runner`)."""
+"""Batches of items, and the processes that compute them: of this machine, or of a Ray cluster."""
 
 import logging
 import os

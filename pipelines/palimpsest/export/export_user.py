@@ -150,9 +150,6 @@ def count_rows(tables: Mapping[str, Mapping[str, pl.DataFrame]]) -> dict[str, in
 # The files that a user's documents were read from, where they hold nothing but what is stored of that user.
 
 
-# Writes all that a home holds on one user to a folder: whole or not at all, private to its owner.
-
-
 @dataclass(frozen=True)
 class Originals:
     """What is in the folder of originals, and what is not, each with its collection and uri."""

@@ -90,8 +90,6 @@ def answer_schema() -> JsonObject:
 # From a model's answer to facts: every part must be in the text, and every name an entity of the memory.
 
 
-# Extracts facts with a language model: each memory is read once, in threads, within a budget.
-
 MAX_FACTS = MAX_ENTITIES = 30
 """Of one memory; what a model lists beyond is dropped."""
 ENTITY_TYPES = frozenset({"person", "organisation", "place", "product", "project", "event", "concept", "date"})

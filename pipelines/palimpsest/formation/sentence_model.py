@@ -100,9 +100,6 @@ OPENING_PRONOUN = _cue(r"(?:he|she|it|they|this|that|these|those|there)\b")
 
 # What the model reads of a sentence: its words, cues in it and around it, and what rules say of it.
 
-
-# Which sentences form an item: their features, a linear model over them, and the judgement of both with the rules.
-
 NGRAMS = 3
 """Words of the longest sequence that counts."""
 

@@ -1,4 +1,4 @@
-"""The tables of links, entities and mentions, by row and scope number."""
+"""The tables of links, entities, mentions, nodes and passages, by row and scope number."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The chunks table: the spans of every document version, the newest version of a document winning a shared span."""
+"""The chunks of every document version: where texts are cut, how blocks are packed, and the table of their spans."""
 
 import datetime as dt
 import json
@@ -27,8 +27,6 @@ from palimpsest.text.tokenizer import CountTokens, count_tokens_batch
 
 # How much two neighbouring stretches of text speak of the same things, by the words they share.
 
-
-# Packs the blocks of a document into chunks along its structure: their size, their overlap.
 
 _WORD = re.compile(r"[^\W\d_]{3,}|\d[\d.,]*")
 _STEM_CHARS = 6

@@ -1,4 +1,4 @@
-"""Cypher of the schema: every index (range, full text, vector) and constraint by name; and server capabilities."""
+"""Every Cypher statement: of the schema with its indexes and constraints, of loading, of queries."""
 
 from collections.abc import Iterable, Iterator
 
@@ -164,9 +164,6 @@ RETURN older.memory_id AS id ORDER BY id LIMIT 5"""
 # that they see the published build as well, new rows get their label, closed rows lose it, and relationships that are
 # no longer true go. Readers of the previous build find those under the type `PALIMPSEST_CLOSED`, copied before the
 # published number moves.
-
-
-# Cypher of loading: the lock, batches that are applied once, the difference of nodes and edges, and sweeping.
 
 
 def copy_edges_of_node(kind: str) -> str:

@@ -113,8 +113,6 @@ def graph_space(space: Space | None) -> VectorSpace:
 # that is its evidence to its subject, and where it has an object, one between the two nodes.
 
 
-# The rows of the graph, from the tables of a build: pure functions; each row has a key, the hash of its contents.
-
 _FACT = (
     "fact_id",
     "predicate",

@@ -1,4 +1,4 @@
-"""Applies the statements of `cypher/ddl` to a database, in numbered migrations; defines no index itself."""
+"""Applies the statements of the schema to a database, in numbered migrations; defines no index itself."""
 
 import time
 from dataclasses import dataclass

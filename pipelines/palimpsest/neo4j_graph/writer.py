@@ -193,8 +193,6 @@ def _count(tx: neo4j.ManagedTransaction, statement: str, parameters: dict[str, A
 # What a load did, and how it reports progress.
 
 
-# What the parts of one load share: the server's state as the load began, and what the load changed since.
-
 ProgressCallback: TypeAlias = Callable[[str], object]
 """Takes a line after each part of a load, for a log."""
 
@@ -309,8 +307,6 @@ def begin_load(connection: Connection, home: str, writer: Writer, full_reload: b
 
 # What a load must do to the rows that the server has of one kind or relationship: a pure comparison by key.
 
-
-# Brings the nodes and relationships of one kind to what the build has: delete, close, reopen, create.
 
 Row: TypeAlias = Mapping[str, Any]
 

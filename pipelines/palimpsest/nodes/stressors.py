@@ -236,7 +236,7 @@ _DATED = (
 _STATES = frozenset({"be", "have", "located_in"})
 """Predicates that state no happening: `the Trust is a customer since 2014`."""
 _MAX_NAME_CHARS = 80
-_FORMED_EVENTS_SCHEMA: Schema = {
+_EVENT_SCHEMA: Schema = {
     "node_id": pl.String,
     **dict.fromkeys(SCOPE, pl.String),
     **dict.fromkeys(("name", "subject_id", "date", "description"), pl.String),
@@ -287,9 +287,7 @@ def dated_events(
         label = event_name(name, text[start:end])
         described = sentence_at(text, start, end)
         events.append((node_id, *scope, label, subject, day.isoformat(), described, memory_ids, metadata))
-    return (
-        pl.DataFrame(events, schema=_FORMED_EVENTS_SCHEMA, orient="row").unique("node_id", keep="first").sort("node_id")
-    )
+    return pl.DataFrame(events, schema=_EVENT_SCHEMA, orient="row").unique("node_id", keep="first").sort("node_id")
 
 
 def event_name(subject: str, clause: str) -> str:

@@ -240,8 +240,6 @@ def head_noun(phrase: str) -> str:
 # once, in linear time (the engine has no backtracking).
 
 
-# Evidence of what type an entity is: its name, the words at its mentions, its facts, and documents about it.
-
 _BEFORE_CHARS, _AFTER_CHARS = 60, 160
 _DETERMINER = r"(?i:a|an|the|our|my|his|her|their|its|your|one of the|one of our|one of my)"
 _ASIDE = r"(?:\s*\([^()]*\))?"

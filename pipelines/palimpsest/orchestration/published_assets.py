@@ -1,4 +1,4 @@
-"""Group `serving`: the index of a whole build, its report and gate, and the switch that readers see."""
+"""The assets after the stages: index, report and gate, the switch that readers see, graph, evaluation, proposals."""
 
 import base64
 import datetime as dt

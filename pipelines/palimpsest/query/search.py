@@ -32,6 +32,7 @@ from palimpsest.query.ranking.merge import (
     DEPTH,
     LIKELY,
     Task,
+    diversify_results,
     favor_task,
     join_formed,
     least_relevance,
@@ -159,8 +160,6 @@ def _rank_scopes(
         above, reranking = rerank_candidates(reranker, text, above)
     results: Sequence[Ranked] = above
     if any(query.weights.diversity for query in queries):
-        from palimpsest.query.ranking.merge import diversify_results
-
         results = diversify_results(above, request.k)
     judged = with_relevance(reader, text, results[: max(request.k, DEPTH)])
     timer.record("rerank_ms")

@@ -504,7 +504,7 @@ def _entity_sets(mentions: pl.DataFrame) -> dict[str, frozenset[str]]:
 MAPS_FILE = "models/change_vectors.npz"
 SCALE = 1024
 """Of the numbers of the maps: an identity has this on its diagonal."""
-_CHANGE_VECTORS_BLOCK_ROWS = 4096
+_MAPPED_ROWS = 4096
 
 
 def change_vectors(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -515,8 +515,8 @@ def change_vectors(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     as_newer, as_older = load_maps()
     out = np.empty((2, *vectors.shape), np.float32)
-    for start in range(0, len(vectors), _CHANGE_VECTORS_BLOCK_ROWS):
-        rows = slice(start, start + _CHANGE_VECTORS_BLOCK_ROWS)
+    for start in range(0, len(vectors), _MAPPED_ROWS):
+        rows = slice(start, start + _MAPPED_ROWS)
         whole = quantize(vectors[rows]).astype(np.float64)
         for target, weights in zip(out, (as_newer, as_older), strict=True):
             mapped = whole @ weights

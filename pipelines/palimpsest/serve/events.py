@@ -1,4 +1,4 @@
-"""Rooms: one for each user, with the connections that are sent what happens to their memories, and to no others."""
+"""Events: a room for each user with its connections, and the watch that sends each what a publication changed."""
 
 import asyncio
 import json
@@ -130,8 +130,6 @@ class Rooms:
 
 # What changed in a caller's graph from one build to the next: only the difference is sent.
 
-
-# Looks for publications while somebody is connected, and sends each what changed for them.
 
 MAX_PAGES = 4
 """Of `MAX_NODES` nodes, the most important first: of a larger graph the rest is not followed."""

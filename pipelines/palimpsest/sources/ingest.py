@@ -76,7 +76,7 @@ def apply_deletions(log: IngestLog, collection: str, decisions: Decisions) -> tu
     def without_deleted(row: Mapping[str, object]) -> Mapping[str, object] | None:
         return deletions.apply(cast(DocumentRow, row))
 
-    _, gone = log.rewrite(without_deleted)
+    gone = log.rewrite(without_deleted)
     tombstones = sorted({*decisions.tombstones, *(e.needle.digest for e in decisions.erased)})
     write_sealed_json(path, {"key": decisions.erased_key, "tombstones": tombstones})
     return not set(applied["tombstones"]) <= set(tombstones), gone

@@ -402,9 +402,7 @@ class IngestLog:
         self._commit(frame)
         return frame
 
-    def rewrite(
-        self, change: Callable[[Mapping[str, object]], Mapping[str, object] | None]
-    ) -> tuple[int, list[tuple[str, str]]]:
+    def rewrite(self, change: Callable[[Mapping[str, object]], Mapping[str, object] | None]) -> list[tuple[str, str]]:
         """Changes or drops extracted documents in place, in every version; forgets sources that have none left.
 
         They are forgotten first, so that a run that is stopped leaves no source of which only the name is left.
@@ -413,24 +411,24 @@ class IngestLog:
             change: returns the new document, the same object where nothing changes, or None to drop it.
 
         Returns:
-            How many documents were changed or dropped; and uri and hash of the sources that were forgotten. The hash is
-            that of the file, which is another than the content hash where an imported version replaced it.
+            Uri and hash of the sources that were forgotten, by uri. The hash is that of the file, which is another than
+            the content hash where an imported version replaced it.
         """
-        versions, changed = self.versions(), 0
+        versions = self.versions()
+        uris: dict[str, set[str]] = {}
+        for key, uri in versions.drop_nulls("text_key").select("text_key", "uri").iter_rows():
+            uris.setdefault(key, set()).add(uri)
         rewritten: dict[str, list[Mapping[str, object]]] = {}
         dropped: set[str] = set()
         retained: set[str] = set()
-        for key in versions["text_key"].drop_nulls().unique().sort():
+        for key in sorted(uris):
             rows = self.rows(key)
             after = [change(row) for row in rows]
-            differing = sum(a is not b for a, b in zip(after, rows, strict=True))
             kept = [row for row in after if row is not None]
-            if differing:
+            if any(a is not b for a, b in zip(after, rows, strict=True)):
                 rewritten[key] = kept
-                changed += differing
             if rows:
-                uris = versions.filter(pl.col("text_key") == key)["uri"]
-                (retained if kept else dropped).update(uris)
+                (retained if kept else dropped).update(uris[key])
         emptied = dropped - retained
         file_hash = pl.when(pl.col("instead_of").fill_null("") != "").then("instead_of").otherwise("content_hash")
         last = versions.filter(pl.col("uri").is_in(list(emptied))).group_by("uri").last().sort("uri")
@@ -439,7 +437,7 @@ class IngestLog:
         for key, kept in rewritten.items():
             if kept or self.text_path(key).exists():
                 self.write_text(key, kept)
-        return changed, list(last.select("uri", file_hash).iter_rows())
+        return list(last.select("uri", file_hash).iter_rows())
 
     def add_imported(self, versions: Sequence[Mapping[str, object]]) -> None:
         """Commits versions that were not read from a file; their texts must have been written before.

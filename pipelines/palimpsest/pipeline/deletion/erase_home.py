@@ -20,7 +20,7 @@ from palimpsest.pipeline.deletion.collect import DeletionSet, erase_inbox, erase
 from palimpsest.pipeline.deletion.delete_result import Erased
 from palimpsest.pipeline.deletion.proof import Probes
 from palimpsest.pipeline.deletion.run_history import delete_runs
-from palimpsest.pipeline.deletion.target import MatchedRows, Target, match_rows, with_formed
+from palimpsest.pipeline.deletion.target import MatchedRows, Target, is_named, match_rows, with_formed
 from palimpsest.pipeline.finish import finish_build, once_context
 from palimpsest.pipeline.housekeeping import sweep_vectors
 from palimpsest.pipeline.repair_home import remove_damaged
@@ -414,9 +414,9 @@ def _erase_former(log: IngestLog, target: Target) -> list[tuple[str, str]]:
         return []
 
     def without_former(row: Mapping[str, object]) -> Mapping[str, object] | None:
-        return None if target.names(str(row["uri"]), cast("str | None", row["session_id"]), former) else row
+        return None if is_named(former, str(row["uri"]), cast("str | None", row["session_id"])) else row
 
-    return log.rewrite(without_former)[1]
+    return log.rewrite(without_former)
 
 
 def _events_of(lines: list[str], target: Target, probes: Probes) -> list[int]:

@@ -103,13 +103,9 @@ class Target:
         rows = rows.filter(pl.lit(True), *(pl.col(c) == value for c, value in given.items() if value is not None))
         if self.document is None:
             return rows
-        named = [self.names(uri, session) for uri, session in rows.select("uri", "session_id").iter_rows()]
+        names = self.document_names
+        named = [is_named(names, *row) for row in rows.select("uri", "session_id").iter_rows()]
         return rows.filter(pl.Series(named, dtype=pl.Boolean))
-
-    def names(self, uri: str, session_id: str | None, names: Iterable[str] | None = None) -> bool:
-        """Returns whether the document that is named, or one of `names`, is this one or has it as a part."""
-        ways = {uri, f"{uri}#{session_id or ''}"}
-        return any(n in ways or uri.startswith(f"{n}#") for n in (self.document_names if names is None else names))
 
     @property
     def document_names(self) -> list[str]:
@@ -137,6 +133,12 @@ class Target:
         return {tombstone("conversation", *(n or "" for n in row)) for row in names}
 
 
+def is_named(names: Iterable[str], uri: str, session_id: str | None) -> bool:
+    """Returns whether one of the names of documents is that of this one, or of what has it as a part."""
+    own = (uri, f"{uri}#{session_id or ''}")
+    return any(name in own or uri.startswith(f"{name}#") for name in names)
+
+
 def _selectors() -> Iterator[Any]:
     return (f for f in fields(Target) if f.name != "former")
 
@@ -155,8 +157,7 @@ def with_former_names(home: Home, builds: Iterable[Build], target: Target, earli
     """Returns a target with the former names of what it names: a renamed document is history under them.
 
     A former name is that of a source that is gone, of which a kept build has a document with the same text, session,
-    user and project.
-    Users, sessions and projects name rows of documents whatever these are called, and need none.
+    user and project. Users, sessions and projects name rows of documents whatever these are called, and need none.
 
     Args:
         home: the home.

@@ -38,13 +38,6 @@ from palimpsest.text.questions import listed_nouns, requested_kinds
 # of its first memory plus what the second adds; both are lifted by the best pair that they are in.
 
 
-# The strategies `graph` and `statements`: from what vectors, words and names find, over names to what they lead to.
-#
-# A question whose answer is in two passages finds one of them; the other is named there. A walk over passages and names
-# (personalized PageRank) starts from the passages that fit best, from those whose title the question names, and from
-# the names in the sentences that fit best, and keeps returning there. In addition, two passages that answer more
-# together than either does alone lift each other.
-
 NONE = -1
 
 
@@ -256,8 +249,6 @@ def _name_link(view: ScopeView, walk: _Walk, row: int) -> tuple[Link, ...]:
 # than to `The last box is unpacked in Nashik`. The newer memory therefore takes the score of the older one where that
 # is higher.
 
-
-# Ranking, the same over every backend: fused seeds, then what links reach from the best, with a decay per hop.
 
 SUCCEEDS = "UPDATE"
 """The kind of the link from a superseded memory to the one that answers for it."""

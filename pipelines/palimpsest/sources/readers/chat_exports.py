@@ -1,4 +1,4 @@
-"""The exports of ChatGPT and Claude: conversations with an assistant, as trees of messages."""
+"""Exports of chat programs: ChatGPT and Claude as trees of messages, Slack, and captions in WebVTT and SRT."""
 
 import html
 import json

@@ -329,8 +329,6 @@ def _with_unique_names(found: list[Conversation]) -> list[Conversation]:
 # The corpus of a suite, JSONL {"_id", "title", "text", "scope"?, "meta"?}: each row a document, and one memory.
 
 
-# JSON lines: a suite, a conversation or a chat export, whichever the rows are.
-
 _DATES = ("date_time", "date", "timestamp", "created")
 
 

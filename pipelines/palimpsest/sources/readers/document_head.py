@@ -169,7 +169,7 @@ DATE_FIELDS = (
 """Fields of front matter and sidecars that date a document, the strongest first; see `normalize_field`."""
 
 _VALIDITY = ("validfrom", "validuntil")
-_DOCUMENT_TIME_SEPARATOR = " > "
+_HEADING_SEPARATOR = " > "
 # Programs write these when a file is saved or made from a template: a date that people wrote counts more.
 FROM_PROPERTIES = re.compile(r"application/(?:pdf|vnd\.openxmlformats-officedocument\..+)")
 
@@ -276,7 +276,7 @@ def find_name_date(uri: str, order: DateOrder | None = None) -> tuple[date | Non
 
 def _title_date(document: ExtractedDocument, order: DateOrder | None) -> tuple[date | None, list[str]]:
     """Returns the date in the title, else in the first heading; none where its sibling headings name other days."""
-    paths = [s.heading.split(_DOCUMENT_TIME_SEPARATOR) for s in document.segments if s.kind == "heading" and s.heading]
+    paths = [s.heading.split(_HEADING_SEPARATOR) for s in document.segments if s.kind == "heading" and s.heading]
     first = paths[0][-1] if paths else ""
     stated = document.title if document.title != first else ""
     days, unclear = written_dates(stated, order)

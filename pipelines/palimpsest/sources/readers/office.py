@@ -1,4 +1,4 @@
-"""DOCX: headings, paragraphs, lists, tables and text boxes in the order of the document, by python-docx."""
+"""Office files in the order of the document: DOCX by python-docx, XLSX by openpyxl, PPTX by python-pptx."""
 
 import datetime as dt
 import io

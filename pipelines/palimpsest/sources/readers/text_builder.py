@@ -122,8 +122,6 @@ def first_heading(segments: Iterable[Segment]) -> str | None:
 # When a turn or a row of a table is valid: its `valid_from` and `valid_until`.
 
 
-# Tables of many rows as text: a line `| a | b |` for each row, in blocks of a chunk's size that repeat the header.
-
 _FROM, _UNTIL = {"validfrom"}, {"validuntil", "validto"}
 
 
