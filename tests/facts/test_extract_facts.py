@@ -34,39 +34,83 @@ def facts(text: str, **fields: object) -> set[tuple[str, str, str]]:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "fact"),
-    [
-        ("Ana Brandt works at Basin.", ("Ana Brandt", "works_for", "Basin")),
-        ("Heron was built by Corvid.", ("Heron", "made_by", "Corvid")),
-        ("Basin is led by Ana Brandt.", ("Ana Brandt", "leads", "Basin")),
-        ("The deadline of Heron is 12 March.", ("Heron", "deadline", "12 March")),
-        ("Basin does not use Heron.", ("Basin", "not uses", "Heron")),
-        ("Corvid supplies   the lithium\ncells.", ("Corvid", "supplies", "the lithium cells")),
-        ("Ana Brandt is the head of Basin.", ("Ana Brandt", "leads", "Basin")),
-        ("Basin's director is Ana Brandt.", ("Ana Brandt", "leads", "Basin")),
-        ("Ana Brandt, the lead of Basin, is back.", ("Ana Brandt", "be", "the lead of Basin")),
-        ("Ana Brandt, the lead of Basin, is back.", ("Ana Brandt", "leads", "Basin")),
-        ("The engineer Ana Brandt left.", ("Ana Brandt", "be", "The engineer")),
-        ("Ana Brandt took over from Jonas.", ("Ana Brandt", "replaces", "Jonas")),
-        ("Ana Brandt hung up the phone.", ("Ana Brandt", "hang_up", "the phone")),
-        ("Basin and Corvid use Heron.", ("Corvid", "uses", "Heron")),
-        ("Heron is a logger, designed in 2019 by Corvid.", ("Heron", "made_by", "Corvid")),
-        ("Ana Brandt, who works for Basin, is back.", ("Ana Brandt", "works_for", "Basin")),
-        ("Basin raised money for a line.", ("Basin", "raise_for", "a line")),
-        ("Basin is in Ghent and has no office.", ("Basin", "not have", "office")),
-        ("Basin has neither a garden nor a gate.", ("Basin", "not have", "a garden")),
-        ("Ana Brandt offered to pay for the gloves.", ("Ana Brandt", "offer_to_pay_for", "the gloves")),
-        ("The contract was signed by Basin.", ("Basin", "sign", "The contract")),
-        ("Ana Brandt has been on-call lead since 4 May.", ("Ana Brandt", "be_since", "4 May")),
-        ("Ana Brandt no longer works for Basin.", ("Ana Brandt", "not works_for", "Basin")),
-        ("Basin is near Corvid, not in Ghent.", ("Basin", "not located_in", "Ghent")),
-        ("Ana Brandt opened a bakery in Ghent.", ("Ana Brandt", "open_in", "Ghent")),
-        ("Heron ran out of memory.", ("Heron", "run_out_of", "memory")),
-    ],
+STATED = [
+    ("Ana Brandt works at Basin.", "Ana Brandt works_for Basin"),
+    ("Heron was built by Corvid.", "Heron made_by Corvid"),
+    ("Basin is led by Ana Brandt.", "Ana Brandt leads Basin"),
+    ("The deadline of Heron is 12 March.", "Heron due 12 March"),
+    ("The deadline of Heron moved to 7 May.", "Heron due 7 May"),
+    ("Heron is due on 4 May.", "Heron due 4 May"),
+    ("Ana Brandt is the head of Basin.", "Ana Brandt leads Basin"),
+    ("Basin's director is Ana Brandt.", "Ana Brandt leads Basin"),
+    ("Ana Brandt, the lead of Basin, is back.", "Ana Brandt leads Basin"),
+    ("Ana Brandt, the lead of Basin, is back.", "Ana Brandt is_a the lead of Basin"),
+    ("The engineer Ana Brandt left.", "Ana Brandt is_a The engineer"),
+    ("Basin and Corvid use Heron.", "Corvid uses Heron"),
+    ("Heron is a logger, designed in 2019 by Corvid.", "Heron made_by Corvid"),
+    ("Ana Brandt, who works for Basin, is back.", "Ana Brandt works_for Basin"),
+    ("Ana Brandt no longer works for Basin.", "Ana Brandt works_for Basin ended"),
+    ("Ana Brandt left Basin.", "Ana Brandt  Basin ended"),
+    ("Ana Brandt lost her job at Basin.", "Ana Brandt works_for Basin ended"),
+    ("Ana Brandt took over Heron from Corvid.", "Corvid leads Heron ended"),
+    ("Ana Brandt took over Heron from Corvid.", "Ana Brandt leads Heron"),
+    ("Ana Brandt lived in Ghent.", "Ana Brandt lives_in Ghent past"),
+    ("Ana Brandt moved to Ghent.", "Ana Brandt lives_in Ghent"),
+    ("Heron will be released on 4 May.", "Heron starts 4 May planned"),
+    ("Heron is deprecated.", "Heron status deprecated"),
+    ("Ana Brandt is 41 years old.", "Ana Brandt age 41"),
+    ("Ana Brandt is a music teacher.", "Ana Brandt works_as a music teacher"),
+    ("Ana Brandt is on the transport team.", "Ana Brandt member_of the transport team"),
+    ("My sister Ana Brandt is here.", "Mira sibling_of Ana Brandt"),
+    ("My favourite soup is borscht.", "Mira favourite soup: borscht"),
+    ("My phone number is 555 0171.", "Mira phone 555 0171"),
+    ("I'm vegan, as you know.", "Mira diet vegan"),
+    ("I am allergic to walnuts.", "Mira allergic_to walnuts"),
+    ("I have two sons.", "Mira parent_of two sons"),
+    ("I have a cat.", "Mira has_pet a cat"),
+    ("I love hiking.", "Mira likes hiking"),
+    ("I prefer long letters.", "Mira prefers long letters"),
+    ("I opened a small bakery.", "Mira owns a small bakery"),
+    ("We live in Ghent now.", "Mira lives_in Ghent"),
+]
+NOT_STATED = (
+    "Basin does not use Heron.",
+    "Ana Brandt hung up the phone.",
+    "Basin raised money for a line.",
+    "Ana Brandt is in Ghent.",
+    "Heron is on track.",
+    "Heron costs a word.",
+    "I love your photo.",
+    "I hate this.",
+    "I love that idea.",
+    "I would prefer tea.",
+    "I enjoyed a good meal.",
+    "I will move to Ghent.",
+    "I'm so glad we can always be there for each other.",
+    "Heron lives in Ghent.",
+    "Ana Brandt opened in May.",
+    "I live in a small flat.",
+    "I work for days.",
 )
+
+
+def stated(text: str, **fields: object) -> set[str]:
+    """Returns facts as words, with their modality where it is not `stated`."""
+    (parse,) = parse_texts([text])
+    return {
+        f"{f.subject} {f.predicate} {f.object_entity or f.value} {f.modality}".removesuffix(" stated")
+        for f in extract_facts(text, parse, named(text, **fields))
+    }
+
+
+@pytest.mark.parametrize(("text", "fact"), STATED)
 def test_a_clause_states_a_fact(text, fact):
-    assert fact in facts(text)
+    assert fact in stated(text, speaker="Mira", types=NAMES | {"Mira": "person"})
+
+
+@pytest.mark.parametrize("text", NOT_STATED)
+def test_a_clause_without_a_predicate_or_what_it_takes_states_none(text):
+    assert not {f for f in stated(text, speaker="Mira", types=NAMES | {"Mira": "person"}) if " is_a " not in f}
 
 
 @pytest.mark.parametrize(
@@ -100,35 +144,25 @@ def test_pronouns_mean_the_speaker_the_last_subject_or_the_topic():
     assert not any(s == "Ana Brandt" for s, *_ in facts("It is based in Ghent.", topic="Ana Brandt"))
 
 
-def test_asides_and_what_a_noun_needs_are_no_facts_of_the_verb():
-    assert facts("By the way, Ana Brandt sold a boat.") == {("Ana Brandt", "sell", "a boat")}
-    assert facts("Unlike Corvid, Basin has a lift.") == {("Basin", "have", "a lift")}
-    assert facts("Ana Brandt founded the school in Ghent.") == {("Ana Brandt", "made", "the school in Ghent")}
-    assert facts("Basin sells tea instead of coffee.") == {("Basin", "sell", "tea")}
+def test_asides_are_no_facts_of_the_verb():
+    assert facts("Unlike Corvid, Basin uses Heron.") == {("Basin", "uses", "Heron")}
 
 
 def test_she_is_not_who_says_i_and_it_is_not_the_title_of_a_note():
-    assert ("Ana Brandt", "have", "a cold") not in facts("I called and she has a cold.", speaker="Ana Brandt")
+    assert not facts("I called and she has a cat.", speaker="Ana Brandt")
     assert facts("It is based in Ghent.", topic="Keys and access") == set()
 
 
 def test_nouns_refer_to_what_a_page_is_about():
     page = "Heron is a logger. The logger costs 40 euros. The price was 60 euros."
     found = facts(page, topic="Heron", is_page=True)
-    assert {("Heron", "costs", "40 euros"), ("Heron", "price", "60 euros")} <= found
-    assert ("Heron", "price", "60 euros") not in facts(page, topic="Heron")  # of a note, `the price` may be another's
+    assert {("Heron", "costs", "40 euros"), ("Heron", "costs", "60 euros")} <= found
+    assert ("Heron", "costs", "60 euros") not in facts(page, topic="Heron")  # of a note, `the price` may be another's
 
 
 def test_what_it_means_is_left_open_where_a_thing_came_between():
-    text = "Corvid sent a letter. It is due in May."
-    assert not any(predicate.startswith("be") for _, predicate, _ in facts(text))
-    assert any(predicate.startswith("be") for _, predicate, _ in facts(text, is_page=True))
-
-
-def test_weekdays_and_rates_are_no_things():
-    types = {"Ana Brandt": "person", "Mondays": "name"}
-    assert facts("Ana Brandt loves Mondays.", types=types) == {("Ana Brandt", "love", "Mondays")}
-    assert ("Heron", "costs", "a word") not in facts("Heron costs a word.")
+    text = "Corvid sent a letter. It is due on 4 May."
+    assert facts(text) == set() and ("Corvid", "due", "4 May") in facts(text, is_page=True)
 
 
 def test_places_in_a_row_are_inside_each_other_unless_they_are_a_list():
@@ -138,10 +172,8 @@ def test_places_in_a_row_are_inside_each_other_unless_they_are_a_list():
 
 
 def test_only_things_are_located_in_places():
-    types = {"Ana Brandt": "person", "Basin": "organisation", "Ghent": "place"}
-    assert ("Basin", "located_in", "Ghent") in facts("Basin is in Ghent.", types=types)
-    assert ("Ana Brandt", "be_in", "Ghent") in facts("Ana Brandt is in Ghent.", types=types)
-    assert ("Basin", "be_on", "loan") in facts("Basin is on loan.", types=types)
+    assert facts("Basin is in Ghent.") == {("Basin", "located_in", "Ghent")}
+    assert not facts("Ana Brandt is in Ghent.") and not facts("Basin is on loan.")
 
 
 def test_the_span_of_a_fact_has_its_clause_whatever_the_spaces():
@@ -153,7 +185,7 @@ def test_the_span_of_a_fact_has_its_clause_whatever_the_spaces():
 
 def test_every_word_that_the_parser_reads_as_first_person_may_refer_to_the_speaker():
     tokenizer = importlib.import_module(MODEL).load(exclude=["ner", "senter", "tagger", "parser"]).tokenizer
-    first = {"i", "me", "my", "mine", "myself"}
+    first = {"i", "me", "my", "mine", "myself", "we", "us", "our", "ours"}
     contractions = [text for text, tokens in tokenizer.rules.items() if {t[ORTH].lower() for t in tokens} & first]
     pieces = [*contractions, *sorted(first), "I", "Me", *"5_-/(). $xé", "'s", "\u2019", "\u2026"]
     rng = random.Random(11)

@@ -112,3 +112,19 @@ def test_texts_that_can_name_nobody_are_not_parsed(monkeypatch):
     monkeypatch.setattr(fact_tables, "parse_texts", lambda found: read.extend(found) or parse(found))
     clauses = clause_facts(FactInputs(memories, inside.mentions.filter(pl.col("memory_id") == "m5"), inside.entities))
     assert read == ["I use Corvid.", "I was there."] and clauses["memory_id"].unique().to_list() == ["m5"]
+
+
+def test_a_later_memory_ends_a_fact_and_a_newer_value_takes_the_place_of_a_single_one():
+    texts = {
+        "m1": "Ana lives in Ghent and works at Basin.",
+        "m2": "Ana left Basin.",
+        "m3": "Ana moved to Corvid Bay.",
+        "m4": "Ana works at Corvid.",
+    }
+    told = inputs(texts)
+    state = [{"memory_id": m, **SCOPE, "is_latest": True, "valid_from": day(i)} for i, m in enumerate(texts, 1)]
+    found = facts(clause_facts(told), conform("versions", pl.DataFrame(state)), told.memories, parts())
+    ends = {(r["predicate"], r["object_id"]): r["valid_until"] for r in found.iter_rows(named=True)}
+    assert ends["works_for", "Basin"] == day(2) and ends["works_for", "Corvid"] is None
+    assert ends["lives_in", "Ghent"] == day(3)
+    assert found.filter(~pl.col("is_latest")).height == 2  # noqa: PLR2004

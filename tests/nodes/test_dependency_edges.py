@@ -10,17 +10,14 @@ from tests.nodes.made_nodes import Page, edges_of, made
 @pytest.mark.parametrize(
     ("predicate", "subject", "target", "expected"),
     [
-        ("run_on", "product", "concept", True),
-        ("run_on", "place", "place", False),
-        ("run_on", "person", "concept", False),
-        ("build_on", "project", "product", True),
-        ("build_on", "product", "place", False),
+        ("uses", "product", "concept", True),
+        ("uses", "place", "place", False),
         ("uses", "person", "product", False),
         ("uses", "concept", "product", True),
-        ("block_by", "project", "person", True),
-        ("wait_for", "person", "project", False),
+        ("depends_on", "project", "person", True),
+        ("depends_on", "person", "project", False),
         ("depends_on", "organisation", "product", True),
-        ("visit", "product", "product", False),
+        ("made", "product", "product", False),
         ("uses", None, "product", False),
     ],
 )

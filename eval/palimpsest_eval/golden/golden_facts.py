@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict, cast
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.facts.fact import normalize_predicate
+from palimpsest.facts.vocabulary import normalize_predicate
 from palimpsest.text.terms import terms
 from palimpsest_eval.golden.questions import GoldenError, Quote, Tables, parse_question
 from palimpsest_eval.golden.resolve import QuoteIndex

@@ -11,7 +11,7 @@ import polars as pl
 from palimpsest.consolidation.model_conflicts import Reading
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
 from palimpsest.core.ids import ScopeKey
-from palimpsest.query.graph.fact_table import SINGLE_VALUED
+from palimpsest.facts.vocabulary import SINGLE_VALUED
 from palimpsest.query.request.types import shorten_text
 from palimpsest.relations.labelers.reading import (
     PLACEHOLDER,

@@ -19,7 +19,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import counted
 from palimpsest.core.ids import ScopeKey, entity_id
 from palimpsest.entities.find_names import entity_key
-from palimpsest.query.graph.fact_table import SINGLE_VALUED
+from palimpsest.facts.vocabulary import SINGLE_VALUED
 from palimpsest.query.request.types import shorten_text
 from palimpsest.relations.labelers.rule_facts import read_value
 from palimpsest.store.builds import Build, published
@@ -424,7 +424,7 @@ def _best_first(scope: ScopeMemories, members: Sequence[Memory]) -> list[Memory]
 
 MIN_MEMORIES = 3
 MAX_VALUES = 10
-_SAYS_LITTLE = frozenset({"be", "have", "do", "get", "make", "made", "take", "give", "go", "go_to", "be_in", "be_on"})
+_SAYS_LITTLE = frozenset({"made"})
 
 
 def notes(scope: ScopeMemories) -> Iterator[Proposal]:

@@ -7,6 +7,7 @@ import polars as pl
 
 from palimpsest.core.ids import SCOPE, ScopeKey, entity_id
 from palimpsest.entities.find_names import ORGANISATION, MentionCandidate, find_names
+from palimpsest.entities.gazetteers import is_city, is_first_name, is_person_name
 from palimpsest.entities.name_model import Resolution
 from palimpsest.entities.scope_evidence import (
     MENTION_SCHEMA,
@@ -149,7 +150,9 @@ def _split_names(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Returns names that count, and words that only start sentences but are part of a person's name."""
     is_initial = pl.col("initial")
-    inside = names.filter(~is_initial).select(_KEY).unique()
+    words = names.filter(is_initial)["key"].unique()
+    first = [w for w in words if is_first_name(w)]
+    inside = names.filter(~is_initial | pl.col("key").is_in(first)).select(_KEY).unique()
     stated_targets = stated.select(*SCOPE, key="same_as").unique()
     known = pl.concat([inside, stated_targets, titles.select(_KEY), people.select(_KEY)]).unique()
     persons = pl.concat([names.filter(pl.col("cue") == "person").select(_KEY), people.select(_KEY)]).unique()
@@ -217,9 +220,13 @@ def _entities(assigned: pl.DataFrame, titles: pl.DataFrame, people: pl.DataFrame
 def _entity_type() -> pl.Expr:
     words = pl.col("key").str.split(" ")
     has_organisation_word = words.list.eval(pl.element().is_in(sorted(ORGANISATION))).list.any()
+    is_person = pl.col("name").map_elements(is_person_name, pl.Boolean)
+    is_place = pl.col("name").map_elements(is_city, pl.Boolean)
     return (
-        pl.when("known_person")
+        pl.when(pl.col("known_person") | is_person)
         .then(pl.lit("person"))
+        .when(is_place)
+        .then(pl.lit("place"))
         .when(pl.col("organisation") | has_organisation_word)
         .then(pl.lit("organisation"))
         .when("person")

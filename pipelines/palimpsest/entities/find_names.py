@@ -149,6 +149,8 @@ def context_cue(text: str, start: int, end: int) -> str:
         return "the" if word in DEFINITE else "one" if word in ONE else "in"
     if word in COUNTED or word.isdigit():
         return "many"
+    if word == "at":
+        return ""
     if _leading_honorific(text[start:end]) or word in RELATIVE or _SPEAKS.match(text, end) or _PRONOUN.match(text, end):
         return "person"
     if _ADDRESSED.search(before) or (before.endswith(", ") and _ENDS_ADDRESS.match(text, end)):

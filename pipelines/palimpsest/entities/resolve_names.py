@@ -336,6 +336,8 @@ class _ShortForms:
         words = full.split()
         if short.many or short.one or (words[-1] == short.key and short.key in self.scope.people):
             return _NOWHERE  # who is known by that one word is not known by a surname
+        if words == ["project", short.key]:
+            return _EVERYWHERE
         if is_full_name(words) and (self._is_person(full) or self._is_person(short.key)):
             if 2 * short.definite > short.n or short.titled:
                 return _NOWHERE

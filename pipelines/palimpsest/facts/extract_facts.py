@@ -1,8 +1,8 @@
 """Extracts facts from a parsed text: for each verb its subject and what fills it, where one of both is an entity.
 
-The syntax is that of the labels' parser; entities are where the build found their names. A fact is the words of one
-clause: nothing is concluded. Open information extraction by clauses follows ClausIE (Del Corro and Gemulla, 2013),
-restricted to clauses about entities.
+The syntax is that of the labels' parser; entities are where the build found their names. A fact is what one clause
+states with a predicate of the vocabulary: nothing is concluded, and a clause that states none of them is no fact.
+Clauses are read as ClausIE reads them (Del Corro and Gemulla, 2013).
 """
 
 import re
@@ -11,206 +11,19 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from palimpsest.facts.clause_tree import SUBJECTS, ClauseTree, Modality, Phrases
-from palimpsest.facts.fact import LOCATED_IN, TIMES, Fact, Named, Predicate, find_predicate, find_role, is_property
+from palimpsest.facts.fact import Fact, Named
+from palimpsest.facts.fillers import Filler, Fillers
 from palimpsest.facts.referents import Referents
-from palimpsest.text.date_mentions import MONTH_NAMES
+from palimpsest.facts.vocabulary import DATES, IS_A, Filling, Predicate, is_occupation, of_noun, of_verb
 from palimpsest.text.parse import Parse
 
-# What fills a verb: objects, complements, and nouns behind prepositions, with the words that name the predicate.
-
-_TIME_WORD_LIST = """
-today tomorrow yesterday now currently morning afternoon evening night noon midnight week month year day hour minute
-weekend spring summer autumn winter fall term semester quarter since until monday tuesday wednesday thursday friday
-saturday sunday daily weekly monthly yearly always never sometimes often usually
-"""
-TIME_WORDS = frozenset(_TIME_WORD_LIST.split()) | frozenset(MONTH_NAMES)
-"""Lemmas that name a time."""
-_OBJECTS = frozenset({"dobj", "attr", "oprd", "dative", "acomp"})
-_OF_NOUN = frozenset({"in", "on", "at", "for", "from", "between", "since", "until", "by", "to", "as", "after", "with"})
-"""Prepositions after an object that say something of the verb too: `raised money for a line`."""
-_RELATIVE = frozenset({"which", "who", "that", "whom", "whose", "what", "there", "this", "these", "those", "they"})
-_EMPTY = frozenset(
-    {"it", "one", "some", "many", "you", "us", "we", "them", "himself", "herself", "itself", "themselves"}
-)
-_DETERMINERS = frozenset({"det", "poss", "nummod", "amod", "compound"})
-_EMPTY_VALUES = frozenset({"the first", "the last", "the only", "the best", "this", "that"})
-_DEICTIC = frozenset({"today", "tomorrow", "yesterday", "tonight", "now"})
-_OBLIGING = frozenset({"have", "need", "ought"})
-"""What somebody has to do, they need not do."""
-_IDIOMS = frozenset(
-    {"case", "fact", "order", "general", "turn", "particular", "addition", "detail", "full", "question"}
-)
-_INTRODUCING = frozenset(
-    {"unlike", "according", "instead", "apart", "despite", "except", "besides", "thanks", "regarding"}
-)
-"""Prepositions that say nothing of what the clause is about."""
-_ASIDE = re.compile(
-    r"by the way|on the (?:other|one) hand|on the whole|in (?:my|our|his|her|their) (?:opinion|view|mind)|in the end"
-    r"|in the meantime|at (?:the|this|that) moment|at the same time|at the (?:latest|earliest|most)"
-    r"|as a (?:result|rule)"
-    r"|for the (?:most part|moment|time being)|for (?:example|instance|now)"
-    r"|in (?:time|total|return|turn|short|practice)"
-    r"|on (?:time|average|purpose)|at (?:first|last|least|most|all)|of course|as usual|as well"
-)
-_RANGE = frozenset({"in", "on", "at", "from", "to", "between"})
-_RATE = re.compile(r"(?:an?|per) (?:word|piece|hour|day|night|week|month|year|head|kilo|litre)")
-_TIME = re.compile(r"\d{4}|\d{1,2}:\d\d|\d{1,2}(?:st|nd|rd|th)")
-
-
-@dataclass(frozen=True)
-class Filler:
-    """What fills a verb.
-
-    Attributes:
-        preposition: before it; empty for an object.
-        extension: words that follow the verb in the predicate: `to pay` in `offered to pay for gloves`.
-        token: its noun.
-        value: its words.
-        is_time: whether it names a time, or another thing that is no place: `on loan`.
-        is_denied: whether `no` comes before it.
-        is_adverb: whether it is a time without a preposition: `writes every night`.
-    """
-
-    preposition: str
-    extension: tuple[str, ...]
-    token: int
-    value: str
-    is_time: bool
-    is_denied: bool = False
-    is_adverb: bool = False
-
-
-@dataclass(frozen=True)
-class Fillers:
-    """Reads what fills the verbs of a text."""
-
-    tree: ClauseTree
-    phrases: Phrases
-
-    def of_verb(self, head: int, extension: tuple[str, ...] = ()) -> Iterator[Filler]:
-        """Yields what fills a verb, joined words too, and what fills an infinitive below it."""
-        p = self.tree.parse
-        for child in self.tree.children[head]:
-            dep = p.deps[child]
-            if dep in _OBJECTS and p.pos[child] != "ADP":
-                for i in self.tree.joined(child):
-                    yield from self._object(i, extension, "with to as after" if p.lemmas[head] == "have" else "")
-            elif p.words[child] in _INTRODUCING:
-                continue
-            elif dep in ("prep", "agent") or (dep == "dative" and p.pos[child] == "ADP"):
-                yield from self._behind(child, extension)
-            elif dep == "npadvmod" and self.is_time(child) and p.words[child] not in _DEICTIC:
-                yield from (replace(f, is_adverb=True) for f in self._filler("", extension, child))
-            elif dep == "xcomp" and p.pos[child] == "VERB" and not extension and p.lemmas[head] not in _OBLIGING:
-                to = [p.words[c] for c in self.tree.children[child] if p.deps[c] == "aux" and p.words[c] == "to"]
-                yield from self.of_verb(child, (*to, self.tree.verb(child)))
-            elif dep == "advmod" and p.words[child] == "here":
-                yield Filler("in", extension, child, "", is_time=False)
-            elif dep == "xcomp" and p.pos[child] in ("ADJ", "NOUN"):
-                yield from self._object(child, extension)
-
-    def _object(self, i: int, extension: tuple[str, ...], of_object: str = "") -> Iterator[Filler]:
-        """Yields an object and what prepositions after it say of the verb; those `of_object` say it of the object."""
-        p = self.tree.parse
-        below = self._prepositions(i) if p.pos[i] != "ADJ" else []
-        below = [c for c in below if p.words[c] not in of_object.split() and not self._is_of_noun(i, c)]
-        is_denied = False
-        for filler in self._filler("", extension, i, below):
-            is_denied = filler.is_denied
-            yield filler
-        for preposition in below:
-            yield from self._behind(preposition, extension, is_denied)
-
-    def _is_of_noun(self, i: int, preposition: int) -> bool:
-        """Returns whether a preposition says which one a noun means: `the school in Ghent`, `a history to the war`."""
-        p = self.tree.parse
-        below = self.tree.children[preposition]
-        if p.words[preposition] not in _RANGE or any(self.is_time(b) or p.pos[b] == "PRON" for b in below):
-            return False
-        is_definite = any(p.words[c] == "the" for c in self.tree.children[i])
-        if p.deps[i] != "attr":
-            return is_definite
-        return p.words[preposition] in ("from", "to") or (is_definite and all(p.pos[b] != "PROPN" for b in below))
-
-    def _prepositions(self, i: int) -> list[int]:
-        """Returns the prepositions after an object that say something of its verb, those after a measure of it too."""
-        p, found = self.tree.parse, list[int]()
-        for c in self.tree.children[i]:
-            if p.deps[c] == "prep" and c > i:
-                if p.words[c] in _OF_NOUN:
-                    found.append(c)
-                elif p.words[c] == "of":
-                    measures = (b for b in self.tree.children[c] if p.deps[b] == "pobj" and self._is_measure(b))
-                    found += [j for b in measures for j in self._prepositions(b)]
-        return found
-
-    def _is_measure(self, i: int) -> bool:
-        return any(self.tree.parse.deps[c] == "nummod" for c in self.tree.children[i])
-
-    def _behind(self, preposition: int, extension: tuple[str, ...], is_denied: bool = False) -> Iterator[Filler]:
-        p = self.tree.parse
-        outer = p.words[p.heads[preposition]]
-        name = f"out {p.words[preposition]}" if outer == "out" else p.words[preposition]
-        is_denied |= self.tree.is_denied(preposition)
-        if any(
-            p.words[c] in _INTRODUCING or (p.words[c], p.words[preposition]) == ("for", "as")
-            for c in (preposition, *self.tree.children[preposition])
-        ):
-            return
-        for below in self.tree.children[preposition]:
-            if p.deps[below] == "pobj":
-                for i in self._listed(below):
-                    for filler in self._filler(name, extension, i):
-                        yield replace(filler, is_denied=filler.is_denied or is_denied)
-            elif p.deps[below] == "prep":  # `on to the board`
-                yield from self._behind(below, extension, is_denied)
-
-    def _listed(self, i: int) -> list[int]:
-        """Returns a noun and what is joined to it; in a relative clause not what a comma separates.
-
-        `The Tern, which joins it at Ghent, the Orne and the Yser`: the list is that of the clause before.
-        """
-        p, joined = self.tree.parse, self.tree.joined(i)
-        is_relative = p.deps[p.heads[p.heads[i]]] == "relcl"
-        return [j for j in joined if not (is_relative and "," in p.words[i:j])]
-
-    def _filler(
-        self, preposition: str, extension: tuple[str, ...], i: int, without: list[int] | None = None
-    ) -> Iterator[Filler]:
-        p = self.tree.parse
-        is_bare = not any(p.deps[c] in _DETERMINERS for c in self.tree.children[i])
-        if p.words[i] in _RELATIVE or (preposition and is_bare and p.words[i] in _IDIOMS):
-            return
-        if _TIME.fullmatch(p.words[i]):
-            without = [c for c in self.tree.children[i] if p.deps[c] == "prep"]
-        value = "" if p.words[i] in _EMPTY or p.pos[i] == "PRON" else self.phrases.value(i, without or ())
-        if preposition and _ASIDE.fullmatch(f"{preposition} {value}".lower()):
-            return
-        is_denied = value.startswith("no ")
-        is_place = any(p.deps[c] in _DETERMINERS for c in self.tree.children[i]) or p.pos[i] == "PROPN"
-        yield Filler(
-            preposition,
-            extension,
-            i,
-            "" if value.lower() in _EMPTY_VALUES or _RATE.fullmatch(value) else value.removeprefix("no "),
-            self.is_time(i) or not is_place,
-            is_denied,
-        )
-
-    def is_time(self, i: int) -> bool:
-        """Returns whether a noun names a time."""
-        p = self.tree.parse
-        return p.lemmas[i] in TIME_WORDS or p.words[i] in TIME_WORDS or bool(_TIME.fullmatch(p.words[i]))
-
-
-# Facts that noun phrases state: `Ana Brandt, the lead of Basin,` and `my colleague Agathe`.
+# Facts that noun phrases state: `Ana Brandt, the lead of Basin,`, `my colleague Agathe`, `Ghent, Belgium`.
 
 _CONFIDENCE = 0.8
 _JOINED = re.compile(r"[\s,]*(?:and|or|&)\b")
 _MAX_PLACES = 3  # town, state, country; more are a list
 _FIRST_PERSON = re.compile(r"(?:my|our|your)\b", re.IGNORECASE)  # `my sister Ana` is a fact of who says it
 _LABELS = frozenset({"name", "word", "title", "term", "number", "code"})
-_POSSESSIVES = frozenset({"my", "his", "her", "its"})
 _OWNER_PREPOSITIONS = frozenset({"of", "for", "at"})
 
 
@@ -294,40 +107,89 @@ class NounFacts:
         start, end = self.phrases.place([first, noun])
         place = self.phrases.place([first, p.heads[noun]])
         value = " ".join(self.phrases.text[start:end].split())
-        yield Fact(entity, "be", "", value, *place, False, "stated", _CONFIDENCE)
+        yield Fact(entity, IS_A, "", value, *place, False, "stated", _CONFIDENCE)
 
     def _of_owned(self, owner: int, thing: int) -> Iterator[Fact]:
-        """Yields facts of `my colleague Agathe` and `his Hotel Patience`."""
+        """Yields facts of `my sister Ana`, `Ana's dog Rex` and `my job at Acme`."""
         p, entity = self.tree.parse, self.referents.entity(owner)
-        if not entity:
-            return
-        place = self.phrases.place([owner, thing])
+        is_lost = p.lemmas[p.heads[thing]] in _LOSING
+        around = (*self.tree.children[thing], *(self.tree.children[p.heads[thing]] if is_lost else ()))
+        for c in around if entity and p.lemmas[thing] in _PLACE_OF else ():
+            for below in self.tree.children[c] if p.words[c] in ("at", "with") else ():
+                target, name = self.referents.name(below), _PLACE_OF[p.lemmas[thing]]
+                if target and self.referents.suits(entity, name, self.referents.filling(target)):
+                    place = self.phrases.place([owner, below])
+                    yield Fact(entity, name, target, "", *place, False, ENDED if is_lost else "stated", _CONFIDENCE)
         names = [c for c in self.tree.children[thing] if p.deps[c] == "appos" and self.referents.name(c)]
-        if p.pos[thing] == "NOUN" and names and not self.referents.name(thing):
-            target = self.referents.name(names[0])
-            if target != entity:
-                place = self.phrases.place([owner, names[0]])
-                yield Fact(entity, p.lemmas[thing], target, "", *place, False, "stated", _CONFIDENCE)
-        elif (target := self.referents.name(thing)) and target != entity and p.words[owner] in _POSSESSIVES:
-            yield Fact(entity, "have", target, "", *place, False, "stated", _CONFIDENCE)
+        if not entity or p.pos[thing] != "NOUN" or not names or self.referents.name(thing):
+            return
+        target, place = self.referents.name(names[0]), self.phrases.place([owner, names[0]])
+        yield from self.of_noun(p.lemmas[thing], entity, target, place, _CONFIDENCE)
+
+    def of_noun(
+        self, noun: str, owner: str, named: str, place: tuple[int, int], confidence: float, modality: str = "stated"
+    ) -> Iterator[Fact]:
+        """Yields what `the noun of owner is named` states."""
+        predicate = of_noun(noun)
+        if predicate is None or not owner or not named or owner == named:
+            return
+        subject, target = (named, owner) if predicate.is_inverse else (owner, named)
+        if self.referents.suits(subject, predicate.name, self.referents.filling(target)):
+            yield Fact(subject, predicate.name, target, "", *place, False, modality, confidence)
 
     def _be(self, entity: str, noun: int, both: tuple[int, int]) -> Iterator[Fact]:
-        p = self.tree.parse
         place = self.phrases.place(both)
         value, owner = self.phrases.value(noun), self.owner(noun)
         if value and not _FIRST_PERSON.match(value):
-            yield Fact(entity, "be", "", value, *place, False, "stated", _CONFIDENCE)
-        role = find_role(p.lemmas[noun])
-        if role and owner and owner != entity and self.referents.may_have_role(entity, role):
-            yield Fact(entity, role, owner, "", *place, False, "stated", _CONFIDENCE)
+            yield Fact(entity, IS_A, "", value, *place, False, "stated", _CONFIDENCE)
+        yield from self.of_noun(self.tree.parse.lemmas[noun], owner, entity, place, _CONFIDENCE)
 
 
 # Extracts facts from a parsed text: for each verb its subject and what fills it, where one of both is an entity.
 
 _FACTUAL = {Modality.STATED: 0.9, Modality.PAST: 0.85, Modality.PLANNED: 0.7}
 _REFERRED = 0.8  # of the confidence where a pronoun is resolved
-_BE = "be"
-_PLACING = frozenset({"in", "at", "into", "inside", "within"})  # of a thing, not of a person
+_BE, _HAVE = "be", "have"
+LOCATED_IN = "located_in"
+_STATES_WORDS = """
+be live reside work own possess like love enjoy adore hate detest dislike loathe prefer use rely play speak
+manage head chair depend need require belong have drive lie stand base locate
+"""
+_STATES = frozenset(_STATES_WORDS.split())
+"""Verbs of what lasts: in the past tense they say what was so, others what has come about."""
+_ENDING = frozenset(
+    {"leave", "quit", "leave from", "resign from", "retire from", "sell", "give up", "break up with", "divorce"}
+)
+"""Verbs, with their preposition, after which what was stated of their subject and what fills them is so no longer."""
+ENDED = "ended"
+"""Modality of a fact that is so no longer, without a predicate where any of the two ends."""
+_HANDED_OVER = frozenset({"take over"})
+_OF_ADJECTIVE = {
+    ("allergic", "to"): "allergic_to",
+    ("married", "to"): "married_to",
+    ("engaged", "to"): "engaged_to",
+    **{("due", p): "due" for p in ("on", "by", "in")},
+}
+_BUSINESS = frozenset(
+    {"store", "shop", "studio", "business", "company", "cafe", "restaurant", "bakery", "gallery", "bar"}
+)
+_OPENING = frozenset({"open", "start", "launch", "run", "found"})
+_PLACE_OF = {
+    **dict.fromkeys(("job", "position", "internship"), "works_for"),
+    **dict.fromkeys(
+        ("degree", "undergrad", "bachelor", "master", "phd", "doctorate", "study", "semester"), "studied_at"
+    ),
+}
+"""What somebody has at an organisation, and what it says: `my job at Acme`."""
+_CHANGING = frozenset({"move", "change", "shift", "slip", "rise", "increase", "fall", "drop", "grow", "go up", "extend"})
+_LOSING = frozenset({"lose", "quit", "leave"})
+_HAD = frozenset({"has_pet", "parent_of", "sibling_of"})
+"""What somebody who has it has: `I have a dog`."""
+_SHARED = frozenset({"lives_in", "has_pet", "parent_of", "owns", "drives", "uses"})
+"""What holds for who says `we`, too."""
+_TASTES = frozenset({"likes", "dislikes"})
+_WE = frozenset({"we", "us", "our", "ours"})
+_OLD = re.compile(r"(\d{1,3}) years? old")
 
 
 def extract_facts(text: str, parse: Parse, named: Named) -> list[Fact]:
@@ -342,9 +204,10 @@ def extract_facts(text: str, parse: Parse, named: Named) -> list[Fact]:
     tree = ClauseTree(parse)
     phrases = Phrases(text, tree)
     referents = Referents(tree, phrases, named)
-    for found in (_Extraction(tree, phrases, referents).facts(), NounFacts(tree, phrases, referents).facts()):
+    nouns = NounFacts(tree, phrases, referents)
+    for found in (_Extraction(tree, phrases, referents, nouns).facts(), nouns.facts()):
         for fact in found:
-            key = fact.subject, fact.predicate, fact.object_entity, fact.value, fact.is_negated
+            key = fact.subject, fact.predicate, fact.object_entity, fact.value, fact.modality == ENDED
             if key not in best or (fact.confidence, -fact.start) > (best[key].confidence, -best[key].start):
                 best[key] = fact
     return sorted(best.values())
@@ -352,14 +215,22 @@ def extract_facts(text: str, parse: Parse, named: Named) -> list[Fact]:
 
 @dataclass(frozen=True)
 class _Clause:
-    """A clause whose facts are read."""
+    """A clause whose facts are read.
+
+    Attributes:
+        head: its verb.
+        modality: of the facts that it states.
+        is_over: whether it says that something is so no longer: `no longer works at`.
+        is_passive: whether something is done to its subject.
+        verb: its lemma with its particle.
+        start, end: in characters of the text.
+    """
 
     head: int
     modality: Modality
-    is_negated: bool
+    is_over: bool
     is_passive: bool
     verb: str
-    has_object: bool
     start: int
     end: int
 
@@ -369,110 +240,186 @@ class _Extraction:
     tree: ClauseTree
     phrases: Phrases
     referents: Referents
+    nouns: NounFacts
 
     def facts(self) -> Iterator[Fact]:
         """Yields the facts of each clause, some twice."""
         for head in self.tree.heads:
-            modality = self.tree.modality(head)
-            subject = self.tree.subject(head)
-            if modality not in _FACTUAL or subject < 0:
+            modality, subject = self.tree.modality(head), self.tree.subject(head)
+            is_over = self._is_over(head)
+            if modality is Modality.WISHED and self._prefers(head):
+                modality = Modality.STATED
+            if modality not in _FACTUAL or subject < 0 or (self.tree.is_negated(head) and not is_over):
                 continue
-            start, end = self.phrases.place(self.tree.own(head))
-            fillers = list(Fillers(self.tree, self.phrases).of_verb(head))
-            clause = _Clause(
-                head,
-                modality,
-                self.tree.is_negated(head),
-                self.tree.is_passive(head),
-                self.tree.verb(head),
-                any(not f.preposition for f in fillers),
-                start,
-                end,
-            )
+            place = self.phrases.place(self.tree.own(head))
+            yield from self._of_status(head, subject, place)
+            clause = _Clause(head, modality, is_over, self.tree.is_passive(head), self.tree.verb(head), *place)
+            fillers = [f for f in Fillers(self.tree, self.phrases).of_verb(head) if not f.is_denied]
+            is_planned = modality is Modality.PLANNED
             for token in self.tree.joined(subject) if self.tree.parse.deps[subject] in SUBJECTS else [subject]:
-                yield from self._facts_of_subject(clause, token, fillers)
+                for filler in fillers:
+                    found = self._facts_of_filler(clause, token, filler)
+                    yield from (f for f in found if not is_planned or f.predicate in DATES)
 
-    def _facts_of_subject(self, clause: _Clause, subject: int, fillers: list[Filler]) -> Iterator[Fact]:
-        is_own = self.tree.parse.deps[subject] in SUBJECTS | {"conj"}
+    def _prefers(self, head: int) -> bool:
+        """Returns whether a verb says what somebody prefers as a rule, not what they would rather have now."""
+        p = self.tree.parse
+        return p.lemmas[head] == "prefer" and not any(p.deps[c] == "aux" for c in self.tree.children[head])
+
+    def _of_status(self, head: int, subject: int, place: tuple[int, int]) -> Iterator[Fact]:
+        """Yields what a participle without an agent says of a thing: `Heron is deprecated`."""
+        p, entity = self.tree.parse, self.referents.entity(subject)
+        is_state = any(p.deps[c] == "auxpass" and p.tags[c] in ("VBZ", "VBP") for c in self.tree.children[head])
+        if entity and is_state and not any(p.deps[c] == "agent" for c in self.tree.children[head]):
+            filling = Filling(p.words[head], "", "", is_name=False, is_time=False)
+            if self.referents.suits(entity, "status", filling):
+                yield Fact(entity, "status", "", p.words[head], *place, False, "stated", _CONFIDENCE)
+
+    def _is_over(self, head: int) -> bool:
+        """Returns whether a denied clause says that something was so: `no longer`, `not any more`."""
+        p = self.tree.parse
+        words = [p.words[j] for c in self.tree.children[head] for j in (c, *self.tree.children[c])]
+        return self.tree.is_negated(head) and not {"longer", "anymore", "more"}.isdisjoint(words)
+
+    def _facts_of_filler(self, clause: _Clause, subject: int, filler: Filler) -> Iterator[Fact]:
+        p = self.tree.parse
+        is_own = p.deps[subject] in SUBJECTS | {"conj"}
         entity = self.referents.entity(subject) if is_own else self.referents.bearer(subject)
-        factor = _REFERRED if self.referents.is_resolved(subject) else 1.0
-        for filler in fillers:
-            if entity:
-                yield from self._facts_of_filler(clause, entity, filler, factor)
-            elif clause.verb == _BE and not clause.is_passive and not (clause.has_object and filler.preposition):
-                yield from self._facts_of_noun(clause, subject, filler)
-            elif clause.is_passive and filler.preposition == "by" and (agent := self.referents.entity(filler.token)):
-                name = find_predicate(clause.verb, "", is_passive=False).name
-                yield from self._fact(clause, agent, name, "", self.phrases.value(subject), 1.0)
-
-    def _facts_of_filler(self, clause: _Clause, entity: str, filler: Filler, factor: float) -> Iterator[Fact]:
-        verb = " ".join((clause.verb, *filler.extension))
-        predicate = find_predicate(verb, filler.preposition, clause.is_passive and not filler.extension, filler.is_time)
-        target = self.referents.entity(filler.token)
-        if target and filler.preposition in _PLACING and self.referents.is_person(target):
-            return  # a list that goes on with another clause: `She leads support in Ghent, and Ravi sales`
-        if predicate.is_inverse and target:
-            yield from self._fact(clause, target, predicate.name, entity, "", factor)
-        elif target or filler.value:
-            name, value = self._name(clause, predicate, verb, filler, entity, target), "" if target else filler.value
-            yield from self._fact(clause, entity, name, target, value, factor, filler.is_denied)
-        if clause.verb == _BE and not filler.preposition and not target:
-            yield from self._facts_of_role(clause, entity, filler.token, factor)
-
-    def _name(self, clause: _Clause, predicate: Predicate, verb: str, filler: Filler, entity: str, target: str) -> str:
-        """Returns a predicate.
-
-        A person, and what is in an organisation or a person, is not `located_in` it; who opens a shop in May does not
-        start then.
-        """
-        is_place = not self.referents.is_person(entity) and self.referents.may_be_place(target)
-        is_of_object = predicate.name in TIMES and clause.has_object and not clause.is_passive
-        if filler.is_adverb or predicate.is_inverse or (predicate.name == LOCATED_IN and not is_place) or is_of_object:
-            return "_".join((*verb.split(), *filler.preposition.split()))
-        return predicate.name
-
-    def _facts_of_role(self, clause: _Clause, entity: str, noun: int, factor: float) -> Iterator[Fact]:
-        """Yields what `Ana is the lead of Basin` states: that she leads it."""
-        name, owner = find_role(self.tree.parse.lemmas[noun]), self._owner(noun)
-        if name and owner and self.referents.may_have_role(entity, name):
-            yield from self._fact(clause, entity, name, owner, "", factor)
-
-    def _facts_of_noun(self, clause: _Clause, noun: int, filler: Filler) -> Iterator[Fact]:
-        """Yields facts of `The deadline of Heron is 4 May` and `Its designer was Ana`."""
-        p, owner = self.tree.parse, self._owner(noun) or self._topic_of(noun)
-        if not owner or p.pos[noun] != "NOUN" or filler.extension:
+        if filler.extension:
             return
-        target, name = self.referents.entity(filler.token), p.lemmas[noun]
-        role = find_role(name)
-        if role and target and not filler.preposition:
-            yield from self._fact(clause, target, role, owner, "", 1.0)
-        predicate = f"{name}_{filler.preposition}" if filler.preposition else name
-        yield from self._fact(clause, owner, predicate, target, "" if target else filler.value, 1.0)
+        if self._is_lost_job(clause, filler):
+            return
+        if entity:
+            for fact in self._of_entity(clause, entity, filler):
+                if p.words[subject] not in _WE or fact.predicate in _SHARED:
+                    factor = _REFERRED if self.referents.is_resolved(subject) else 1.0
+                    yield replace(fact, confidence=round(fact.confidence * factor, 3))
+        elif not clause.is_passive and self._says_value(clause, filler):
+            yield from self._of_property(clause, subject, filler)
+
+    def _says_value(self, clause: _Clause, filler: Filler) -> bool:
+        """Returns whether a clause says what its subject is, or is now: `the deadline moved to 7 May`."""
+        return (clause.verb, filler.preposition) == (_BE, "") or (clause.verb in _CHANGING and filler.preposition == "to")
+
+    def _is_lost_job(self, clause: _Clause, filler: Filler) -> bool:
+        return clause.verb in _LOSING and self.tree.parse.lemmas[filler.token] in _PLACE_OF
+
+    def _of_entity(self, clause: _Clause, entity: str, filler: Filler) -> Iterator[Fact]:
+        """Yields what a clause with an entity as subject states."""
+        if clause.verb == _BE and not filler.preposition and not clause.is_passive:
+            yield from self._of_being(clause, entity, filler)
+        elif clause.verb == _BE and (name := self._of_adjective(clause.head, filler.preposition)):
+            yield from self._fact(clause, entity, name, filler)
+        elif clause.verb == _HAVE:
+            noun = of_noun(self.tree.parse.lemmas[filler.token])
+            if noun is not None and noun.name in _HAD and not filler.preposition:
+                yield from self._fact(clause, entity, noun.name, filler)
+        elif clause.verb in _OPENING and not filler.preposition and self.tree.parse.lemmas[filler.token] in _BUSINESS:
+            yield from self._fact(clause, entity, "owns", filler)
+        elif f"{clause.verb} {filler.preposition}".strip() in _ENDING:
+            target = self.referents.entity(filler.token)
+            if target or filler.value:
+                yield self._make(clause, entity, "", target, "" if target else filler.value, ENDED)
+        elif predicate := of_verb(clause.verb, filler.preposition, is_passive=clause.is_passive):
+            yield from self._of_predicate(clause, entity, predicate, filler)
+
+    def _of_predicate(self, clause: _Clause, entity: str, predicate: Predicate, filler: Filler) -> Iterator[Fact]:
+        target = self.referents.entity(filler.token)
+        if predicate.name == LOCATED_IN and self.referents.is_person(entity):
+            predicate = Predicate("member_of")  # `Alma is on the Payments team`
+            if "team" not in self.referents.filling("", filler).kinds:
+                return
+        if not predicate.is_inverse:
+            yield from self._fact(clause, entity, predicate.name, filler)
+        elif target and self.referents.suits(target, predicate.name, self.referents.filling(entity)):
+            yield self._make(clause, target, predicate.name, entity, "")
+        if clause.verb in _HANDED_OVER and target and not filler.preposition:
+            for other in self._behind(filler.token, clause.head, "from"):
+                yield self._make(clause, other, predicate.name, target, "", ENDED)
+
+    def _behind(self, noun: int, verb: int, preposition: str) -> Iterator[str]:
+        """Yields the entities behind a preposition of a verb or of its object."""
+        p = self.tree.parse
+        for c in (*self.tree.children[noun], *self.tree.children[verb]):
+            if p.deps[c] == "prep" and p.words[c] == preposition:
+                yield from (e for b in self.tree.children[c] if p.deps[b] == "pobj" and (e := self.referents.entity(b)))
+
+    def _of_adjective(self, head: int, preposition: str) -> str:
+        """Returns the predicate of `due on`, empty for other adjectives."""
+        p = self.tree.parse
+        adjectives = [p.lemmas[c] for c in self.tree.children[head] if p.deps[c] == "acomp"]
+        return next((n for a in adjectives if (n := _OF_ADJECTIVE.get((a, preposition)))), "")
+
+    def _fillers_behind(self, word: int, preposition: str) -> Iterator[Filler]:
+        """Yields what fills a preposition of an adjective: `allergic to nuts`."""
+        p, fillers = self.tree.parse, Fillers(self.tree, self.phrases)
+        for c in self.tree.children[word]:
+            if p.deps[c] == "prep" and p.words[c] == preposition:
+                yield from fillers.behind(c)
+
+    def _of_being(self, clause: _Clause, entity: str, filler: Filler) -> Iterator[Fact]:
+        """Yields what something is said to be: a diet, a status, an age, a role, a kind of thing."""
+        p, noun = self.tree.parse, filler.token
+        if old := _OLD.search(filler.value):
+            yield self._make(clause, entity, "age", "", old[1])
+            return
+        for name in ("diet", "status"):
+            yield from self._fact(clause, entity, name, filler)
+        if is_occupation(filler.value) and self.referents.is_person(entity):
+            yield self._make(clause, entity, "works_as", "", filler.value)
+        for (adjective, preposition), name in _OF_ADJECTIVE.items():
+            if p.lemmas[noun] == adjective:
+                for below in self._fillers_behind(noun, preposition):
+                    yield from self._fact(clause, entity, name, below)
+        yield from (
+            replace(f, confidence=_FACTUAL[clause.modality])
+            for f in self.nouns.of_noun(p.lemmas[noun], self._owner(noun), entity, (clause.start, clause.end), 1.0)
+        )
+        if filler.value and p.pos[noun] in ("NOUN", "PROPN") and not _FIRST_PERSON.match(filler.value):
+            yield self._make(clause, entity, IS_A, "", filler.value)
+
+    def _of_property(self, clause: _Clause, noun: int, filler: Filler) -> Iterator[Fact]:
+        """Yields facts of `The deadline of Heron is 4 May` and `My favourite editor is Vim`."""
+        p, owner = self.tree.parse, self._owner(noun) or self._topic_of(noun)
+        kinds = [p.words[c] for c in self.tree.children[noun] if p.deps[c] == "compound"]
+        predicate = next((found for n in (*kinds, p.lemmas[noun]) if (found := of_noun(n))), None)
+        favourite = next((p.words[c] for c in self.tree.children[noun] if p.words[c] in ("favourite", "favorite")), "")
+        if not owner or p.pos[noun] != "NOUN":
+            return
+        if favourite and filler.value:
+            yield self._make(clause, owner, "favourite", "", f"{p.lemmas[noun]}: {filler.value}")
+        elif predicate is not None and (target := self.referents.entity(filler.token)):
+            yield from self.nouns.of_noun(
+                p.lemmas[noun], owner, target, (clause.start, clause.end), _FACTUAL[clause.modality]
+            )
+        elif predicate is not None and not predicate.is_inverse:
+            yield from self._fact(clause, owner, predicate.name, filler)
 
     def _topic_of(self, noun: int) -> str:
         """Returns what a passage is about where a noun with an article has no other owner: `The director was Ana`."""
         p, named = self.tree.parse, self.referents.named
         below = self.tree.children[noun]
         is_bare = {p.deps[c] for c in below} <= {"det", "amod"} and any(p.words[c] == "the" for c in below)
-        return named.topic if named.is_page and is_bare and is_property(p.lemmas[noun]) else ""
+        return named.topic if named.is_page and is_bare and of_noun(p.lemmas[noun]) else ""
 
     def _owner(self, noun: int) -> str:
-        return NounFacts(self.tree, self.phrases, self.referents).owner(noun)
+        return self.nouns.owner(noun)
 
-    def _fact(
-        self,
-        clause: _Clause,
-        subject: str,
-        predicate: str,
-        target: str,
-        value: str,
-        factor: float,
-        is_denied: bool = False,
-    ) -> Iterator[Fact]:
-        if target == subject or not (target or value) or not predicate:
-            return
-        confidence = round(_FACTUAL[clause.modality] * factor, 3)
-        place = clause.start, clause.end
-        yield Fact(
-            subject, predicate, target, value, *place, clause.is_negated != is_denied, clause.modality.value, confidence
-        )
+    def _fact(self, clause: _Clause, subject: str, predicate: str, filler: Filler) -> Iterator[Fact]:
+        """Yields a fact where the filler is what the predicate takes."""
+        target = self.referents.entity(filler.token)
+        filling = self.referents.filling(target, filler)
+        if predicate == LOCATED_IN and clause.verb == _BE and filling.kind != "place" and not clause.is_passive:
+            return  # `the tram is on Grit Lane`, and not `the twins are in Part II`
+        if predicate in _TASTES and (
+            clause.modality is Modality.PAST or filling.text.lower().startswith(("a ", "an "))
+        ):
+            return  # what somebody enjoyed once
+        if target != subject and (target or filler.value) and self.referents.suits(subject, predicate, filling):
+            yield self._make(clause, subject, predicate, target, "" if target else filler.value)
+
+    def _make(self, clause: _Clause, subject: str, predicate: str, target: str, value: str, modality: str = "") -> Fact:
+        past = clause.modality is Modality.PAST and clause.verb in _STATES
+        said = "planned" if clause.modality is Modality.PLANNED else "past" if past else "stated"
+        how = modality or (ENDED if clause.is_over else said)
+        return Fact(subject, predicate, target, value, clause.start, clause.end, False, how, _FACTUAL[clause.modality])

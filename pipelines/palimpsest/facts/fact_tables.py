@@ -11,9 +11,10 @@ from palimpsest.core.ids import SCOPE, content_id, scope_parts
 from palimpsest.core.ids import entity_id as entity_id_of
 from palimpsest.core.parallel import map_chunks
 from palimpsest.entities.find_names import entity_key
-from palimpsest.facts.extract_facts import extract_facts
+from palimpsest.facts.extract_facts import ENDED, extract_facts
 from palimpsest.facts.fact import Fact, Mentioned, Named
 from palimpsest.facts.referents import may_refer
+from palimpsest.facts.vocabulary import IS_A, SINGLE_VALUED
 from palimpsest.store.tables import completed, conform, empty
 from palimpsest.text.parse import parse_texts
 from palimpsest.text.words import NO_PERSON_ROLES, fold
@@ -148,7 +149,8 @@ def facts(
     """Returns `facts`: one row for what several memories of a scope state, sorted by id.
 
     It is valid from the first of them on, and until the last one that is retired, unless one is still latest. What a
-    part of a memory states that a newer one ended ends with that part.
+    part of a memory states that a newer one ended ends with that part. A fact also ends when a later memory says that
+    it is so no longer, and where a subject has one at a time when a later memory states another.
 
     Args:
         clauses: clause_facts.
@@ -159,7 +161,7 @@ def facts(
     times = memories.select("memory_id", "observed_at").join(
         versions.select("memory_id", "is_latest", "valid_from", "valid_until"), on="memory_id", how="left"
     )
-    clauses = clauses.with_row_index("row")
+    clauses = clauses.filter(pl.col("predicate") != IS_A).with_row_index("row")
     values = clauses["value"].to_list()
     middle = (pl.col("char_start") + pl.col("char_end")) / 2
     ended = (
@@ -170,22 +172,27 @@ def facts(
     )
     stated = (
         clauses.with_columns(
-            folded_value=pl.Series("folded_value", [None if v is None else fold(v) for v in values], pl.String)
+            folded_value=pl.Series([None if v is None else _ARTICLE.sub("", fold(v)) for v in values], dtype=pl.String)
         )
         .join(times, on="memory_id", how="left")
         .join(ended, on="row", how="left")
         .with_columns(
-            is_latest=pl.col("is_latest").fill_null(True) & pl.col("is_ended").is_null(),
+            is_latest=pl.col("is_latest").fill_null(True)
+            & pl.col("is_ended").is_null()
+            & (pl.col("modality") != "past"),
             valid_until=pl.min_horizontal("ended_at", "valid_until"),
         )
     )
+    since = pl.coalesce("valid_from", "observed_at")
     grouped = (
-        stated.sort("memory_id", "char_start")
+        stated.filter(pl.col("modality") != ENDED)
+        .sort("memory_id", "char_start")
         .group_by(_FACT, maintain_order=True)
         .agg(
             pl.col("value").first(),
             pl.col("modality").first(),
-            valid_from=pl.coalesce("valid_from", "observed_at").min(),
+            valid_from=since.min(),
+            stated_last=since.max(),
             valid_until=pl.when(pl.col("valid_until").is_null().any())
             .then(None)
             .otherwise(pl.col("valid_until").max()),
@@ -194,6 +201,7 @@ def facts(
             confidence=pl.col("confidence").max(),
         )
     )
+    grouped = _ended(grouped, stated.filter(modality=ENDED).with_columns(since=since))
     ids = [
         content_id("fact", *scope_parts(*row[:3]), *row[3:6], row[6], str(row[7]))
         for row in grouped.select(_FACT).iter_rows()
@@ -203,6 +211,46 @@ def facts(
     )
 
 
+def _ended(facts: pl.DataFrame, endings: pl.DataFrame) -> pl.DataFrame:
+    """Returns facts with the end that later memories give them.
+
+    Args:
+        facts: with `valid_from` and `stated_last`, the time of the last memory that states them.
+        endings: clauses that say that something is so no longer, with their time `since`; without a predicate whatever
+            was stated of the two ends.
+    """
+    pair = (*SCOPE, "subject_id", "object_id", "folded_value")
+    left = (
+        facts.with_row_index("n")
+        .join(endings.select(*pair, "since", ending="predicate"), on=pair, how="inner", nulls_equal=True)
+        .filter((pl.col("ending") == "") | (pl.col("ending") == pl.col("predicate")))
+        .filter(pl.col("since") > pl.col("stated_last"))
+        .group_by("n")
+        .agg(pl.col("since").min())
+    )
+    slot = (*SCOPE, "subject_id", "predicate")
+    newest = facts.filter(pl.col("predicate").is_in(sorted(SINGLE_VALUED)) & pl.col("is_latest"))
+    replaced = (
+        facts.with_row_index("n")
+        .join(newest.select(*slot, since="stated_last", other="value"), on=slot, how="inner", nulls_equal=True)
+        .filter(pl.col("since") > pl.col("stated_last"))
+        .group_by("n")
+        .agg(pl.col("since").min())
+    )
+    ends = pl.concat([left, replaced]).group_by("n").agg(pl.col("since").min())
+    is_over = pl.col("since").is_not_null()
+    return (
+        facts.with_row_index("n")
+        .join(ends, on="n", how="left")
+        .with_columns(
+            is_latest=pl.col("is_latest") & ~is_over,
+            valid_until=pl.when(is_over).then(pl.min_horizontal("valid_until", "since")).otherwise("valid_until"),
+        )
+        .drop("n", "since", "stated_last")
+    )
+
+
+_ARTICLE = re.compile(r"^(?:an?|the|my|our) ")
 _HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
 
 

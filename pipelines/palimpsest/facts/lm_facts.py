@@ -12,8 +12,9 @@ import polars as pl
 from palimpsest.core.files import say
 from palimpsest.core.ids import SCOPE, JsonObject, content_id
 from palimpsest.facts.clause_tree import MAX_VALUE_CHARS
-from palimpsest.facts.fact import Fact, Named, StatedEntity, normalize_predicate
+from palimpsest.facts.fact import Fact, Named, StatedEntity
 from palimpsest.facts.fact_tables import LM, FactInputs, clause_table, fact_rows, named_entities
+from palimpsest.facts.vocabulary import normalize_predicate
 from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.relations.labelers.lm_labeler import find_quote, load_saved_state
 from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings

@@ -11,10 +11,14 @@ from functools import cached_property
 
 from palimpsest.facts.clause_tree import SUBJECTS, ClauseTree, Phrases
 from palimpsest.facts.fact import Named
+from palimpsest.facts.fillers import TIME_WORDS, Filler
+from palimpsest.facts.vocabulary import Filling, fits, may_have
 
-_FIRST = frozenset({"i", "me", "my", "mine", "myself"})
+_FIRST = frozenset({"i", "me", "my", "mine", "myself", "we", "us", "our", "ours"})
 # Where the parser may find one of them; it reads `Im` and `Ive` as two words each.
-_FIRST_PERSON = re.compile(r"(?<![^\W\d_])(?:i(?:m|ma|d|dve|ve|llve)?|me|my|mine|myself)(?![^\W\d_])", re.IGNORECASE)
+_FIRST_PERSON = re.compile(
+    r"(?<![^\W\d_])(?:i(?:m|ma|d|dve|ve|llve)?|me|my|mine|myself|we(?:re|ve|ll|d|dve|llve)?|us|ours?)(?![^\W\d_])", re.IGNORECASE
+)
 _PERSON = frozenset({"he", "him", "his", "she", "her", "hers"})
 _THING = frozenset({"it", "its"})
 _RELATIVE = frozenset({"who", "which", "that"})
@@ -81,13 +85,17 @@ class Referents:
         """Returns whether an entity is a person: by its type, or because the text calls it `he` or `she`."""
         return self._is_person(entity) or entity in self._persons
 
-    def may_be_place(self, entity: str) -> bool:
-        """Returns whether something may be in an entity; true of none, which is a value."""
-        return not entity or not (self.is_person(entity) or self.named.types.get(entity) == "organisation")
+    def filling(self, entity: str, filler: Filler | None = None) -> Filling:
+        """Returns what an entity, or what fills a clause, is to a predicate."""
+        kind = "person" if entity and self.is_person(entity) else self.named.types.get(entity, "")
+        is_name = bool(entity) or (filler is not None and self.tree.parse.pos[filler.token] == "PROPN")
+        is_time = filler is not None and not entity and self.tree.parse.lemmas[filler.token] in TIME_WORDS
+        return Filling(filler.value if filler else "", entity, kind, is_name, is_time)
 
-    def may_have_role(self, entity: str, role: str) -> bool:
-        """Returns whether an entity may be a `wife`, `owner` or `lead`; what is known to be a place is none."""
-        return role == "part_of" or self.named.types.get(entity) != "place"
+    def suits(self, subject: str, predicate: str, filling: Filling) -> bool:
+        """Returns whether a predicate may be stated of a subject, with what fills it."""
+        kind = "person" if self.is_person(subject) else self.named.types.get(subject, "")
+        return may_have(kind, predicate) and fits(predicate, filling)
 
     @cached_property
     def _persons(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from palimpsest.core.ids import content_id
-from palimpsest.facts.fact import VOCABULARY
+from palimpsest.facts.vocabulary import VOCABULARY
 
 OPEN = 2**31 - 1  # `until` of a row that nothing has replaced yet
 DIMENSIONS = 384

@@ -43,9 +43,9 @@ from palimpsest.text.words import fold
 _THINGS = ("product", "project", "concept")
 _OBJECTS_OF_USE = (*_THINGS, "topic", "organisation", "event")
 _PARTS = ("part_of", "located_in")
-_STATING = ("depends_on", "depend_upon", "rely_upon", "block_by", "be_block_by", "block_on", "wait_for", "wait_on")
+_STATING = ("depends_on",)
 """Predicates of which any subject but a person, a place or a date depends on the object."""
-_USING = ("uses", "run_on", "build_on", "build_upon", "be_build_on", "be_build_upon", "build_on_top_of", "power_by")
+_USING = ("uses",)
 """Predicates that state a dependency of a thing only: `the tram runs on Grit Lane` and `Ana uses Basin` state none."""
 _BARRED = (
     r"^\s+(?:cannot|can't|can\u2019t|can not|will not|won't|won\u2019t|may not|must not)"

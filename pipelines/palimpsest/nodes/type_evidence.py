@@ -23,7 +23,9 @@ from palimpsest.entities.find_names import (
     is_full_name,
     word_set,
 )
+from palimpsest.entities.gazetteers import is_city, is_person_name
 from palimpsest.entities.scope_evidence import find_people
+from palimpsest.facts.vocabulary import IS_A
 from palimpsest.text.words import CALENDAR_WORDS, fold
 
 # Nouns that show of what type a node is: `a village` is a place, `a cellist` a person. Part of the program.
@@ -402,6 +404,8 @@ def name_type(name: str) -> NameType | None:
         return None
     if all(w in CALENDAR_WORDS or singular(w) in CALENDAR_WORDS for w in folded):
         return NameType("date", "", 5.0)
+    if folded[0] == "project" and len(folded) > 1:
+        return NameType("project", "project", 3.0)
     if fold(name) in _HOLIDAYS:
         return NameType("date", "", 3.0)
     if folded[0] in HONORIFICS | MALE | FEMALE and len(folded) > 1:
@@ -454,7 +458,7 @@ _SCHEMA = ("node_id", "type", "rule", "weight", "noun", "memory_id")
 _OF_ENTITY_TYPE = {"person": 0.8, "organisation": 1.5, "place": 0.5}
 _OF_PREDICATE = {
     "subject_id": {
-        "person": "works_for lives_in born_in died_in studied_at reports_to teaches_at plays_for married_to wrote",
+        "person": "works_for works_as lives_in born_in died_in studied_at teaches_at plays_for married_to wrote",
         "organisation": "supplies employs",
         "product": "made_by costs",
         "event": "scheduled_for",
@@ -467,8 +471,9 @@ _OF_PREDICATE = {
     },
 }
 _PREDICATE_WEIGHT, _DEFINED_WEIGHT = 0.8, 2.0
+_GAZETTEER_WEIGHT = 1.5
 _MODEL_WEIGHT = 1.0  # more than a guess by its shape, less than what a text or a folder calls it
-_DEFINING = ("be",)
+_DEFINING = (IS_A,)
 _LINE_BEGIN = r"(?:^|\n)[#*\s]*$"
 _SHAPE_WEIGHT = 0.75
 _ALIAS_SHARE = 0.6  # of the weight of what a name shows, for its aliases
@@ -487,8 +492,9 @@ def type_evidence(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         _of_names(entities),
         _of_shapes(entities, memories),
         _of_entity_types(entities),
+        _of_gazetteers(entities),
         _of_people(entities, memories, tables["documents"]),
-        _of_facts(tables["facts"]),
+        _of_facts(tables["clause_facts"]),
         _of_models(tables["stated_entities"]),
         _of_folders(tables, own),
     ]
@@ -552,6 +558,15 @@ def _of_entity_types(entities: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _of_gazetteers(entities: pl.DataFrame) -> pl.DataFrame:
+    """Returns what a name alone says: that of a person, or of a city."""
+    rows = []
+    for node_id, name in entities.select("entity_id", "name").sort("entity_id").iter_rows():
+        kind = "person" if is_person_name(name) else "place" if is_city(name) else ""
+        rows += [(node_id, kind, "gazetteer", _GAZETTEER_WEIGHT, "")] if kind else []
+    return _rows(rows)
+
+
 def _of_people(entities: pl.DataFrame, memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
     """Returns persons: speakers, and people whom metadata names as authors and the like."""
     people = find_people(memories, documents).select(*SCOPE, spelling="surface").unique()
@@ -565,9 +580,11 @@ def spellings(entities: pl.DataFrame) -> pl.DataFrame:
     return entities.select("entity_id", *SCOPE, spelling=names).explode("spelling").drop_nulls("spelling").unique()
 
 
-def _of_facts(facts: pl.DataFrame) -> pl.DataFrame:
-    stated = facts.filter(~pl.col("is_negated").fill_null(False)).with_columns(
-        memory_id=pl.col("memory_ids").list.min()
+def _of_facts(clauses: pl.DataFrame) -> pl.DataFrame:
+    stated = (
+        clauses.filter(~pl.col("is_negated").fill_null(False))
+        .group_by("subject_id", "predicate", "object_id", "value")
+        .agg(pl.col("memory_id").min())
     )
     parts = [
         with_noun_types(

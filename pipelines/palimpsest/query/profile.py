@@ -1,7 +1,6 @@
 """The profile of a user: its values, and how it is read from a build."""
 
 import datetime as dt
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +9,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from palimpsest.core.ids import REFLECTION, JsonObject
+from palimpsest.facts.vocabulary import LASTING, label
 from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
-from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.request.types import (
     Fact,
     Memory,
@@ -131,20 +130,11 @@ MIN_SHOWN = 0.1
 RECENT = dt.timedelta(days=30)
 """What was stated this long before the newest memory of a scope is dynamic, unless it lasts."""
 
-_LASTING = """
-lives_in works_for leads owns part_of married_to child_of sibling_of born_in studied_at teaches_at plays_for reports_to
-named husband wife son daughter sister brother mother father partner child dog cat manager boss name birthday address
-prefer like love hate dislike avoid speak play drink eat
-"""
-LASTING = frozenset(_LASTING.split())
-"""Predicates that hold for long: their facts are static however new they are."""
-
-_LEAVING = frozenset({"leave", "quit", "leave_from", "resign_from", "move_from", "sell"})
-"""Predicates that end what was stated before of the same other node."""
-
-_ONE_AT_A_TIME = SINGLE_VALUED - {"works_for", "reports_to"}  # somebody may have two jobs
-_FORMED = f'unit = "{REFLECTION}" and not (kind in ("gap", "summary"))'
-_STATIC_TYPES = frozenset({"preference"})
+_PERMANENT = frozenset(
+    {"born_in", "birthday", "grew_up_in", "comes_from", "parent_of", "child_of", "sibling_of", "relative_of"}
+)
+"""Predicates that nothing ends: what disputes another part of their memory is not about them."""
+_FORMED = f'unit = "{REFLECTION}" and kind = "preference"'
 _MAX_READ = 200  # formed memories, and memories that state facts, that are read of a scope, newest first
 _SPEAKERS_READ = 40  # newest memories whose speakers are the user
 
@@ -234,35 +224,13 @@ def _facts_of_user(graph: ServedGraph, names: Sequence[str], user: str, day: dt.
     found = graph.named([name_words(user), *names])
     ids = found.get(name_words(user)) or [i for n in _own_names(names, user) for i in found.get(n, ())]
     facts = [f for f in graph.facts_of(ids) if f.subject_id in set(ids) and f.is_latest]
-    return _still_so([f for f in facts if _is_valid(f.valid_until, day)])
-
-
-def _still_so(facts: Sequence[Fact]) -> list[Fact]:
-    """Returns facts without those that a newer one ends: somebody left, or lives elsewhere now."""
-    left: dict[str, float] = {}
-    newest: dict[str, float] = {}
-    for f in facts:
-        if f.predicate in _LEAVING and f.object_id and not f.is_negated:
-            left[f.object_id] = max(left.get(f.object_id, -math.inf), _since(f))
-        if f.predicate in _ONE_AT_A_TIME:
-            newest[f.predicate] = max(newest.get(f.predicate, -math.inf), _since(f))
-    return [
-        f
-        for f in facts
-        if not (f.object_id in left and f.predicate not in _LEAVING and _since(f) < left[f.object_id])
-        and _since(f) >= newest.get(f.predicate, -math.inf)
-    ]
-
-
-def _since(fact: Fact) -> float:
-    return fact.valid_from.timestamp() if fact.valid_from else -math.inf
+    return [f for f in facts if _is_valid(f.valid_until, day) and not f.is_negated]
 
 
 def _formed_line(served: ServedScope, memory: ShownMemory, recent_since: dt.datetime | None) -> ProfileLine:
-    is_static = memory.type in _STATIC_TYPES
     disputed_by, later = _changes(memory, memory.text, memory.text)
     return ProfileLine(
-        section=_section(memory, is_static, recent_since),
+        section=_section(memory, True, recent_since),
         kind=memory.type,
         key="",
         text=memory.text,
@@ -309,34 +277,43 @@ def _fact_lines(
     `texts` are those of the memories as they are stored, by id.
     """
     nodes = graph.nodes(sorted({i for f in facts for i in f.ends})) if graph else {}
-    by_sentence: dict[tuple[str, str], list[Fact]] = {}
     memory_of = {m.memory_id: m for m in memories}
-    for fact in facts:
-        stated = [i for i in memory_of if i in fact.memory_ids]
-        if stated:
-            sentence = _sentence(memory_of[stated[0]], fact, nodes)
-            by_sentence.setdefault((stated[0], sentence), []).append(fact)
     lines = []
-    for (memory_id, sentence), stated_facts in sorted(by_sentence.items()):
-        memory = memory_of[memory_id]
-        keys = sorted({"_".join(f.predicate.split()) for f in stated_facts})
-        is_lasting = not LASTING.isdisjoint(keys)
-        disputed_by, later = _changes(memory, sentence, texts[memory_id])
+    for fact in sorted(facts, key=lambda f: (f.predicate, f.object_id or "", f.value or "")):
+        stated = [i for i in memory_of if i in fact.memory_ids]
+        if not stated:
+            continue
+        memory, is_lasting = memory_of[stated[0]], fact.predicate in LASTING
+        sentence = _sentence(memory, fact, nodes)
+        disputed_by, later = _changes(memory, sentence, texts[memory.memory_id])
+        if fact.predicate in _PERMANENT:
+            disputed_by, later = None, ()
         line = ProfileLine(
-            section=_section(memory, is_lasting, recent_since),
+            section="static" if is_lasting and not disputed_by else _section(memory, False, recent_since),
             kind="fact",
-            key=", ".join(keys),
-            text=f"{memory.speaker}: {sentence}" if memory.speaker else sentence,
-            memory_ids=(memory_id,),
+            key=fact.predicate,
+            text=_in_words(fact, nodes, memory.speaker or ""),
+            memory_ids=tuple(stated),
             time=_time(memory),
-            confidence=max(f.confidence or 0.0 for f in stated_facts),
+            confidence=fact.confidence or 0.0,
             scope=served.scope,
             disputed_by=disputed_by,
             later=later,
+            first_time=_time(memory_of[stated[-1]]) if len(stated) > 1 else None,
         )
         if is_lasting or line.section == "dynamic":
             lines.append((line, memory))
     return lines
+
+
+def _in_words(fact: Fact, nodes: Mapping[str, Node], speaker: str) -> str:
+    """Returns a fact as a sentence: `Ana lives in Berlin`."""
+    subject = nodes[fact.subject_id].name if fact.subject_id in nodes else speaker
+    value = nodes[fact.object_id].name if fact.object_id in nodes and fact.object_id else fact.value or ""
+    words = label(fact.predicate)
+    return (
+        f"{subject}'s {words} {value}" if words.endswith(":") or words == "favourite" else f"{subject} {words} {value}"
+    )
 
 
 def _sentence(memory: Memory, fact: Fact, nodes: Mapping[str, Node]) -> str:

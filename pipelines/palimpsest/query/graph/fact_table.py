@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.ids import JsonObject
+from palimpsest.facts.vocabulary import SINGLE_VALUED
 from palimpsest.query.context.changes import DISPUTED, disputes_of
 from palimpsest.query.request.search_request import clean_text
 from palimpsest.query.request.types import Fact, NewerText, Node, Scope
@@ -21,12 +22,6 @@ from palimpsest.text.terms import name_words, terms
 MAX_FACTS = 10_000
 """Facts of an answer."""
 
-_SINGLE_VALUED = """
-lives_in works_for reports_to married_to born_in died_in named costs price cost due deadline starts ends scheduled_for
-address capacity population height length
-"""
-SINGLE_VALUED = frozenset(_SINGLE_VALUED.split())
-"""Slots of which a thing has one at a time: two values that are both latest conflict."""
 
 FindMemories = Callable[[str], Sequence[str]]
 """From a text: the ids of the memories that fit it best, best first."""
