@@ -92,7 +92,8 @@ def test_a_title_that_names_its_document_alone_is_a_concept_or_an_event():
 def test_facts_show_the_type_of_both_ends():
     pages = [Page("a.md", ["Rask works for Tarn."])]
     facts = rows("facts", fact("Rask", "works_for", "Tarn"))
-    nodes = nodes_of(made(pages, {"Rask": "name", "Tarn": "name"}, facts=facts))
+    clauses = rows("clause_facts", fact("Rask", "works_for", "Tarn") | {"memory_id": "m0.0"})
+    nodes = nodes_of(made(pages, {"Rask": "name", "Tarn": "name"}, facts=facts, clause_facts=clauses))
     assert nodes["Rask"]["type"] == "person"
     assert nodes["Tarn"]["type"] == "organisation"
 
