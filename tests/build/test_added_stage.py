@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from palimpsest.pipeline.deletion.delete import delete
-from palimpsest.pipeline.finish import digest, run_without_dagster
-from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.finish import digest
 from palimpsest.pipeline.stage import Stage
 from palimpsest.pipeline.stages import STAGES, indexed_tables, last_stages, references, register
 from palimpsest.store.builds import ONCE, Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.tables import SCHEMAS
 from palimpsest_eval.gate.invariants import check_invariants
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
 FILE = """
 import polars as pl
@@ -84,7 +83,7 @@ def home(tmp_path: Path, shared_vectors: Path) -> Home:
 @pytest.fixture
 def build(tmp_path: Path, home: Home) -> Callable[[], Build]:
     corpus = write_chats(tmp_path / "corpus")
-    return lambda: run_without_dagster(home, make_plan(home, [corpus]))
+    return lambda: build_home(home, corpus)
 
 
 @pytest.mark.parametrize("on_delete", ["recompute", "remove_rows"])

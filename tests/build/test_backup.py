@@ -17,7 +17,6 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import FORMAT
 from palimpsest.pipeline.backup import backup_home, restore_home
 from palimpsest.pipeline.deletion.delete import delete
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
@@ -26,7 +25,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import find_violations, verify_home
 from tests.command import last_json, process, run
-from tests.small_corpus import copy_built, write_chats, write_notes
+from tests.small_corpus import build_home, copy_built, write_chats, write_notes
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def made(tmp_path_factory, shared_vectors) -> Path:
     corpus = write_notes(write_chats(folder / "corpus"), {"a.md": "The bridge is 40 metres long.\n"})
     home = Home(folder / "home", shared_vectors)
     home.create()
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     shutil.copytree(shared_vectors, folder / "home" / "embeddings", dirs_exist_ok=True)
     return folder
 
@@ -114,12 +113,12 @@ def test_backups_made_while_builds_run_all_restore_to_homes_that_verify(home, tm
                 write_notes(
                     corpus, {"a.md": f"The bridge is {40 + n % 2} metres long.\n", f"b{n}.md": "The harbour.\n"}
                 )
-                run_without_dagster(home, make_plan(home, [corpus]))
+                build_home(home, corpus)
         except BaseException as e:
             failed.append(e)
 
     write_notes(corpus, {"a.md": "The bridge is 41 metres long.\n", "b.md": "The harbour.\n"})
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     before = published(home).build_id
     thread = threading.Thread(target=build)
     thread.start()
@@ -137,10 +136,10 @@ def test_backups_made_while_builds_run_all_restore_to_homes_that_verify(home, tm
         assert not find_violations(restored, published(restored))
     assert len(seen) > 1
     restored.remember_sources(make_plan(restored, [corpus]).collections)
-    assert run_without_dagster(restored, make_plan(restored, [corpus])).manifest.digest
+    assert build_home(restored, corpus).manifest.digest
     scratch = Home(tmp_path / "scratch", home.embeddings)
     scratch.create()
-    digest = run_without_dagster(scratch, make_plan(scratch, [corpus])).manifest
+    digest = build_home(scratch, corpus).manifest
     assert published(restored).manifest.memories >= digest.memories
 
 

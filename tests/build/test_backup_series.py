@@ -6,12 +6,10 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.pipeline.backup import backup_dated, restore_home, series_from_environment
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.command import last_json, run
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
 NIGHT = dt.datetime(2026, 3, 1, 3, tzinfo=dt.UTC)
 
@@ -22,7 +20,7 @@ def homes(tmp_path_factory, shared_vectors) -> tuple[Home, Home]:
     base = tmp_path_factory.mktemp("series")
     first, second = Home(base / "a" / "home", shared_vectors), Home(base / "b" / "home", shared_vectors)
     for home in (first, second):
-        run_without_dagster(home, make_plan(home, [write_chats(base / "corpus")]))
+        build_home(home, write_chats(base / "corpus"))
     return first, second
 
 

@@ -5,13 +5,12 @@ import shutil
 import pytest
 
 from palimpsest.memories.embedders import embedding_store
-from palimpsest.pipeline.finish import digest, run_without_dagster
-from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.finish import digest
 from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query import Scope, open_index
 from palimpsest.store.home import Home
 from tests.query.titled import TEXTS
-from tests.small_corpus import write_notes
+from tests.small_corpus import build_home, write_notes
 
 QUESTION = "Where was the founder of Port Elm born?"
 
@@ -24,7 +23,7 @@ def corpus(tmp_path, texts, **settings):
 
 def run(home, folder):
     home.create()
-    return run_without_dagster(home, make_plan(home, [folder]))
+    return build_home(home, folder)
 
 
 def strategy_and_scores(build):

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.repair_builds import repair_older
 from palimpsest.pipeline.repair_home import find_damage, repair_history, repair_home
@@ -21,7 +20,7 @@ from palimpsest.store.decisions import append_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest_eval.runs.judge_build import verify_home
-from tests.small_corpus import build_twice, copy_built
+from tests.small_corpus import build_home, build_twice, copy_built
 
 DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
 
@@ -38,7 +37,7 @@ def made(tmp_path_factory, shared_vectors) -> Path:
     append_decisions(home.decisions, "tombstone", ["0123456789abcdef", "fedcba9876543210"])
     # A text that has its vectors already, so that no model is loaded.
     ingest_text(home.path, "The harbour has two cranes.", user="ann", collection="notes")
-    run_without_dagster(home, make_plan(home, [folder / "corpus"]))
+    build_home(home, folder / "corpus")
     (published(home).path / "report.html").write_text("<p>two memories</p>")
     _make_databases(home)
     count_decisions_again(home)

@@ -13,7 +13,6 @@ from palimpsest.core.files import write_json
 from palimpsest.memories import server_embedder
 from palimpsest.memories.embedders import collection_spaces
 from palimpsest.memories.vector_space import Space
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan, say_what_is_broken
 from palimpsest.query import embed_query, open_home
 from palimpsest.store.builds import published
@@ -25,7 +24,7 @@ from palimpsest_eval.golden.golden_run import GoldenRun
 from palimpsest_eval.runs.judge_build import find_violations
 from tests.command import CLI, run
 from tests.memories.embedding_server import EmbeddingServer
-from tests.small_corpus import write_chats, write_notes
+from tests.small_corpus import build_home, write_chats, write_notes
 
 
 class _QueryModel:
@@ -56,7 +55,7 @@ def test_collections_of_two_spaces_are_searched_together_each_in_its_own(tmp_pat
     notes = {"a.md": "Ann keeps bees on the roof.", "b.md": "The boiler is noisy.", "c.md": "Tax is due in June."}
     write_notes(corpus, notes, user_id="ann", embedder="openai:toy")
     home = Home(tmp_path / "home")
-    build = run_without_dagster(home, make_plan(home, [corpus]))
+    build = build_home(home, corpus)
     spaces = collection_spaces(build)
     assert {name: s.dimensions for name, s in spaces.items()} == {"chats": 384, "notes": 8}
     assert find_violations(home, build) == []

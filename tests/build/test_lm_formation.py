@@ -10,7 +10,6 @@ import pytest
 from palimpsest.formation.sentence_model import sentence_model_key
 from palimpsest.memories.formed import formed_memories
 from palimpsest.pipeline.deletion.delete import delete
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import dry_run, make_plan, stage_context
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stages import STAGES
@@ -19,7 +18,7 @@ from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import verify_home
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from palimpsest_eval.testing.fake_reflection import reflection_answer, turns_of
-from tests.small_corpus import copy_built, write_chats
+from tests.small_corpus import build_home, copy_built, write_chats
 
 pytestmark = pytest.mark.lm
 TURNS = [
@@ -63,7 +62,7 @@ def built(server: FakeLMServer, tmp_path_factory: pytest.TempPathFactory) -> Pat
         expected = dry_run(Home(base / "home"), [base / "corpus"], None)
         assert expected.counts["lm_calls"] == 3 and expected.cost > 0
         assert server.counts.requests == 0 and not Home(base / "home").lm_ledger.exists()
-        build(Home(base / "home"), base / "corpus")
+        build_home(Home(base / "home"), base / "corpus")
         assert server.counts.requests == 3
     return base
 
@@ -94,10 +93,6 @@ def write(corpus: Path, turns: list[tuple[str, str, str, str, str]]) -> None:
     (corpus / "chats/collection.yaml").write_text(settings_text)
 
 
-def build(home: Home, corpus: Path) -> None:
-    run_without_dagster(home, make_plan(home, [corpus]))
-
-
 def formed(home: Home) -> pl.DataFrame:
     return formed_memories(published(home).tables(["memories"])["memories"])
 
@@ -119,10 +114,10 @@ def test_one_more_session_costs_itself_and_what_reads_its_note_and_equals_scratc
     write(corpus, [*TURNS, (*ADDED[:4], f"{day}T09:00:00Z")])
     before = server.counts.requests
     assert dry_run(home, [corpus], None).counts["lm_calls"] == calls
-    build(home, corpus)
+    build_home(home, corpus)
     assert server.counts.requests == before + calls
     scratch = Home(tmp_path / "scratch")
-    build(scratch, corpus)
+    build_home(scratch, corpus)
     assert sorted(formed(scratch)["memory_id"]) == sorted(formed(home)["memory_id"])
 
 
@@ -133,7 +128,7 @@ def test_another_sentence_model_forms_the_notes_again_and_pays_nothing_again(mad
     other = replace(STAGES["notes"], environment=lambda: "another model")
     monkeypatch.setitem(STAGES, "notes", other)
     assert not make_plan(home, [corpus]).nothing_to_do
-    build(home, corpus)
+    build_home(home, corpus)
     assert published(home).manifest.stages["chats"]["notes"].cache_status == "done"
     assert server.counts.requests == before and make_plan(home, [corpus]).nothing_to_do
 
@@ -151,7 +146,7 @@ def test_an_erased_turn_takes_all_that_rests_on_it_with_the_answers_that_read_it
     assert not any(b"zqfriday" in p.read_bytes() for p in home.path.rglob("*") if p.is_file())
     assert verify_home(home).violations == ()
     before = server.counts.requests
-    build(home, corpus)
+    build_home(home, corpus)
     assert server.counts.requests == before + 2  # its session, and the one that read its note
     assert not formed(home)["text"].str.contains("zqfriday").any()
 
@@ -162,6 +157,6 @@ def test_a_session_beyond_the_budget_is_read_by_the_next_build(made):
     for stage in ("documents", "chunks", "notes"):
         record = run_stage(stage_context(home, "chats", corpus / "chats", max_cost=1e-9), stage)
     assert (record.numbers["unpaid"], record.work.lm_calls) == (1, 0) and record.is_unpaid  # so that it runs again
-    build(home, corpus)
+    build_home(home, corpus)
     assert published(home).manifest.stages["chats"]["notes"].work.lm_calls == 1
     assert make_plan(home, [corpus]).nothing_to_do

@@ -12,7 +12,7 @@ from palimpsest.query.reader import open_home
 from palimpsest.query.standing import StandingAnswer
 from palimpsest.store.home import Home
 from palimpsest.store.standing_questions import load_standing_questions
-from tests.small_corpus import TURNS, copy_built, write_chats
+from tests.small_corpus import TURNS, build_home, copy_built, write_chats
 
 QUESTIONS = """
 - {id: deadline, question: "When is the deadline of Heron?", k: 2}
@@ -27,7 +27,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("standing")
     corpus = write_chats(base / "corpus")
     (corpus / "chats" / "questions.yaml").write_text(QUESTIONS)
-    run_without_dagster(Home(base / "home"), make_plan(Home(base / "home"), [corpus]))
+    build_home(Home(base / "home"), corpus)
     return base
 
 
@@ -48,7 +48,7 @@ def test_each_build_answers_for_each_user_and_an_unchanged_one_has_nothing_to_do
 def test_the_next_build_shows_what_is_new_and_a_delete_takes_it_back(built: Path, tmp_path: Path) -> None:
     home, corpus = copy_built(built, tmp_path)
     write_chats(corpus, [*TURNS, LATER])
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     answer = answers(home)["deadline"]
     (new,) = [m for m in answer.memories if "9 May" in m.text]
     assert new.memory_id in answer.added and any(line.startswith("+ ") for line in answer.lines())

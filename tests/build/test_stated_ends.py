@@ -5,13 +5,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import verify_home
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
 RACE, DONE, AWAY, LAKE = (
     ("s1", "ivan", "Ivan", "I am training for the half marathon in Ghent on 28 June.", "2026-05-02T09:00:00Z"),
@@ -27,7 +25,7 @@ def build(home: Home, corpus: Path, turns: list[tuple[str, str, str, str, str]])
     write_chats(corpus, turns)
     settings = corpus / "chats/collection.yaml"
     settings.write_text(settings.read_text().replace("unit: turn", "form: [turns, reflection]"))
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home
 from tests.command import last_json, process, run
-from tests.small_corpus import write_chats, write_notes
+from tests.small_corpus import build_home, write_chats, write_notes
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +17,7 @@ def made(tmp_path_factory, shared_vectors) -> Path:
         write_chats(base / "corpus"), {"a.md": "# Annex\n\nIt opens at nine.\n", "b.txt": "Nobody knows.\n"}
     )
     home = Home(base / "home", shared_vectors)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     return base
 
 
@@ -40,9 +38,9 @@ def test_info_has_dates_sizes_types_and_months(made):
 def test_each_source_has_its_type_size_and_times(tmp_path, shared_vectors):
     home = Home(tmp_path / "home", shared_vectors)
     corpus = write_notes(tmp_path / "corpus", {"a.md": "# Annex\n\nIt opens at nine.\n", "b.txt": "Nobody knows.\n"})
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     (corpus / "notes" / "b.txt").write_text("Nobody knows yet.\n")
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     args = ("collection", "info", "notes", "--sources", "--home", home.path)
     a, b = last_json(run(*args, "--json"))["source_list"]
     assert (a["uri"], a["media_type"], a["versions"], a["documents"]) == ("a.md", "text/markdown", 1, 1)
@@ -67,7 +65,7 @@ def test_a_new_collection_is_built_like_any_other(tmp_path, shared_vectors):
     before = last_json(run("collection", "info", "talks", "--home", home.path, "--json"))
     assert before["created_at"] and before["updated_at"] is None and before["counts"] == {"sources": 0}
     ingest_text(home, "The lamp is green.", user="ann", collection="talks")
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     after = last_json(run("collection", "info", "talks", "--home", home.path, "--json"))
     assert after["counts"]["memories"] == 1 and after["created_at"] == before["created_at"]
 
@@ -171,7 +169,7 @@ def test_an_unknown_collection_cannot_be_changed_or_deleted(talks):
 def test_a_deleted_collection_is_proved_gone(talks, shared_vectors):
     home = Home(talks.path, shared_vectors)
     ingest_text(home, "The lamp is green.", user="ann", collection="talks")
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     dry = last_json(run("collection", "delete", "talks", "--dry-run", "--home", talks.path, "--json"))
     assert dry["memories"] == 1 and home.sources
     done = last_json(run("collection", "delete", "talks", "--yes", "--home", talks.path, "--json"))
@@ -184,7 +182,7 @@ def test_created_at_outlives_a_delete_of_another_collection(tmp_path):
 
     home = Home(tmp_path / "home")
     corpus = write_notes(write_chats(tmp_path / "corpus"), {"b.txt": "Nobody knows.\n"})
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     before = home.created_at
     assert set(before) == {"chats", "notes"}
     delete(home, collection="notes")
@@ -198,10 +196,10 @@ def test_a_delete_leaves_source_files_in_the_home_and_proves_the_rest(tmp_path):
     home = Home(tmp_path / "home")
     folder = create_collection(home, "talks", "Our talks.", user_id="ann")
     (folder / "lamp.txt").write_text("The lamp is quixotic.")
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     assert delete(home, user="ann").to_json()["residue"] == []
     assert (folder / "lamp.txt").exists()
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     assert last_json(run("collection", "info", "talks", "--home", home.path, "--json"))["counts"]["memories"] == 0
     delete(home, collection="talks")
     assert (folder / "lamp.txt").exists() and not home.sources

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_file, ingest_session, ingest_text
 from palimpsest.store.home import Home
 from tests.command import last_json, process, run
 from tests.export.made import with_own_vectors
-from tests.small_corpus import copy_built, write_chats, write_notes
+from tests.small_corpus import build_home, copy_built, write_chats, write_notes
 
 NOTES = {
     "a.md": "---\nproject_id: apollo\ncolour: red\n---\n# Annex\n\nIt opens at nine.\n",
@@ -26,7 +24,7 @@ def built(tmp_path_factory, shared_vectors) -> Path:
     base = tmp_path_factory.mktemp("documents")
     corpus = write_notes(write_chats(base / "corpus"), NOTES)
     home = Home(base / "home", shared_vectors)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     return base
 
 
@@ -127,11 +125,11 @@ def test_what_was_remembered_is_replaced_and_its_old_memory_retired(home, tmp_pa
     uri = ingest_text(home, "The lamp is green.", user="ann", collection="chats", speaker="Ann").uri
     assert next(d for d in documents("list", "--home", home.path) if d["uri"] == uri)["state"] == "pending"
     assert "no build has read it yet" in run("document", "view", uri, "--home", home.path).stderr
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     (tmp_path / "new.txt").write_text("The lamp is violet.")
     done = run("document", "update", uri, tmp_path / "new.txt", "--home", home.path)
     assert done.returncode == 0, done.stderr
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     (found,) = documents("view", uri, "--home", home.path)
     assert "The lamp is violet." in str(found["text"]) and (found["user_id"], found["version"]) == ("ann", 2)
     answer = run("query", "lamp", "--collection", "chats", "--user", "ann", "--home", home.path).stdout
@@ -191,7 +189,7 @@ def test_a_name_that_leads_out_of_the_inbox_is_no_document(home, tmp_path):
 def test_a_replaced_source_of_the_inbox_is_a_new_version_and_no_damage(home, tmp_path):
     home = with_own_vectors(home)
     sent = ingest_file(home, write(tmp_path / "lamp.txt", "The lamp of the pier is zqred."), collection="chats")
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     new = write(tmp_path / "new.txt", "The lamp of the pier is zqgreen.")
     assert run("document", "update", sent.uri, new, "--collection", "chats", "--home", home.path).returncode == 0
     built = run("build", "--home", home.path)
@@ -204,7 +202,7 @@ def test_a_replaced_source_of_the_inbox_is_a_new_version_and_no_damage(home, tmp
 def test_a_rejected_source_of_the_inbox_is_deleted_with_a_proof(home, tmp_path):
     home = with_own_vectors(home)
     sent = ingest_file(home, write(tmp_path / "zqpic.png", "no picture"), collection="chats")
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     done = process("document", "delete", sent.uri, "--collection", "chats", "--yes", "--home", home.path)
     assert done.returncode == 0, done.stderr
     assert (

@@ -5,13 +5,12 @@ import shutil
 
 import pytest
 
-from palimpsest.pipeline.finish import digest, run_without_dagster
-from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.finish import digest
 from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.command import last_json, run
-from tests.small_corpus import write_chats, write_notes
+from tests.small_corpus import build_home, write_chats, write_notes
 
 OLD, NEW = "The deadline of project Heron is 12 March.", "The deadline of project Heron is now 20 April."
 SETTINGS = {
@@ -103,7 +102,7 @@ def test_another_trust_changes_versions_labels_and_embeds_nothing_and_equals_a_b
         fresh = Home(tmp_path / f"fresh {trust[:20]}", home.embeddings_path)
         fresh.create()
         shutil.copytree(home.log, fresh.log, dirs_exist_ok=True)
-        scratch = run_without_dagster(fresh, make_plan(fresh, [corpus]))
+        scratch = build_home(fresh, corpus)
         assert digest(published(home).tables(indexed_tables())) == digest(scratch.tables(indexed_tables()))
         for table in ("memories", "relations", "versions"):
             assert published(home).table("chats", table).equals(scratch.table("chats", table))

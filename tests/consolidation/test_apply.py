@@ -11,7 +11,6 @@ import pytest
 
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, undo
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan, stage_context
 from palimpsest.store.builds import kept, published
 from palimpsest.store.collection_config import ConsolidationConfig
@@ -20,7 +19,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, read_proposals
 from palimpsest_eval.runs.apply_proposals import AppliedProposals, _due, apply_proposals
 from tests.command import last_json, run
-from tests.small_corpus import copy_built, write_notes
+from tests.small_corpus import build_home, copy_built, write_notes
 
 NOTES = {
     "a.md": "---\ndate: 2026-01-02\n---\nThe harbour cafe in Quern opens at nine.\n",
@@ -61,7 +60,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Pat
     home = Home(base / "home", shared_vectors)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PALIMPSEST_DATA", str(base / "data"))
-        run_without_dagster(home, make_plan(home, [corpus]))
+        build_home(home, corpus)
     consolidate(home)
     return base
 
@@ -127,7 +126,7 @@ def test_what_loses_a_golden_answer_is_refused_and_the_others_are_confirmed(trie
     assert known[refused].description.startswith("valid until 2024-05-02") and "R@5" in done.refused[refused]
     assert known[refused].state == "open" and known[refused].refused_at
     assert [b.build_id for b in kept(home)] == ["000001"] and published(home).build_id == "000001"
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     again = apply_proposals(home, later(5))
     assert (again.confirmed, again.refused, again.trials) == ([], {}, 0)
     consolidate(home, everything=True)
@@ -138,7 +137,7 @@ def test_what_loses_a_golden_answer_is_refused_and_the_others_are_confirmed(trie
 
 def test_without_golden_questions_nothing_is_confirmed(home, tmp_path, monkeypatch):
     monkeypatch.setenv("PALIMPSEST_DATA", str(tmp_path / "data"))
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     done = apply_proposals(home, later(4))
     assert (done.confirmed, done.refused, done.trials) == ([], {}, 0) and "golden questions" in done.waiting
     assert set(states(home).values()) == {"open"}
@@ -166,14 +165,14 @@ def test_golden_questions_that_cannot_be_judged_confirm_nothing(home, built, tmp
     line = {"id": "q9", "question": "?", "type": "single_fact", "evidence": [{"uri": "a.md", "quote": "not in it"}]}
     with (tmp_path / "data" / "golden" / "notes.jsonl").open("a") as file:
         file.write(json.dumps(line) + "\n")
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     done = apply_proposals(home, later(4))
     assert not done.confirmed and "cannot be judged" in done.waiting and set(states(home).values()) == {"open"}
 
 
 def test_a_collection_whose_folder_is_gone_has_nothing_confirmed(home, tmp_path):
     other = write_notes(tmp_path / "other", {"x.md": "The mill turns at night.\n"}, "mill")
-    run_without_dagster(home, make_plan(home, [tmp_path / "corpus", other]))
+    build_home(home, tmp_path / "corpus", other)
     (tmp_path / "corpus" / "notes").rename(tmp_path / "away")
     done = apply_proposals(home, later(4))
     assert not done.confirmed and done.waiting and set(states(home).values()) == {"open"}
@@ -182,7 +181,7 @@ def test_a_collection_whose_folder_is_gone_has_nothing_confirmed(home, tmp_path)
 def test_what_a_person_took_back_is_not_confirmed_again(tried, applied):
     home = tried
     undo(home, {p.proposal_id for p in applied.done.confirmed})
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     assert apply_proposals(home, later(5)).trials == 0 and "confirmed" not in states(home).values()
 
 

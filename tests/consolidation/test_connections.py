@@ -2,12 +2,10 @@
 
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, undo
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
 TURNS = [
     ("s1", "ann", "Ann", "Mira Quandt plays the cello at the harbour festival.", "2026-01-01T09:00:00Z"),
@@ -22,7 +20,7 @@ TURNS = [
 
 def test_sessions_share_a_name_names_may_be_one_and_values_repeat(tmp_path, shared_vectors):
     home, corpus = Home(tmp_path / "home", shared_vectors), write_chats(tmp_path / "corpus", TURNS)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     texts = dict(published(home).tables(["memories"])["memories"].select("memory_id", "text").iter_rows())
     found = {(p.kind, p.why): p for p in consolidate(home).proposals}
     shared = found["connection", "shared name"]
@@ -33,7 +31,7 @@ def test_sessions_share_a_name_names_may_be_one_and_values_repeat(tmp_path, shar
     names = found["connection", "similar names"]
     confirm(home, [names.proposal_id])
     assert len(read_decisions(home.decisions).same) == 1
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     entities = published(home).tables(["entities"])["entities"]
     assert entities["name"].str.contains("Metals").sum() == 1
     undo(home, [names.proposal_id])

@@ -8,7 +8,6 @@ import pytest
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import reject, undo
 from palimpsest.pipeline.deletion.delete import delete
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.query.request.types import Scope
@@ -17,7 +16,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
 from palimpsest_eval.runs.judge_build import verify_home
 from tests.command import last_json, run
-from tests.small_corpus import copy_built, write_notes
+from tests.small_corpus import build_home, copy_built, write_notes
 
 NOTES = {
     "a.md": "The bridge is 40 metres long.\n",
@@ -32,7 +31,7 @@ NOTES = {
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("decided")
     corpus = write_notes(base / "corpus", NOTES, user_id="u0")
-    run_without_dagster(Home(base / "home"), make_plan(Home(base / "home"), [corpus]))
+    build_home(Home(base / "home"), corpus)
     consolidate(Home(base / "home"))
     return base
 
@@ -43,7 +42,7 @@ def made(built: Path, tmp_path: Path) -> tuple[Home, Path]:
 
 
 def build_again(home: Home, corpus: Path) -> None:
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     assert not verify_home(home).violations
 
 
@@ -141,7 +140,7 @@ def test_what_a_person_rejected_is_disputed_no_more_until_undone(tmp_path):
     older, newer = "Our queue runs on Redis.", "We moved the queue over to Kafka on Friday, no regrets so far."
     dated = {"a.md": f"---\ndate: 2026-01-05\n---\n{older}\n", "b.md": f"---\ndate: 2026-03-10\n---\n{newer}\n"}
     corpus, home = write_notes(tmp_path / "corpus", dated, user_id="u0"), Home(tmp_path / "home")
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
 
     def disputed() -> bool:
         found = published(home).tables(["relations"])["relations"]

@@ -8,13 +8,11 @@ import polars as pl
 from palimpsest.consolidation.decide import confirm, undo
 from palimpsest.consolidation.find_proposals import similar_topics
 from palimpsest.consolidation.scope_memories import ScopeMemories
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, read_proposals, write_proposals
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
 SCOPE = ("c", "ann", "")
 IDS = [f"m{i}" for i in range(10)]
@@ -45,7 +43,7 @@ def test_few_shared_memories_retired_ones_decided_pairs_and_old_memories_make_no
 
 def test_a_confirmed_pair_of_topics_is_one_node_and_undo_takes_it_back(tmp_path, shared_vectors):
     home, corpus = Home(tmp_path / "home", shared_vectors), write_chats(tmp_path / "corpus")
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     tables = published(home).tables(["memories", "nodes"])
     scope, memory = tuple(tables["memories"].select("collection", "user_id", "project_id").row(0)), None
     keep, other = tables["nodes"].filter(user_id=scope[1])["node_id"].sort().head(2)
@@ -57,7 +55,7 @@ def test_a_confirmed_pair_of_topics_is_one_node_and_undo_takes_it_back(tmp_path,
     (decision,) = read_decisions(home.decisions).graph
     assert (decision.action, decision.node_id, decision.other_id) == ("merge_nodes", keep, other)
     assert read_decisions(home.decisions).paired == {tuple(sorted((keep, other)))}
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     nodes = set(published(home).tables(["nodes"])["nodes"]["node_id"])
     assert keep in nodes and other not in nodes
     undo(home, [proposal.proposal_id])

@@ -9,20 +9,19 @@ import pytest
 
 from palimpsest.orchestration.resources import HomeResource
 from palimpsest.pipeline.document_info import operation_status
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.command import run
-from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
+from tests.small_corpus import TURNS, build_home, copy_built, write_chats, write_notes
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, shared_vectors):
     base = tmp_path_factory.mktemp("made")
     home = Home(base / "home", shared_vectors)
-    run_without_dagster(home, make_plan(home, [write_chats(base / "corpus")]))
+    build_home(home, write_chats(base / "corpus"))
     return base
 
 
@@ -79,7 +78,7 @@ def test_a_build_that_fails_says_so_of_what_is_in_the_inbox_and_the_next_one_pub
         assert not job.execute_in_process(partition_key="chats", **options).success
     failed = operation_status(home, operation)
     assert failed.state == "failed" and "disk full" in str(failed.reason)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     assert operation_status(home, operation).state == "published"
 
 
@@ -105,7 +104,7 @@ def test_settings_that_cannot_be_read_fail_in_a_run_of_their_own_and_keep_no_oth
     resource, corpus = built
     write_notes(corpus, {"a.md": "The gate is green.\n"})
     home = resource.home()
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     (corpus / "notes/collection.yaml").write_text("name: notes\ndescription: notes\nunti: turn\n")
     write_chats(corpus, [*TURNS, ("s9", "ann", "Ann", "The tea is out.", "2026-05-01T09:00:00Z")])
     with dg.instance_for_test() as instance:

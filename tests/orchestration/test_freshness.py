@@ -22,7 +22,7 @@ from palimpsest.pipeline.summary import collection_freshness, confirm_collection
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of, new_home
-from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
+from tests.small_corpus import TURNS, build_home, copy_built, write_chats, write_notes
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -32,7 +32,7 @@ def made(tmp_path_factory, shared_vectors):
     base = tmp_path_factory.mktemp("made")
     home = Home(base / "home", shared_vectors)
     corpus = write_notes(write_chats(base / "corpus"), {"a.md": "The bridge is long.\n"}, overdue_hours="100")
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     return base
 
 

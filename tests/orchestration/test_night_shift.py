@@ -8,12 +8,10 @@ import dagster as dg
 import pytest
 
 from palimpsest.orchestration.resources import HomeResource
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
 from tests.export.made import with_own_vectors
-from tests.small_corpus import write_notes
+from tests.small_corpus import build_home, write_notes
 
 NIGHT = dt.datetime(2026, 6, 1, 3, tzinfo=dt.UTC)
 
@@ -23,7 +21,7 @@ def built(tmp_path, shared_vectors):
     home = Home(tmp_path / "home", shared_vectors)
     notes = {"a.md": "The bridge is 40 metres long.\n", "b.md": "The bridge is 55 metres long.\n"}
     corpus = write_notes(tmp_path / "corpus", notes)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     return HomeResource(path=str(home.path), embeddings_path=str(shared_vectors)), corpus
 
 

@@ -13,13 +13,11 @@ from palimpsest.pipeline.deletion import run_storage
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.pipeline.deletion.proof import Probes
 from palimpsest.pipeline.deletion.run_storage import RunTables, check_run_storage
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of
 from tests.orchestration.postgres_server import postgres
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
 _YAML = """\
 telemetry: {{enabled: false}}
@@ -45,7 +43,7 @@ def home_with(path: Path, dagster_yaml: str) -> Home:
 
 def build_without_runs(home: Home, folder: Path) -> None:
     """Builds a home where the runs of a build do not matter: those of Dagster take four seconds."""
-    run_without_dagster(home, make_plan(home, [write_chats(folder / "corpus")]))
+    build_home(home, write_chats(folder / "corpus"))
 
 
 def rows_with(url: str, words: str) -> int:

@@ -13,7 +13,6 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.orchestration.dev_server import write_dagster_yaml
 from palimpsest.orchestration.resources import HomeResource
 from palimpsest.orchestration.watch import close_interrupted_runs
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.store.builds import published
@@ -21,7 +20,7 @@ from palimpsest.store.event_log import read_events
 from palimpsest.store.home import Home
 from tests.orchestration.dev import Ui, palimpsest_dev, processes_of, wait_for
 from tests.orchestration.jobs import instance_of, new_home
-from tests.small_corpus import TURNS, write_chats
+from tests.small_corpus import TURNS, build_home, write_chats
 
 STATUS = dg.DagsterRunStatus
 
@@ -181,7 +180,7 @@ def test_runs_that_are_killed_alone_or_with_everything_are_finished_later(tmp_pa
         wait_for("the build of the run that was lost", lambda: is_rebuilt(home, 6))
     assert [r.status for r in runs_of(home)][-2:] == [STATUS.FAILURE, STATUS.SUCCESS]
     whole = Home(tmp_path / "whole", home.embeddings)
-    run_without_dagster(whole, make_plan(whole, [corpus]))
+    build_home(whole, corpus)
     assert published(home).manifest.digest == published(whole).manifest.digest
 
 

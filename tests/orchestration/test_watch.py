@@ -10,13 +10,11 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.resources import HomeResource
 from palimpsest.orchestration.watch import overdue_build
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.summary import freshness
 from palimpsest.store.event_log import read_events, write_event
 from palimpsest.store.home import Home
 from tests.orchestration.test_alerts import Hook
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -25,7 +23,7 @@ NOW = dt.datetime.now(dt.UTC)
 def built(tmp_path_factory, shared_vectors):
     base = tmp_path_factory.mktemp("watched")
     home = Home(base / "home", shared_vectors)
-    run_without_dagster(home, make_plan(home, [write_chats(base / "corpus")]))
+    build_home(home, write_chats(base / "corpus"))
     return HomeResource(path=str(home.path), embeddings_path=str(shared_vectors))
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.pipeline.deletion.delete import delete
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
@@ -16,7 +15,7 @@ from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.remote_home import local_home
 from palimpsest.store.table_store import open_store
 from palimpsest.store.working_copy import STATE
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
 LOCKER = "My locker code is quixotic-77."
 _IS_WRITING = r"another build is writing it \(process \d+ on \S+\); wait for it"
@@ -26,7 +25,7 @@ def build(folder: Path, vectors: Path, corpus: Path) -> Home:
     home = Home(folder, vectors)
     with home.lock():
         home.create()
-        run_without_dagster(home, make_plan(home, [corpus]))
+        build_home(home, corpus)
     return home
 
 
@@ -87,7 +86,7 @@ def test_a_delete_leaves_no_object_version_marker_or_unfinished_upload(url, s3, 
     home = Home(local_home(url))
     with home.lock():
         home.create()
-        run_without_dagster(home, make_plan(home, [write_chats(tmp_path / "corpus")]))
+        build_home(home, write_chats(tmp_path / "corpus"))
     s3.create_multipart_upload(Bucket=bucket, Key="homes/one/objects/00000001/unfinished")
     s3.put_object(Bucket=bucket, Key="homes/other/a", Body=b"1")
     s3.put_object(Bucket=bucket, Key="homes/other/a", Body=b"2")
@@ -110,7 +109,7 @@ def test_a_delete_whose_store_keeps_something_is_no_success_and_can_be_run_again
     home = Home(local_home(url))
     with home.lock():
         home.create()
-        run_without_dagster(home, make_plan(home, [write_chats(tmp_path / "corpus")]))
+        build_home(home, write_chats(tmp_path / "corpus"))
     with monkeypatch.context() as patch:
         patch.setattr("palimpsest.store.remote_home._S3History.purge", lambda _: 0)
         with pytest.raises(Refused, match="the store of the home still has"):

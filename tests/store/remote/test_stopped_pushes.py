@@ -9,15 +9,13 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.pipeline.deletion.delete import delete
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.lease import HEAD, LEASE, Lease, read_head, take_lease
 from palimpsest.store.remote_home import local_home
 from palimpsest.store.table_store import open_store
 from palimpsest.store.working_copy import working_copy
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
 KEY = "The spare key zqkey hangs behind the clock."
 
@@ -33,7 +31,7 @@ def homes(bucket, tmp_path, monkeypatch):
     first = Home(local_home(url))
     with first.lock():
         first.create()
-        run_without_dagster(first, make_plan(first, [write_chats(tmp_path / "corpus")]))
+        build_home(first, write_chats(tmp_path / "corpus"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "second"))
     return first, Home(local_home(url))
 
