@@ -182,7 +182,7 @@ def test_a_damaged_database_of_dagster_is_put_aside(home, damage: Callable[[Path
         assert repair_history(home) == find_damage(home) == []
 
 
-def test_a_database_of_dagster_that_a_full_disk_kept_from_being_made_is_put_aside(home) -> None:
+def test_a_database_that_a_full_disk_left_half_is_put_aside_and_a_whole_tokenizer_of_other_bytes_is_kept(home):
     path = home.dagster / "history/runs/index.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("DROP TABLE alembic_version")
@@ -190,6 +190,9 @@ def test_a_database_of_dagster_that_a_full_disk_kept_from_being_made_is_put_asid
     (shown,) = repair_history(home)
     assert "index.db was damaged" in shown and not path.exists()
     assert repair_history(home) == []
+    path = home.path / "tokenizer.json.gz"
+    path.write_bytes(gzip.compress(b"{}"))
+    assert _repair(home) == [] and gzip.decompress(path.read_bytes()) == b"{}"
 
 
 def test_a_file_that_changed_since_the_build_is_noticed_without_reading_all(home) -> None:
@@ -204,14 +207,5 @@ def test_a_file_that_changed_since_the_build_is_noticed_without_reading_all(home
 
 def test_a_copy_of_a_home_with_other_times_is_whole(made, tmp_path) -> None:
     shutil.copytree(made / "home", tmp_path / "home", copy_function=shutil.copyfile)
-    assert find_damage(Home(tmp_path / "home")) == _repair_copy(tmp_path / "home", made / "corpus") == []
-
-
-def _repair_copy(home: Path, corpus: Path) -> list[str]:
-    return repair_home(Home(home), [corpus]).lines
-
-
-def test_a_tokenizer_of_other_bytes_that_are_whole_is_kept(home) -> None:
-    path = home.path / "tokenizer.json.gz"
-    path.write_bytes(gzip.compress(b"{}"))
-    assert _repair(home) == [] and gzip.decompress(path.read_bytes()) == b"{}"
+    assert find_damage(Home(tmp_path / "home")) == []
+    assert repair_home(Home(tmp_path / "home"), [made / "corpus"]).lines == []

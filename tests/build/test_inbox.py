@@ -34,8 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Path
 
 @pytest.fixture
 def copy(made: Path, tmp_path: Path, shared_vectors: Path) -> tuple[Home, Path]:
-    home, corpus = copy_built(made, tmp_path)
-    return Home(home.path, shared_vectors), corpus
+    return copy_built(made, tmp_path, shared_vectors)
 
 
 def pending(home: Home, question: str, user: str = "ann", **options: object) -> list[str]:
@@ -51,25 +50,24 @@ def test_a_text_is_pending_then_published_and_a_further_build_does_nothing(copy)
     assert pending(home, "Where is the spare key?") == [KEY]
     plan = make_plan(home, [corpus])
     assert plan.changed == ("chats",) and dry_run(home, [corpus], None).counts["memories"] == 1
-    stage_build(home, plan)
+    time.sleep(1.1)  # a build has its time in whole seconds
+    run_stage(stage_context(home, "chats", plan.collections["chats"]), "documents")
+    assert operation_status(home, operation).state == "received", "a running build has read it, and it is not rejected"
+    stage_build(home, make_plan(home, [corpus]))
     waiting = operation_status(home, operation)
     assert (waiting.state, waiting.chunks) == ("built", 1) and "palimpsest gate shows all" in waiting.reason
+    update = "The deadline of project Heron is now 5 May instead of 20 April."
+    ingest_text(home, update, user="ann", speaker="Ann")
     build_home(home, corpus)
     status = operation_status(home, operation)
     assert (status.state, status.chunks, status.reason) == ("published", 1, None) and status.document_id
     assert not pending(home, "Where is the spare key?")
     with open_home(home.path) as reader:
         answer = reader.search("Where is the spare key?", ("chats", "ann"))
+        texts = [m.text for m in reader.search("When is the deadline of Heron?", ("chats", "ann"), k=2).memories]
     assert answer.memories[0].text == KEY and status.uri in answer.context_with("full")
+    assert texts[0] == update and not any("is now 20 April" in t for t in texts)
     assert make_plan(home, [corpus]).nothing_to_do
-
-
-def test_what_a_running_build_has_read_is_received_and_not_rejected(copy):
-    home, corpus = copy
-    operation = ingest_text(home, KEY, user="ann").operation_id
-    time.sleep(1.1)  # a build has its time in whole seconds
-    run_stage(stage_context(home, "chats", make_plan(home, [corpus]).collections["chats"]), "documents")
-    assert operation_status(home, operation).state == "received"
 
 
 def test_a_sender_reads_nothing_that_the_gate_or_a_failure_quotes_of_others(copy):
@@ -86,15 +84,6 @@ def test_a_sender_reads_nothing_that_the_gate_or_a_failure_quotes_of_others(copy
     assert built.reason.endswith("; and 1 more; palimpsest gate shows all")
     assert built.for_sender().to_json() | {"reason": built.reason} == built.to_json()
     assert "quixotic" not in built.for_sender().reason and "palimpsest gate" in built.for_sender().reason
-
-
-def test_a_remembered_update_retires_what_it_replaces(copy):
-    home, corpus = copy
-    ingest_text(home, "The deadline of project Heron is now 5 May instead of 20 April.", user="ann", speaker="Ann")
-    build_home(home, corpus)
-    with open_home(home.path) as reader:
-        texts = [m.text for m in reader.search("When is the deadline of Heron?", ("chats", "ann"), k=2).memories]
-    assert "5 May" in texts[0] and not any("is now 20 April" in t for t in texts)
 
 
 def test_incremental_equals_from_scratch_and_a_build_of_another_corpus_reads_the_inbox_too(
@@ -188,6 +177,8 @@ def test_deleting_a_user_removes_files_and_operations_and_proves_it(copy, is_bui
     assert operation_status(home, kept).state == "published"
     with pytest.raises(ArgumentError, match="was deleted"):
         ingest_text(home, "Bob is back.", user="bob")
+    delete(home, collection="chats")
+    assert not list(inbox_files(home.inbox)) and not (home.inbox / "chats").exists()
 
 
 @pytest.mark.slow
@@ -208,13 +199,6 @@ def test_deleting_one_turn_of_a_session_keeps_the_rest_in_the_log(copy):
     ) >= {KEY}
     assert operation_status(home, operation).state == "published"
     assert make_plan(home, [corpus]).nothing_to_do
-
-
-def test_deleting_a_collection_removes_its_inbox(copy):
-    home, _ = copy
-    ingest_text(home, KEY, user="ann")
-    delete(home, collection="chats")
-    assert not list(inbox_files(home.inbox)) and not (home.inbox / "chats").exists()
 
 
 def test_the_commands(copy, tmp_path):

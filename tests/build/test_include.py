@@ -53,6 +53,15 @@ def test_an_included_document_is_not_embedded_again_and_has_its_own_memories(tmp
             found = reader.search("keys welcome leave", reader.resolve_scopes(collection, user), k=10).memories
             assert {m.collection for m in found} == {collection} and other not in [m.text for m in found]
     assert make_plan(home, [corpus]).nothing_to_do
+    (tmp_path / "secret.txt").write_text("The code is quixotic.")
+    (corpus / "handbook" / "policies" / "out.txt").symlink_to(tmp_path / "secret.txt")
+    build_home(home, corpus)
+    assert texts(home, "onboarding") == [LEAVE, "Welcome to all."], "no link out is followed"
+    own = corpus / "onboarding" / "handbook" / "policies"
+    own.mkdir(parents=True)
+    (own / "leave.md").write_text("Mine.")
+    with pytest.raises(PalimpsestError, match="is a source here already"):
+        make_plan(home, [corpus], ["onboarding"])
 
 
 @pytest.mark.slow
@@ -86,18 +95,3 @@ def test_a_wrong_include_is_one_line(tmp_path, corpus, include, message):
     with pytest.raises(PalimpsestError, match=message) as e:
         make_plan(Home(tmp_path / "home"), [corpus], ["onboarding"])
     assert "\n" not in str(e.value)
-
-
-def test_two_sources_with_one_uri_and_links_out_are_refused(tmp_path, corpus, shared_vectors):
-    add_including(corpus)
-    outside = tmp_path / "secret.txt"
-    outside.write_text("The code is quixotic.")
-    (corpus / "handbook" / "policies" / "out.txt").symlink_to(outside)
-    home = Home(tmp_path / "home", shared_vectors)
-    build_home(home, corpus)
-    assert "The code is quixotic." not in texts(home, "onboarding")
-    own = corpus / "onboarding" / "handbook" / "policies"
-    own.mkdir(parents=True)
-    (own / "leave.md").write_text("Mine.")
-    with pytest.raises(PalimpsestError, match="is a source here already"):
-        make_plan(home, [corpus], ["onboarding"])

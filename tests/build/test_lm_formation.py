@@ -32,18 +32,13 @@ ADDED = ("s4", "ann", "Ann", "I prefer tea over coffee.", "2026-02-04T09:00:00Z"
 
 def reply(prompt: str) -> str:
     """Returns an inference for each turn; it leaks a word of earlier notes, where it read some."""
-    leak = " zqfriday" if "zqfriday" in prompt else ""
+    turns, leak = turns_of(prompt), " zqfriday" if "zqfriday" in prompt else ""
+    made = {"confidence": 0.6, "alternatives": [f"Small talk{leak}."], "invalidation_conditions": []}
     inferences = [
-        {
-            "statement": f"{who} cares for this: {text}",
-            "confidence": 0.6,
-            "evidence": [{"turn": n, "quote": text}],
-            "alternatives": [f"Small talk{leak}."],
-            "invalidation_conditions": [],
-        }
-        for n, who, text in turns_of(prompt)
+        made | {"statement": f"{who} cares for this: {text}", "evidence": [{"turn": n, "quote": text}]}
+        for n, who, text in turns
     ]
-    facts = [{"statement": text, "source_turn": n, "quote": text} for n, _, text in turns_of(prompt)]
+    facts = [{"statement": text, "source_turn": n, "quote": text} for n, _, text in turns]
     return reflection_answer({"inferences": inferences, "facts": facts})
 
 
@@ -79,18 +74,10 @@ def set_model(patch: pytest.MonkeyPatch, server: FakeLMServer) -> None:
 
 
 def write(corpus: Path, turns: list[tuple[str, str, str, str, str]]) -> None:
-    if not (corpus / "chats").exists():
-        write_chats(corpus, turns)
-        settings = corpus / "chats/collection.yaml"
-        form = "form: [turns, reflection]\nreflection: both\npromote: [fact, preference, inference]"
-        settings.write_text(settings.read_text().replace("unit: turn", form))
-        return
-    settings_text = (corpus / "chats/collection.yaml").read_text()
-    (corpus / "chats/turns.jsonl").unlink()
-    (corpus / "chats/collection.yaml").unlink()
-    (corpus / "chats").rmdir()
     write_chats(corpus, turns)
-    (corpus / "chats/collection.yaml").write_text(settings_text)
+    settings = corpus / "chats/collection.yaml"
+    form = "form: [turns, reflection]\nreflection: both\npromote: [fact, preference, inference]"
+    settings.write_text(settings.read_text().replace("unit: turn", form))
 
 
 def formed(home: Home) -> pl.DataFrame:
@@ -124,17 +111,13 @@ def test_one_more_session_costs_itself_and_what_reads_its_note_and_equals_scratc
 def test_another_sentence_model_forms_the_notes_again_and_pays_nothing_again(made, server, monkeypatch):
     home, corpus = made
     before = server.counts.requests
-    assert make_plan(home, [corpus]).nothing_to_do
+    assert make_plan(home, [corpus]).nothing_to_do and STAGES["notes"].environment() == sentence_model_key()
     other = replace(STAGES["notes"], environment=lambda: "another model")
     monkeypatch.setitem(STAGES, "notes", other)
     assert not make_plan(home, [corpus]).nothing_to_do
     build_home(home, corpus)
     assert published(home).manifest.stages["chats"]["notes"].cache_status == "done"
     assert server.counts.requests == before and make_plan(home, [corpus]).nothing_to_do
-
-
-def test_the_stage_of_notes_depends_on_the_model_that_judges_sentences():
-    assert STAGES["notes"].environment() == sentence_model_key()
 
 
 def test_an_erased_turn_takes_all_that_rests_on_it_with_the_answers_that_read_it(made, server):

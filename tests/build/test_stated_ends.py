@@ -54,23 +54,14 @@ def test_what_ended_is_left_out_of_answers_of_a_later_day_and_of_no_other(homes,
     assert AWAY[3] in found(homes[0], **{option: "2026-08-10"})  # its second sentence has no end
 
 
-def test_without_a_time_nothing_is_left_out_and_history_has_every_version(homes):
+def test_what_ended_is_in_no_profile_is_history_without_a_time_and_alike_however_it_was_built(homes):
     assert found(homes[0]) == found(homes[0], history=True) == {turn[3] for turn in TURNS}
-
-
-def test_a_build_in_steps_has_the_ends_of_one_from_scratch(homes):
     scratch, grown = (published(home).table("chats", "versions") for home in homes)
     assert scratch.equals(grown)
     assert [verify_home(home).violations for home in homes] == [(), ()]
-
-
-def test_what_ended_before_the_newest_memory_is_in_no_section_of_a_profile(homes):
     with open_home(homes[0].path, count_reads=False) as reader:
         lines = " ".join(line.text for line in reader.profile(("chats", "ivan")).lines)
     assert "marathon in Ghent" not in lines and "lake" not in lines and "away" not in lines
-
-
-def test_a_formed_memory_ends_by_its_own_words_where_its_turn_does_not(homes):
     tables = published(homes[0]).tables(["memories", "versions"])
     formed = tables["memories"].filter(pl.col("unit") == "reflection", pl.col("text").str.contains("away"))
     ends = tables["versions"].join(formed, on="memory_id", how="semi")["valid_until"]

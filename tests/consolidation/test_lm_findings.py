@@ -95,14 +95,14 @@ def test_what_the_memories_state_is_proposed_and_the_rest_is_dropped(home, capfd
     assert any("closed for good" in p.description for p in known)
     assert all(p.confidence <= 0.75 for p in known if p.found_by == "lm")
     said = capfd.readouterr().err
-    dropped = (
+    said_of = (
         "quote both",
         "name two memories",
         "numbers are not in",
         "gives orders",
-        "a memory that it does not name",
+        "that it does not name",
     )
-    assert [reason for reason in dropped if reason not in said] == []
+    assert [reason for reason in said_of if reason not in said] == []
 
 
 def test_an_answer_is_paid_once_a_dry_run_pays_nothing_and_a_budget_keeps_what_was_found(home, server):
