@@ -4,20 +4,21 @@ from pathlib import Path
 
 import pytest
 
+from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.sources.inbox import ingest_text
+from palimpsest.store.edit_collection import create_collection
 from palimpsest.store.home import Home
 from tests.command import last_json, process, run
-from tests.small_corpus import build_home, write_chats, write_notes
+from tests.small_corpus import build_home, built_notes, write_chats, write_notes
+
+NOTES = {"a.md": "# Annex\n\nIt opens at nine.\n", "b.txt": "Nobody knows.\n"}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, shared_vectors) -> Path:
     base = tmp_path_factory.mktemp("collections")
-    corpus = write_notes(
-        write_chats(base / "corpus"), {"a.md": "# Annex\n\nIt opens at nine.\n", "b.txt": "Nobody knows.\n"}
-    )
-    home = Home(base / "home", shared_vectors)
-    build_home(home, corpus)
+    write_chats(base / "corpus")
+    built_notes(base, shared_vectors, NOTES)
     return base
 
 
@@ -36,9 +37,7 @@ def test_info_has_dates_sizes_types_and_months(made):
 
 
 def test_each_source_has_its_type_size_and_times(tmp_path, shared_vectors):
-    home = Home(tmp_path / "home", shared_vectors)
-    corpus = write_notes(tmp_path / "corpus", {"a.md": "# Annex\n\nIt opens at nine.\n", "b.txt": "Nobody knows.\n"})
-    build_home(home, corpus)
+    home, corpus = built_notes(tmp_path, shared_vectors, NOTES)
     (corpus / "notes" / "b.txt").write_text("Nobody knows yet.\n")
     build_home(home, corpus)
     args = ("collection", "info", "notes", "--sources", "--home", home.path)
@@ -56,11 +55,10 @@ def test_list_and_its_other_name_print_the_same(made):
     assert "small talk" in process("collections", "list", "--home", made / "home").stdout
 
 
-def test_a_new_collection_is_built_like_any_other(tmp_path, shared_vectors):
+def test_a_new_collection_is_built_like_any_other_and_is_proved_gone_when_it_is_deleted(tmp_path, shared_vectors):
     home = Home(tmp_path / "home", shared_vectors)
-    made = run(
-        "collection", "create", "talks", "--description", "Our talks.", "--unit", "turn", "--home", home.path, "--json"
-    )
+    at = ("--home", home.path, "--json")
+    made = run("collection", "create", "talks", "--description", "Our talks.", "--unit", "turn", *at)
     assert made.returncode == 0 and last_json(made)["folder"] == str(home.path / "collections" / "talks")
     before = last_json(run("collection", "info", "talks", "--home", home.path, "--json"))
     assert before["created_at"] and before["updated_at"] is None and before["counts"] == {"sources": 0}
@@ -68,6 +66,10 @@ def test_a_new_collection_is_built_like_any_other(tmp_path, shared_vectors):
     build_home(home)
     after = last_json(run("collection", "info", "talks", "--home", home.path, "--json"))
     assert after["counts"]["memories"] == 1 and after["created_at"] == before["created_at"]
+    dry = last_json(run("collection", "delete", "talks", "--dry-run", *at))
+    assert dry["memories"] == 1 and home.sources
+    done = last_json(run("collection", "delete", "talks", "--yes", *at))
+    assert (done["memories"], done["residue"]) == (1, []) and not home.sources
 
 
 def test_a_folder_of_files_becomes_a_collection_and_its_files_stay(tmp_path):
@@ -108,9 +110,10 @@ def test_mistakes_are_one_line(made, args, message):
 @pytest.fixture
 def talks(tmp_path) -> Home:
     home = Home(tmp_path / "home")
-    run("collection", "create", "talks", "--description", "Our talks.", "--home", home.path)
-    path = home.path / "collections" / "talks" / "collection.yaml"
-    path.write_text("# Ours.\nname: talks\ndescription: Our talks. # short\nunit: turn\ndates: day_first\n")
+    create_collection(home, "talks", "Our talks.")
+    settings_of(home).write_text(
+        "# Ours.\nname: talks\ndescription: Our talks. # short\nunit: turn\ndates: day_first\n"
+    )
     return home
 
 
@@ -166,20 +169,8 @@ def test_an_unknown_collection_cannot_be_changed_or_deleted(talks):
     assert refused.returncode == 2 and "add --yes" in refused.stderr
 
 
-def test_a_deleted_collection_is_proved_gone(talks, shared_vectors):
-    home = Home(talks.path, shared_vectors)
-    ingest_text(home, "The lamp is green.", user="ann", collection="talks")
-    build_home(home)
-    dry = last_json(run("collection", "delete", "talks", "--dry-run", "--home", talks.path, "--json"))
-    assert dry["memories"] == 1 and home.sources
-    done = last_json(run("collection", "delete", "talks", "--yes", "--home", talks.path, "--json"))
-    assert (done["memories"], done["residue"]) == (1, []) and not home.sources
-
-
 @pytest.mark.slow
 def test_created_at_outlives_a_delete_of_another_collection(tmp_path):
-    from palimpsest.pipeline.deletion.delete import delete
-
     home = Home(tmp_path / "home")
     corpus = write_notes(write_chats(tmp_path / "corpus"), {"b.txt": "Nobody knows.\n"})
     build_home(home, corpus)
@@ -190,9 +181,6 @@ def test_created_at_outlives_a_delete_of_another_collection(tmp_path):
 
 
 def test_a_delete_leaves_source_files_in_the_home_and_proves_the_rest(tmp_path):
-    from palimpsest.pipeline.deletion.delete import delete
-    from palimpsest.store.edit_collection import create_collection
-
     home = Home(tmp_path / "home")
     folder = create_collection(home, "talks", "Our talks.", user_id="ann")
     (folder / "lamp.txt").write_text("The lamp is quixotic.")
