@@ -16,6 +16,8 @@ from palimpsest.store.home import Home
 from tests.command import run
 from tests.small_corpus import TURNS, build_home, copy_built, write_chats, write_notes
 
+NEW_TURN = ("s9", "ann", "Ann", "The tea is out.", "2026-05-01T09:00:00Z")
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, shared_vectors):
@@ -39,7 +41,7 @@ def look(resource, cursor, instance):
         return [r.partition_key for r in found if isinstance(r, dg.RunRequest)], context.cursor
 
 
-def test_the_sensor_asks_for_a_collection_whose_contents_changed_and_only_then(built):
+def test_the_sensor_asks_for_a_collection_whose_contents_or_inbox_changed_and_only_then(built):
     resource, corpus = built
     with dg.instance_for_test() as instance:
         wanted, cursor = look(resource, None, instance)
@@ -47,16 +49,11 @@ def test_the_sensor_asks_for_a_collection_whose_contents_changed_and_only_then(b
         (corpus / "chats/turns.jsonl").touch()
         wanted, touched = look(resource, cursor, instance)
         assert wanted == [] and touched != cursor
-        write_chats(corpus, [*TURNS, ("s9", "ann", "Ann", "The tea is out.", "2026-05-01T09:00:00Z")])
+        write_chats(corpus, [*TURNS, NEW_TURN])
         wanted, later = look(resource, touched, instance)
-        assert wanted == ["chats"]
-        assert look(resource, later, instance) == ([], later)
-
-
-def test_the_sensor_asks_for_a_collection_when_something_is_sent_to_the_inbox(built):
-    resource, _ = built
-    with dg.instance_for_test() as instance:
-        _, cursor = look(resource, None, instance)
+        assert wanted == ["chats"] and look(resource, later, instance) == ([], later)
+        write_chats(corpus)
+        _, cursor = look(resource, later, instance)
         ingest_text(resource.home(), "The spare key hangs behind the clock.", user="ann")
         wanted, later = look(resource, cursor, instance)
         assert wanted == ["chats"] and look(resource, later, instance) == ([], later)
@@ -106,7 +103,7 @@ def test_settings_that_cannot_be_read_fail_in_a_run_of_their_own_and_keep_no_oth
     home = resource.home()
     build_home(home, corpus)
     (corpus / "notes/collection.yaml").write_text("name: notes\ndescription: notes\nunti: turn\n")
-    write_chats(corpus, [*TURNS, ("s9", "ann", "Ann", "The tea is out.", "2026-05-01T09:00:00Z")])
+    write_chats(corpus, [*TURNS, NEW_TURN])
     with dg.instance_for_test() as instance:
         wanted, cursor = look(resource, None, instance)
         assert wanted == ["notes", "chats"] and look(resource, cursor, instance) == ([], cursor)

@@ -68,11 +68,13 @@ def test_a_step_whose_component_does_not_answer_is_tried_again_and_the_build_is_
     assert result.success and retries_of(result) == ["chunks", "chunks"]
 
 
-def test_a_component_that_stays_away_fails_the_run_with_its_own_error(home):
-    with instance_of(home) as instance, failing(9, ComponentFailed("the model does not answer")):
-        result = run_collection(home, instance)
-    assert not result.success and len(retries_of(result)) == 2
-    assert read_events(home.path, level="error")[-1].fields["error"] == "ComponentFailed"
+def test_a_component_that_stays_away_fails_the_run_with_its_own_error_and_by_the_command_line_at_once(home):
+    with instance_of(home) as instance:
+        for tags, retries in (({"palimpsest/by": "cli"}, 0), ({}, 2)):
+            with failing(9, ComponentFailed("the model does not answer")):
+                result = run_collection(home, instance, **tags)
+            assert not result.success and len(retries_of(result)) == retries
+            assert read_events(home.path, level="error")[-1].fields["error"] == "ComponentFailed"
 
 
 def test_bad_input_is_not_tried_again_neither_the_step_nor_the_run(home):
@@ -84,12 +86,6 @@ def test_bad_input_is_not_tried_again_neither_the_step_nor_the_run(home):
     (failed,) = (e for e in result.all_events if e.is_step_failure)
     assert failed.event_specific_data.error.message.endswith("Failure: collection.yaml: no such unit\n"), "it is first"
     assert run.tags["dagster/will_retry"] == "false" and run.tags["dagster/failure_reason"] == "STEP_FAILURE"
-
-
-def test_a_run_of_the_command_line_ends_at_the_first_failure(home):
-    with instance_of(home) as instance, failing(1, ComponentFailed("the model does not answer")):
-        result = run_collection(home, instance, **{"palimpsest/by": "cli"})
-    assert not result.success and retries_of(result) == []
 
 
 def test_a_started_run_without_a_process_is_closed_and_will_be_retried(home):

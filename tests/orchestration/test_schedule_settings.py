@@ -15,10 +15,22 @@ def bare(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_the_schedule_runs_at_three_in_the_machines_time_zone(monkeypatch):
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
+@pytest.mark.parametrize(
+    ("set_to", "wanted"),
+    [
+        ({"TZ": "Asia/Tokyo"}, ("0 3 * * *", "Asia/Tokyo", True)),
+        ({"TZ": "CET-1CEST,M3.5.0"}, ("0 3 * * *", "UTC", True)),  # a local zone that has no IANA name
+        (
+            {schedule.SCHEDULE: "30 22 * * 1-5", schedule.TIMEZONE: "Europe/Berlin", schedule.AUTOMATION: "off"},
+            ("30 22 * * 1-5", "Europe/Berlin", False),
+        ),
+    ],
+)
+def test_the_schedule_is_that_of_the_environment_and_of_the_machines_time_zone(monkeypatch, set_to, wanted):
+    for name, value in set_to.items():
+        monkeypatch.setenv(name, value)
     found = schedule_from_environment()
-    assert (found.nightly, found.timezone, found.on) == ("0 3 * * *", "Asia/Tokyo", True)
+    assert (found.nightly, found.timezone, found.on) == wanted
 
 
 def test_without_tz_the_zone_is_what_localtime_links_to(monkeypatch, tmp_path):
@@ -30,18 +42,6 @@ def test_without_tz_the_zone_is_what_localtime_links_to(monkeypatch, tmp_path):
     assert schedule_from_environment().timezone == "America/New_York"
     monkeypatch.setattr(schedule, "_LOCALTIME", Path("/nowhere"))
     assert schedule_from_environment().timezone == "UTC"
-
-
-def test_a_local_zone_that_has_no_iana_name_becomes_utc(monkeypatch):
-    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0")
-    assert schedule_from_environment().timezone == "UTC"
-
-
-def test_the_environment_sets_time_zone_and_switch(monkeypatch):
-    for name, value in (("SCHEDULE", "30 22 * * 1-5"), ("TIMEZONE", "Europe/Berlin"), ("AUTOMATION", "off")):
-        monkeypatch.setenv(f"PALIMPSEST_{name}", value)
-    found = schedule_from_environment()
-    assert (found.nightly, found.timezone, found.on) == ("30 22 * * 1-5", "Europe/Berlin", False)
 
 
 @pytest.mark.parametrize(
