@@ -12,6 +12,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, proposals_path, read_proposals, write_proposals
 from tests.command import last_json, run
+from tests.export.made import with_own_vectors
 from tests.small_corpus import built_notes, copy_built, write_chats
 
 NOTES = {
@@ -42,7 +43,7 @@ def found(built: Path, tmp_path_factory: pytest.TempPathFactory, shared_vectors)
 
 @pytest.fixture
 def made(built: Path, tmp_path: Path, shared_vectors: Path) -> Home:
-    return copy_built(built, tmp_path, shared_vectors)[0]
+    return with_own_vectors(copy_built(built, tmp_path, shared_vectors)[0])
 
 
 def texts_of(home: Home, ids) -> list[str]:

@@ -85,13 +85,13 @@ def test_each_instance_has_a_port_of_its_own_on_which_nothing_listens_and_is_of_
     assert list(read_instances()) == ["b", *(f"i{n}" for n in range(8))], "those made at once are all listed"
 
 
-@pytest.mark.parametrize("name", ["", "A", "../x", "a/b", "-a", "a-", "a b", "é", "x" * 41, ".", "a\n"])
-def test_a_name_that_is_no_folder_is_refused(name):
-    with pytest.raises(ArgumentError):
-        create_instance(name)
-    done = run("instance", "path", "--", name)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert not registry().exists()
+def test_a_name_that_is_no_folder_is_refused():
+    for name in ("", "A", "../x", "a/b", "-a", "a-", "a b", "é", "x" * 41, ".", "a\n"):
+        with pytest.raises(ArgumentError):
+            create_instance(name)
+        done = run("instance", "path", "--", name)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, name
+        assert not registry().exists()
 
 
 def test_a_name_is_used_once_and_a_home_has_one_name(home):
@@ -159,7 +159,7 @@ def test_an_instance_whose_record_is_damaged_is_deleted_and_its_other_parts_are_
         service.wait()
 
 
-def test_a_home_that_is_a_link_or_written_by_a_build_is_not_removed(home):
+def test_a_home_that_is_a_link_is_not_followed(home):
     made = create_instance("a")
     made.home.rename(made.home.with_name("moved"))
     made.home.symlink_to(home.path)

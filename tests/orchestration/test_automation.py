@@ -7,14 +7,18 @@ from unittest.mock import patch
 import dagster as dg
 import pytest
 
+from palimpsest.orchestration.automation import _folder_state
 from palimpsest.orchestration.resources import HomeResource
 from palimpsest.pipeline.document_info import operation_status
 from palimpsest.pipeline.plan import make_plan
+from palimpsest.sources.crawl.address_guard import VARIABLE
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
+from palimpsest.store.web_pages import web_pages
 from tests.command import run
 from tests.small_corpus import TURNS, build_home, copy_built, write_chats, write_notes
+from tests.sources.crawl.local_site import html, serve
 
 NEW_TURN = ("s9", "ann", "Ann", "The tea is out.", "2026-05-01T09:00:00Z")
 
@@ -116,3 +120,42 @@ def test_settings_that_cannot_be_read_fail_in_a_run_of_their_own_and_keep_no_oth
     texts = current.tables(["memories"])["memories"]["text"].to_list()
     assert "The tea is out." in texts and "The gate is green." in texts
     assert run("build", "--home", home.path, "--corpus", corpus, "--collection", "chats").returncode == 0
+
+
+def look_at_sites(resource: HomeResource, when: dt.datetime) -> dg.RunRequest | dg.SkipReason:
+    from palimpsest.orchestration.publishing import due_sites
+
+    with dg.build_schedule_context(scheduled_execution_time=when, resources={"home": resource}) as context:
+        return due_sites(context)
+
+
+def test_a_due_entry_is_crawled_by_a_run_and_its_pages_wake_the_sensor(tmp_path, monkeypatch):
+    from palimpsest.orchestration.code_location import defs
+
+    home = Home(tmp_path / "home")
+    home.create()
+    resource = HomeResource(path=str(home.path))
+    now = dt.datetime.now(dt.UTC)
+    assert isinstance(look_at_sites(resource, now), dg.SkipReason)
+    folder = write_notes(tmp_path / "corpus", {"a.md": "A note.\n"}) / "notes"
+    home.remember_sources({"notes": folder})
+    with serve({"/": html("The pump.")}) as site:
+        monkeypatch.setenv(VARIABLE, "127.0.0.1")
+        (folder / "sources.yaml").write_text(
+            f"web:\n- {{url: {site.url}, schedule: '0 2 * * *'}}\n- {{url: {site.url}x}}\n"
+        )
+        assert isinstance(look_at_sites(resource, now), dg.RunRequest)
+        before = _folder_state(home)
+        with dg.instance_for_test() as instance:
+            job = defs.resolve_job_def("crawl_sites")
+            result = job.execute_in_process(instance=instance, resources={"home": resource}, raise_on_error=False)
+            assert result.success
+            (event,) = result.asset_materializations_for_node("web_pages")
+        assert event.metadata["stored"].value == 1 and event.metadata["crawls"].value == 1
+        assert [page.record.uri for page in web_pages(home.web, "notes")] == [site.url]
+        assert _folder_state(home) != before
+        skipped = look_at_sites(resource, now)
+        assert isinstance(skipped, dg.SkipReason) and "none of 1 entries" in str(skipped.skip_message)
+        assert isinstance(look_at_sites(resource, now + dt.timedelta(days=2)), dg.RunRequest)
+    (folder / "sources.yaml").write_text("web: [{url: 3}]\n")
+    assert "sources.yaml" in str(look_at_sites(resource, now).skip_message)

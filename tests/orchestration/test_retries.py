@@ -2,16 +2,19 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from unittest.mock import patch
 
 import dagster as dg
 import pytest
+from sqlalchemy import create_engine, text
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.orchestration.dev_server import write_dagster_yaml
 from palimpsest.orchestration.resources import HomeResource
+from palimpsest.orchestration.run import cheap_connections
 from palimpsest.orchestration.watch import close_interrupted_runs
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.run_stage import run_stage
@@ -125,10 +128,10 @@ def test_a_home_gets_the_retries_unless_a_person_changed_its_settings(tmp_path):
     from palimpsest.orchestration.dev_server import _EARLIER_YAML
 
     old, own = Home(tmp_path / "old"), Home(tmp_path / "own")
-    for home, text in ((old, _EARLIER_YAML), (own, "telemetry: {enabled: false}\n")):
+    for home, words in ((old, _EARLIER_YAML), (own, "telemetry: {enabled: false}\n")):
         home.create()
         home.dagster.mkdir(exist_ok=True)
-        (home.dagster / "dagster.yaml").write_text(text)
+        (home.dagster / "dagster.yaml").write_text(words)
         write_dagster_yaml(home)
     with instance_of(old) as instance:
         assert instance.run_retries_enabled and not instance.run_retries_retry_on_asset_or_op_failure
@@ -189,3 +192,44 @@ def kill_everything(ui: Ui, home: Home) -> None:
         except ProcessLookupError:
             continue
     wait_for("the end of every process", lambda: not processes_of(home))
+
+
+NORMAL, FULL = 1, 2
+
+
+def make_database(path):
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE events (n INTEGER)")
+    db.close()
+    return create_engine(f"sqlite:///{path}")
+
+
+def synchronous(engine):
+    with engine.connect() as connection:
+        value = connection.execute(text("PRAGMA synchronous")).scalar()
+    engine.dispose()
+    return value
+
+
+def test_commits_are_not_synced_only_below_the_folder_and_only_inside_the_context(tmp_path):
+    history, other = make_database(tmp_path / "dagster/runs.db"), make_database(tmp_path / "other/a.db")
+    with cheap_connections(tmp_path / "dagster"):
+        assert (synchronous(history), synchronous(other)) == (NORMAL, FULL)
+    assert (synchronous(history), synchronous(other)) == (FULL, FULL)
+
+
+def test_the_log_is_open_inside_the_context_and_written_to_the_file_after_an_error_too(tmp_path):
+    path = tmp_path / "dagster/runs.db"
+    engine = make_database(path)
+    with pytest.raises(RuntimeError), cheap_connections(tmp_path / "dagster"):
+        with engine.begin() as connection:
+            connection.execute(text("INSERT INTO events VALUES (1)"))
+        engine.dispose()
+        assert path.with_name("runs.db-wal").exists()
+        raise RuntimeError
+    assert not path.with_name("runs.db-wal").exists()
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT n FROM events").fetchall() == [(1,)]
+    db.close()
