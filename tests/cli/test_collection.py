@@ -9,7 +9,7 @@ from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.edit_collection import create_collection
 from palimpsest.store.home import Home
 from tests.command import last_json, process, run
-from tests.small_corpus import build_home, built_notes, write_chats, write_notes
+from tests.small_corpus import build_home, built_notes, copy_built, write_chats
 
 NOTES = {"a.md": "# Annex\n\nIt opens at nine.\n", "b.txt": "Nobody knows.\n"}
 
@@ -170,10 +170,8 @@ def test_an_unknown_collection_cannot_be_changed_or_deleted(talks):
 
 
 @pytest.mark.slow
-def test_created_at_outlives_a_delete_of_another_collection(tmp_path):
-    home = Home(tmp_path / "home")
-    corpus = write_notes(write_chats(tmp_path / "corpus"), {"b.txt": "Nobody knows.\n"})
-    build_home(home, corpus)
+def test_created_at_outlives_a_delete_of_another_collection(made, tmp_path):
+    home, _ = copy_built(made, tmp_path)
     before = home.created_at
     assert set(before) == {"chats", "notes"}
     delete(home, collection="notes")

@@ -125,5 +125,7 @@ def test_a_stated_replacement_by_a_less_trusted_document_is_reported(tmp_path, h
 def test_a_wrong_trust_is_one_line_and_exit_2(tmp_path, home):
     write(tmp_path / "corpus", "trust: {speakers: {Ann: high}}")
     done = run("build", "--corpus", tmp_path / "corpus", "--home", home.path)
-    assert done.returncode == 2
-    assert "collection.yaml: trust.speakers 'Ann': must be a number from 0 to 1" in done.stderr.splitlines()[-1]
+    assert (
+        done.returncode == 2
+        and "collection.yaml: trust.speakers 'Ann': must be a number from 0 to 1" in done.stderr.splitlines()[-1]
+    )

@@ -139,7 +139,7 @@ def test_a_record_that_is_damaged_or_a_link_is_named(home, tmp_path):
     done = run("service", "status", "--home", home.path)
     assert done.returncode == 2 and str(path) in done.stderr
     path.unlink()
-    write_record(home.path, SERVICE.name, ProcessRecord(os.getpid(), "1", "127.0.0.1", 9, "duckdb"))
+    write_record_of_this_process(home)
     path.rename(tmp_path / "elsewhere.json")
     path.symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(DamagedFile):
@@ -147,21 +147,17 @@ def test_a_record_that_is_damaged_or_a_link_is_named(home, tmp_path):
     path.unlink()
 
 
-def test_lines_of_a_log_are_shown_without_colours_and_other_codes_are_escaped(home):
-    make_service_folder(home.path)
-    log_path(home, BUILDS).write_text("\x1b[32m2026-11-26\x1b[0m - \x1b[1;34mINFO\x1b[0m ready\x1b]0;mine\x07\n")
-    lines = last_json(run("service", "logs", "--builds", "--home", home.path, "--json"))["lines"]
-    assert lines == ["2026-11-26 - INFO ready\x1b]0;mine\x07"]
-    assert "\x1b" not in run("service", "logs", "--builds", "--home", home.path).stdout
-
-
-def test_a_log_that_is_a_link_is_not_written_through(home, tmp_path):
+def test_a_log_that_is_a_link_is_not_written_through_and_colours_are_not_shown(home, tmp_path):
     make_service_folder(home.path)
     (tmp_path / "precious").write_text("precious")
     log_path(home, SERVICE).symlink_to(tmp_path / "precious")
     done = run("service", "start", "--home", home.path, "--port", "0")
     assert done.returncode in (2, 3) and done.stderr.count("\n") == 1
     assert (tmp_path / "precious").read_text() == "precious"
+    log_path(home, BUILDS).write_text("\x1b[32m2026-11-26\x1b[0m - \x1b[1;34mINFO\x1b[0m ready\x1b]0;mine\x07\n")
+    lines = last_json(run("service", "logs", "--builds", "--home", home.path, "--json"))["lines"]
+    assert lines == ["2026-11-26 - INFO ready\x1b]0;mine\x07"]
+    assert "\x1b" not in run("service", "logs", "--builds", "--home", home.path).stdout
 
 
 def test_no_backup_takes_the_files_of_the_service_and_a_delete_removes_lines_of_the_log(home, tmp_path):
