@@ -22,11 +22,11 @@ LATER = ("s4", "ann", "Ann", "The deadline of project Heron is 9 May, not 20 Apr
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("standing")
     corpus = write_chats(base / "corpus")
     (corpus / "chats" / "questions.yaml").write_text(QUESTIONS)
-    build_home(Home(base / "home", shared_vectors), corpus)
+    build_home(Home(base / "home"), corpus)
     return base
 
 

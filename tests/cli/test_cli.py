@@ -114,7 +114,8 @@ def test_a_setting_that_is_missing_or_wrong_is_named_with_its_file(tmp_path, tex
 
 
 def test_a_rejected_source_is_reported_with_its_reason_and_the_rest_is_built(tmp_path):
-    corpus, home = write_notes(tmp_path / "corpus", {"a.md": "A fine note.", "b.bin": "\x00\x01\x02"}), tmp_path / "h"
+    notes, home = {"a.md": "A fine note about herons.", "b.bin": "\x00\x01\x02"}, tmp_path / "h"
+    corpus = write_notes(tmp_path / "corpus", notes)
     plan = last_json(run("build", "--home", home, "--corpus", write_chats(tmp_path / "dry"), "--dry-run", "--json"))
     assert (plan["files"], plan["memories"], plan["embeddings"]) == (1, 5, 5) and not (home / "builds").exists()
     done = run("build", "--home", home, "--corpus", corpus, "--json")
@@ -158,9 +159,9 @@ def test_a_delete_prompts_at_a_terminal_unless_yes_is_given_and_leaves_no_word_i
     shown = terminal(command, "n\n", tmp_path, code=2)
     assert "would" in shown and "Delete this for good?" in shown and "nothing was deleted" in shown
     assert "quixotic" in run("query", "locker code", *of_bob, "--collection", "chats").stdout
-    deleted = last_json(run("delete", *of_bob, "--json"))
-    assert (deleted["memories"], deleted["residue"]) == (2, [])
-    assert "Delete this" not in terminal([*command, "--yes"], "", tmp_path)
+    shown = terminal([*command, "--yes", "--json"], "", tmp_path)
+    deleted = json.loads(shown.strip().splitlines()[-1])
+    assert (deleted["memories"], deleted["residue"]) == (2, []) and "Delete this" not in shown
     assert "would delete 0 documents" in run("delete", *of_bob, "--dry-run").stdout
     # The source still says it; the tombstone keeps it out.
     assert run("build", "--home", home, "--corpus", built[1]).returncode == 0
