@@ -1,6 +1,5 @@
 """A backup is consistent whatever runs, a restore gives the same home or nothing, and nobody's home is overwritten."""
 
-import datetime as dt
 import json
 import os
 import shutil
@@ -16,8 +15,9 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import FORMAT
-from palimpsest.pipeline.backup import backup_dated, backup_home, restore_home, series_from_environment
+from palimpsest.pipeline.backup import backup_home, restore_home
 from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
@@ -26,14 +26,16 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import find_violations, verify_home
 from tests.command import last_json, process, run
-from tests.small_corpus import build_home, built_notes, copy_built, write_chats, write_notes
+from tests.small_corpus import copy_built, write_chats, write_notes
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, shared_vectors) -> Path:
     folder = tmp_path_factory.mktemp("made")
-    write_chats(folder / "corpus")
-    built_notes(folder, shared_vectors, {"a.md": "The bridge is 40 metres long.\n"})
+    corpus = write_notes(write_chats(folder / "corpus"), {"a.md": "The bridge is 40 metres long.\n"})
+    home = Home(folder / "home", shared_vectors)
+    home.create()
+    run_without_dagster(home, make_plan(home, [corpus]))
     shutil.copytree(shared_vectors, folder / "home" / "embeddings", dirs_exist_ok=True)
     return folder
 
@@ -89,10 +91,7 @@ def test_everything_but_old_builds_and_run_history_is_in_a_backup(home, tmp_path
     assert any(k.startswith("inbox/chats/") for k in same)
 
 
-def test_tar_lists_a_backup_and_its_checksums_and_the_folder_of_its_own_inbox_moves_with_a_home(home, tmp_path) -> None:
-    own = home.path / "collections" / "inbox"
-    own.mkdir(parents=True)
-    home.remember_sources({"inbox": own})
+def test_tar_lists_a_backup_and_its_checksums(home, tmp_path) -> None:
     backup_home(home, tmp_path / "copy")
     with tarfile.open(tmp_path / "copy") as archive:
         names = archive.getnames()
@@ -100,10 +99,6 @@ def test_tar_lists_a_backup_and_its_checksums_and_the_folder_of_its_own_inbox_mo
     assert names[0] == "palimpsest-backup.json" and names[-1] == "palimpsest-digest"
     assert sorted(sums) == sorted(names[1:-2])
     assert {"home.json", "published.json", "builds/000001/index.duckdb"} <= sums.keys()
-    other = Home(tmp_path / "other")
-    restore_home(tmp_path / "copy", other)
-    assert other.sources["inbox"] == tmp_path / "other" / "collections" / "inbox"
-    assert other.sources["notes"] == home.sources["notes"]
 
 
 @pytest.mark.slow
@@ -119,12 +114,12 @@ def test_backups_made_while_builds_run_all_restore_to_homes_that_verify(home, tm
                 write_notes(
                     corpus, {"a.md": f"The bridge is {40 + n % 2} metres long.\n", f"b{n}.md": "The harbour.\n"}
                 )
-                build_home(home, corpus)
+                run_without_dagster(home, make_plan(home, [corpus]))
         except BaseException as e:
             failed.append(e)
 
     write_notes(corpus, {"a.md": "The bridge is 41 metres long.\n", "b.md": "The harbour.\n"})
-    build_home(home, corpus)
+    run_without_dagster(home, make_plan(home, [corpus]))
     before = published(home).build_id
     thread = threading.Thread(target=build)
     thread.start()
@@ -142,10 +137,10 @@ def test_backups_made_while_builds_run_all_restore_to_homes_that_verify(home, tm
         assert not find_violations(restored, published(restored))
     assert len(seen) > 1
     restored.remember_sources(make_plan(restored, [corpus]).collections)
-    assert build_home(restored, corpus).manifest.digest
+    assert run_without_dagster(restored, make_plan(restored, [corpus])).manifest.digest
     scratch = Home(tmp_path / "scratch", home.embeddings)
     scratch.create()
-    digest = build_home(scratch, corpus).manifest
+    digest = run_without_dagster(scratch, make_plan(scratch, [corpus])).manifest
     assert published(restored).manifest.memories >= digest.memories
 
 
@@ -172,21 +167,28 @@ def test_what_a_killed_restore_left_beside_a_home_goes_with_the_next_restore_or_
         assert not left.exists() and running.exists() is (act[0] == "delete")
 
 
-@pytest.mark.parametrize("password", [None, pytest.param("correct horse", marks=pytest.mark.slow)])
-def test_no_flipped_or_lost_byte_of_a_backup_goes_unnoticed(home, tmp_path, password: str | None) -> None:
+@pytest.mark.parametrize("encrypted", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_no_flipped_or_lost_byte_of_a_backup_goes_unnoticed(home, tmp_path, encrypted: bool) -> None:
+    password = "correct horse" if encrypted else None
     copy, bad = tmp_path / "copy", tmp_path / "bad"
     backup_home(home, copy, password)
     data = copy.read_bytes()
     size = len(data)
-    flips = [0, 31, 45, 70, size // 2, size - 1]  # each try with a password takes half a second
-    if not password:
+    # Each try with a password takes half a second.
+    flips = [0, 31, 45, 70, size // 2, size - 1]
+    if not encrypted:
         flips += [*range(0, size, size // 40), size - 700, size - 1100, size - 2047, 130, 300, 520]
-    wrong = [data[:place] + bytes((data[place] ^ 4,)) + data[place + 1 :] for place in flips]
-    wrong += [data + b"x", *(data[:length] for length in (0, 1, 512, size // 2, size - 2048, size - 1))]
-    for text in wrong:
-        bad.write_bytes(text)
+    for place in flips:
+        bad.write_bytes(data[:place] + bytes((data[place] ^ 4,)) + data[place + 1 :])
         with pytest.raises(PalimpsestError, match=r"damaged|no backup|wrong password"):
             restore_home(bad, Home(tmp_path / "other"), password)
+    for length in (0, 1, 512, size // 2, size - 2048, size - 1):
+        bad.write_bytes(data[:length])
+        with pytest.raises(PalimpsestError, match=r"damaged|no backup"):
+            restore_home(bad, Home(tmp_path / "other"), password)
+    bad.write_bytes(data + b"x")
+    with pytest.raises(PalimpsestError, match="damaged"):
+        restore_home(bad, Home(tmp_path / "other"), password)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad", "copy", "corpus", "home"]
 
 
@@ -223,16 +225,20 @@ def test_a_home_that_is_there_is_kept_aside_or_refused(home, tmp_path) -> None:
     assert not verify_home(home).violations
 
 
-def test_a_backup_replaces_nothing_but_backups(home, tmp_path) -> None:
-    for line in (
-        f"{home.path}/copy: inside the home",
-        f"{tmp_path}: is a folder; name a file in it, or add --keep N",
-        f"{tmp_path}/corpus/notes/a.md: exists and is no backup",
-    ):
-        done = run("backup", line.split(":")[0], "--home", home.path)
-        assert done.returncode == 2 and line in done.stderr
-    for _ in range(2):
-        assert run("backup", tmp_path / "copy", "--home", home.path).returncode == 0
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{home}/copy: inside the home",
+        "{tmp}: is a folder; name a file in it, or add --keep N",
+        "{tmp}/corpus/notes/a.md: exists and is no backup",
+    ],
+)
+def test_a_backup_replaces_nothing_but_backups(home, tmp_path, line: str) -> None:
+    line = line.format(home=home.path, tmp=tmp_path)
+    done = run("backup", line.split(":")[0], "--home", home.path)
+    assert done.returncode == 2 and line in done.stderr
+    assert run("backup", tmp_path / "copy", "--home", home.path).returncode == 0
+    assert run("backup", tmp_path / "copy", "--home", home.path).returncode == 0
     done = run("backup", tmp_path / "copy", "--home", tmp_path / "none")
     assert done.returncode == 2 and "there is none" in done.stderr
 
@@ -252,93 +258,53 @@ def _link(name: str, target: str, kind: bytes) -> bytes:
 
 
 def test_nothing_in_a_backup_is_written_outside_of_the_home(tmp_path) -> None:
-    told = {"format": 1, "home_format": FORMAT, "version": "0", "home": "/", "files": 1, "bytes": 1}
-    header = json.dumps(told | dict.fromkeys(("created_at", "build_id", "digest"), "")).encode()
+    header = json.dumps(
+        {
+            "format": 1,
+            "home_format": FORMAT,
+            "version": "0",
+            "created_at": "",
+            "home": "/",
+            "build_id": "",
+            "digest": "",
+        }
+        | {"files": 1, "bytes": 1}
+    ).encode()
     first = (member_header("palimpsest-backup.json", len(header)), header)
     evil = [(member_header(n, 1), b"x") for n in ("../out", "/tmp/out", "a/../../out", "a\\b", "./a", "a//b")]
     evil += [(_link("a", "/etc/passwd", k), b"") for k in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE)]
     evil += [(_link("a", "", tarfile.FIFOTYPE), b""), (_link("a", "", tarfile.DIRTYPE), b"")]
-    for members in [*([m] for m in evil), [(member_header("a", 1), b"x")] * 2]:
-        _archive(tmp_path / "copy", [first, *members])
-        with pytest.raises(PalimpsestError, match="no file of a home"):
+    for member in evil:
+        _archive(tmp_path / "copy", [first, member])
+        with pytest.raises(PalimpsestError, match="is no file of a home; nothing is restored"):
             restore_home(tmp_path / "copy", Home(tmp_path / "home"))
+    _archive(tmp_path / "copy", [first, (member_header("a", 1), b"x"), (member_header("a", 1), b"x")])
+    with pytest.raises(PalimpsestError, match="no file of a home"):
+        restore_home(tmp_path / "copy", Home(tmp_path / "home"))
     assert [p.name for p in tmp_path.iterdir()] == ["copy"]
 
 
 def test_a_home_or_backup_of_a_newer_version_is_refused_in_one_line(home, tmp_path) -> None:
     (home.path / "format.json").write_text(json.dumps({"format": FORMAT + 1}))
-    said = f"written by a newer version of Palimpsest (format {FORMAT + 1}"
-    build = ("build", "--corpus", tmp_path / "corpus")
-    for command in (build, ("query", "deadline"), ("verify",), ("backup", tmp_path / "copy")):
+    for command in (
+        ("build", "--corpus", tmp_path / "corpus"),
+        ("query", "deadline"),
+        ("verify",),
+        ("backup", tmp_path / "copy"),
+    ):
         done = run(*command, "--home", home.path)
-        assert done.returncode == 2 and said in done.stderr, done.stderr
+        assert (
+            done.returncode == 2 and f"written by a newer version of Palimpsest (format {FORMAT + 1}" in done.stderr
+        ), done.stderr
     assert not (tmp_path / "copy").exists()
 
 
-NIGHT = dt.datetime(2026, 3, 1, 3, tzinfo=dt.UTC)
-
-
-@pytest.fixture(scope="module")
-def homes(made, tmp_path_factory) -> tuple[Home, Home]:
-    """Two homes of one name in two folders."""
-    base = tmp_path_factory.mktemp("series")
-    return copy_built(made, base / "a")[0], copy_built(made, base / "b")[0]
-
-
-def test_the_newest_backups_of_a_home_stay_and_other_files_are_not_touched(homes, tmp_path):
-    first, second = homes
-    others = backup_dated(second, tmp_path, 1, now=NIGHT).backup.file
-    names = [backup_dated(first, tmp_path, 2, now=NIGHT + dt.timedelta(days=d)).backup.file for d in range(2)]
-    notes, planted = tmp_path / "notes.txt", tmp_path / names[0].rpartition("/")[2].replace("20260301", "20200101")
-    notes.write_text("keep me")
-    planted.write_text("no backup, though it is named like one")
-    done = backup_dated(first, tmp_path, 2, now=NIGHT + dt.timedelta(days=2))
-    assert done.removed == (names[0],)
-    left = {str(p) for p in tmp_path.iterdir()}
-    assert left == {others, names[1], done.backup.file, str(notes), str(planted)}
-    restored = restore_home(tmp_path / done.backup.file, Home(tmp_path / "restored"))
-    assert restored.digest == published(first).manifest.digest
-
-
-def test_homes_at_one_path_of_two_machines_remove_no_backups_of_each_other(homes, tmp_path):
-    home, _ = homes
-    here = backup_dated(home, tmp_path, 1, now=NIGHT).backup.file
-    series = home.path / "backup-series.json"
-    stored = series.read_bytes()
-    series.unlink()  # another machine has another home at this path
-    there = backup_dated(home, tmp_path, 1, now=NIGHT + dt.timedelta(days=1))
-    assert there.removed == () and here != there.backup.file
-    series.write_bytes(stored)
-    again = backup_dated(home, tmp_path, 1, now=NIGHT + dt.timedelta(days=2))
-    assert again.removed == (here,)
-    assert {str(p) for p in tmp_path.iterdir()} == {there.backup.file, again.backup.file}
-
-
-def test_nothing_is_removed_when_the_new_backup_cannot_be_made(homes, tmp_path):
-    first, _ = homes
-    kept = backup_dated(first, tmp_path / "backups", 1, now=NIGHT).backup.file
-    with pytest.raises(PalimpsestError, match="there is none"):
-        backup_dated(Home(tmp_path / "gone"), tmp_path / "backups", 1)
-    assert [str(p) for p in (tmp_path / "backups").iterdir()] == [kept]
-    with pytest.raises(PalimpsestError, match="inside the home"):
-        backup_dated(first, first.path / "backups", 1)
-    with pytest.raises(PalimpsestError, match="not a folder"):
-        backup_dated(first, tmp_path / "backups" / kept.rpartition("/")[2], 1)
-
-
-def test_the_command_keeps_what_it_is_given_and_lists_what_it_removed(homes, tmp_path):
-    first, _ = homes
-    one = last_json(run("backup", tmp_path, "--keep", "1", "--home", first.path, "--json"))
-    two = last_json(run("backup", tmp_path, "--keep", "1", "--home", first.path, "--json"))
-    assert (one["removed"], two["removed"]) == ([], [one["file"]])
-    assert [str(p) for p in tmp_path.iterdir()] == [two["file"]]
-    assert run("backup", tmp_path, "--keep", "0", "--home", first.path).returncode == 2
-
-
-def test_nightly_backups_are_made_where_a_folder_is_set(monkeypatch, tmp_path):
-    assert series_from_environment() is None
-    monkeypatch.setenv("PALIMPSEST_BACKUP_FOLDER", str(tmp_path))
-    assert series_from_environment() == (tmp_path, 7)
-    monkeypatch.setenv("PALIMPSEST_BACKUPS_KEPT", "none")
-    with pytest.raises(PalimpsestError, match="PALIMPSEST_BACKUPS_KEPT"):
-        series_from_environment()
+def test_the_folder_of_the_home_s_own_inbox_moves_with_it(home, tmp_path) -> None:
+    own = home.path / "collections" / "inbox"
+    own.mkdir(parents=True)
+    home.remember_sources({"inbox": own})
+    backup_home(home, tmp_path / "copy")
+    other = Home(tmp_path / "other")
+    restore_home(tmp_path / "copy", other)
+    assert other.sources["inbox"] == tmp_path / "other" / "collections" / "inbox"
+    assert other.sources["notes"] == home.sources["notes"]

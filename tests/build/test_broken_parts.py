@@ -7,8 +7,8 @@ Two collections: `notes` has the broken part, `chats` has a new turn. After a bu
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -26,8 +26,16 @@ QUESTION = (
 )
 
 
-class Part(NamedTuple):
-    """What breaks a part; the build's code and a part of its first line; whether the home answers before that build."""
+@dataclass(frozen=True)
+class Part:
+    """A part that is broken.
+
+    Attributes:
+        breaks: breaks it in a folder.
+        code: of the build.
+        line: is in the first line of the build that says something.
+        is_answered: whether the home answers before that build.
+    """
 
     breaks: Callable[[Path], object]
     code: int = 0
@@ -36,6 +44,8 @@ class Part(NamedTuple):
 
 
 def write(name: str, data: str | bytes) -> Callable[[Path], object]:
+    """Returns what writes a file."""
+
     def put(folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,33 +55,40 @@ def write(name: str, data: str | bytes) -> Callable[[Path], object]:
 
 
 def settings(line: str) -> Callable[[Path], object]:
+    """Returns what adds a line to the settings of notes."""
     return write(f"{NOTES}collection.yaml", f"name: notes\ndescription: notes\n{line}\n")
 
 
-def found_in(folder: Path, pattern: str) -> list[Path]:
-    found = list(folder.glob(pattern))
-    assert found, pattern
-    return found
-
-
 def overwrite(pattern: str, data: bytes = b"junk" * 300) -> Callable[[Path], object]:
-    return lambda folder: [p.write_bytes(data) for p in found_in(folder, pattern) if p.is_file()]
+    """Returns what overwrites every file of a pattern; there must be one."""
+
+    def put(folder: Path) -> None:
+        found = [path for path in folder.glob(pattern) if path.is_file()]
+        assert found, pattern
+        for path in found:
+            path.write_bytes(data)
+
+    return put
 
 
 def remove(pattern: str) -> Callable[[Path], object]:
+    """Returns what removes the files and folders of a pattern; there must be one."""
+
     def take(folder: Path) -> None:
-        for path in found_in(folder, pattern):
+        found = list(folder.glob(pattern))
+        assert found, pattern
+        for path in found:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     return take
 
 
 def both(*parts: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Returns what does several things."""
     return lambda folder: [part(folder) for part in parts]
 
 
-NOT_BUILT, RELATIONS = "collection notes is not built: ", "document_relations: r"
-SETTINGS = f"{NOT_BUILT}collection.yaml: "
+SETTINGS = "collection notes is not built: collection.yaml: "
 LOST = "restore a backup with palimpsest restore, or "
 PARTS = {
     # what people write
@@ -80,10 +97,18 @@ PARTS = {
     "settings, bytes": Part(write(f"{NOTES}collection.yaml", b"\xff\xfe\0"), 2, f"{SETTINGS}not valid YAML"),
     "settings, schema": Part(settings("metadata_schema: {type: 5}"), 2, f"{SETTINGS}metadata_schema is no JSON Schema"),
     "settings, embedder": Part(settings("embedder: ./none"), 2, f"{SETTINGS}embedder "),
-    "settings, no relations": Part(settings(RELATIONS), 2, f"{SETTINGS}document_relations: cannot read r"),
-    "relations": Part(both(settings(RELATIONS), write(f"{NOTES}r", "x;y")), 2, f"{NOT_BUILT}r: line 1"),
-    "questions": Part(write(f"{NOTES}questions.yaml", "- {id: a\n"), 2, f"{NOT_BUILT}questions.yaml"),
-    "golden set": Part(write(GOLDEN, "{\n"), 2, f"{NOT_BUILT}notes.jsonl line 1: line: invalid"),
+    "settings, no relations": Part(
+        settings("document_relations: r"), 2, f"{SETTINGS}document_relations: cannot read r"
+    ),
+    "relations": Part(
+        both(settings("document_relations: r"), write(f"{NOTES}r", "x;y")),
+        2,
+        "collection notes is not built: r: line 1",
+    ),
+    "questions": Part(
+        write(f"{NOTES}questions.yaml", "- {id: a\n"), 2, "collection notes is not built: questions.yaml"
+    ),
+    "golden set": Part(write(GOLDEN, "{\n"), 2, "collection notes is not built: notes.jsonl line 1: line: invalid"),
     "golden question": Part(write(GOLDEN, '{"id": "a"}\n'), 2, "notes.jsonl line 1: question: field required"),
     "baseline": Part(
         both(write(GOLDEN, QUESTION), write("data/baselines/notes.json", "{")), 2, "baselines/notes.json: damaged"

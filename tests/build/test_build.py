@@ -5,27 +5,21 @@ from pathlib import Path
 from random import Random
 
 import duckdb
-import polars as pl
 import pytest
 
 from palimpsest.cli.summary import changes_lines
-from palimpsest.memories.embedders import embedding_store
-from palimpsest.pipeline import finish as module
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.pipeline.finish import digest, run_without_dagster
 from palimpsest.pipeline.plan import make_plan, stage_context
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stages import STAGES, indexed_tables
-from palimpsest.query import Scope, open_index
 from palimpsest.query.reader import open_home
 from palimpsest.relations.labelers import label_pairs
 from palimpsest.relations.labelers.offline_labeler import OfflineLabeler
-from palimpsest.store.builds import Build, BuildTables, published
+from palimpsest.store.builds import Build, published
 from palimpsest.store.decisions import append_decisions
 from palimpsest.store.home import Home
-from palimpsest.store.tables import conform, empty
 from palimpsest_eval.runs.judge_build import verify_home
-from tests.query.titled import TEXTS
 from tests.small_corpus import TURNS, build_home, built_notes, copy_built, write_chats, write_notes
 
 SLOW = pytest.mark.slow
@@ -252,65 +246,3 @@ def test_a_document_retired_by_another_is_reported_as_related(tmp_path):
     changes_of(home, corpus)
     write_notes(corpus, {"new.md": "---\nsupersedes: old.md\n---\nLeave is 25 days.\n"})
     assert changes_of(home, corpus)[1] == {"new.md": ("added", 1, 0), "old.md": ("related", 0, 1)}
-
-
-def _tables() -> dict[str, pl.DataFrame]:
-    texts = ['a "quote"', "two\nlines", "", None, "last", ", ;"]
-    memories = [{"memory_id": f"m{i}", "collection": "notes", "user_id": "ana", "text": t} for i, t in enumerate(texts)]
-    return {name: empty(name) for name in indexed_tables()} | {"memories": conform("memories", pl.DataFrame(memories))}
-
-
-def test_a_digest_does_not_depend_on_the_slices_that_it_is_computed_in(monkeypatch):
-    whole = digest(_tables())
-    for rows in (1, 2, 6):
-        monkeypatch.setattr(module, "_SLICE_ROWS", rows)
-        assert digest(_tables()) == whole
-
-
-def test_tables_of_a_build_are_read_when_they_are_taken_and_only_then(tmp_path, monkeypatch):
-    build, read = Build(tmp_path / "000001"), []
-    build.write_table("notes", "memories", _tables()["memories"])
-    tables = BuildTables(build, ("memories", "documents"))
-    monkeypatch.setattr(Build, "table", lambda self, collection, name: read.append(name) or empty(name))
-    assert "memories" in tables and "versions" not in tables and list(tables) == ["memories", "documents"] and not read
-    assert tables["memories"].is_empty() and set(read) == {"memories"} and len(tables) == 2
-    with pytest.raises(KeyError):
-        tables["versions"]
-
-
-QUESTION = "Where was the founder of Port Elm born?"
-
-
-def passages(tmp_path, texts, **settings):
-    notes = {f"{title.replace(' ', '-')}.md": f"# {title}\n\n{text}\n" for title, text in texts.items()}
-    shutil.rmtree(tmp_path / "corpus", ignore_errors=True)
-    return write_notes(tmp_path / "corpus", notes, **settings)
-
-
-def strategy_and_scores(build):
-    with open_index(build.index) as reader:
-        found = reader.search(QUESTION, Scope("notes", "shared"), k=8)
-    return found.strategy, [(m.memory_id, round(m.score, 6)) for m in found.memories]
-
-
-@pytest.mark.parametrize("profile", ["full", "fast"])
-@pytest.mark.slow
-def test_an_edit_of_a_titled_passage_equals_a_build_from_scratch(tmp_path, profile):
-    home = Home(tmp_path / "home")
-    first = build_home(home, passages(tmp_path, TEXTS, profile=profile))
-    sentences = first.table("notes", "context_inputs")
-    assert first.manifest.settings["strategies"] == {"notes": "graph"} and sentences.height >= 2 * len(TEXTS)
-    store = embedding_store(home)
-    assert not store.missing(sentences["text_hash"].drop_nulls())
-    assert (sentences["text_hash"].null_count() == 0) == (profile == "full")
-    folder = passages(tmp_path, TEXTS | {"Mills": "Mills grind corn. The mill at Varn is the oldest."}, profile=profile)
-    grown = build_home(home, folder)
-    work = grown.manifest.stages["notes"]["embeddings"].work.embeddings
-    assert work == (2 if profile == "full" else 1)  # the passage, and its one new sentence where those have vectors
-    fresh = Home(tmp_path / "fresh", home.embeddings_path)
-    fresh.create()
-    shutil.copytree(home.log, fresh.log, dirs_exist_ok=True)
-    scratch = build_home(fresh, folder)
-    assert digest(grown.tables(indexed_tables())) == digest(scratch.tables(indexed_tables()))
-    assert grown.table("notes", "context_inputs").equals(scratch.table("notes", "context_inputs"))
-    assert strategy_and_scores(grown) == strategy_and_scores(scratch) and strategy_and_scores(grown)[0] == "graph"

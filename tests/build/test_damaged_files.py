@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.repair_builds import repair_older
 from palimpsest.pipeline.repair_home import find_damage, repair_history, repair_home
@@ -20,7 +21,7 @@ from palimpsest.store.decisions import append_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest_eval.runs.judge_build import verify_home
-from tests.small_corpus import build_home, build_twice, copy_built
+from tests.small_corpus import build_twice, copy_built
 
 DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
 
@@ -37,7 +38,7 @@ def made(tmp_path_factory, shared_vectors) -> Path:
     append_decisions(home.decisions, "tombstone", ["0123456789abcdef", "fedcba9876543210"])
     # A text that has its vectors already, so that no model is loaded.
     ingest_text(home.path, "The harbour has two cranes.", user="ann", collection="notes")
-    build_home(home, folder / "corpus")
+    run_without_dagster(home, make_plan(home, [folder / "corpus"]))
     (published(home).path / "report.html").write_text("<p>two memories</p>")
     _make_databases(home)
     count_decisions_again(home)
@@ -182,7 +183,7 @@ def test_a_damaged_database_of_dagster_is_put_aside(home, damage: Callable[[Path
         assert repair_history(home) == find_damage(home) == []
 
 
-def test_a_database_that_a_full_disk_left_half_is_put_aside_and_a_whole_tokenizer_of_other_bytes_is_kept(home):
+def test_a_database_of_dagster_that_a_full_disk_kept_from_being_made_is_put_aside(home) -> None:
     path = home.dagster / "history/runs/index.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("DROP TABLE alembic_version")
@@ -190,9 +191,6 @@ def test_a_database_that_a_full_disk_left_half_is_put_aside_and_a_whole_tokenize
     (shown,) = repair_history(home)
     assert "index.db was damaged" in shown and not path.exists()
     assert repair_history(home) == []
-    path = home.path / "tokenizer.json.gz"
-    path.write_bytes(gzip.compress(b"{}"))
-    assert _repair(home) == [] and gzip.decompress(path.read_bytes()) == b"{}"
 
 
 def test_a_file_that_changed_since_the_build_is_noticed_without_reading_all(home) -> None:
@@ -207,5 +205,14 @@ def test_a_file_that_changed_since_the_build_is_noticed_without_reading_all(home
 
 def test_a_copy_of_a_home_with_other_times_is_whole(made, tmp_path) -> None:
     shutil.copytree(made / "home", tmp_path / "home", copy_function=shutil.copyfile)
-    assert find_damage(Home(tmp_path / "home")) == []
-    assert repair_home(Home(tmp_path / "home"), [made / "corpus"]).lines == []
+    assert find_damage(Home(tmp_path / "home")) == _repair_copy(tmp_path / "home", made / "corpus") == []
+
+
+def _repair_copy(home: Path, corpus: Path) -> list[str]:
+    return repair_home(Home(home), [corpus]).lines
+
+
+def test_a_tokenizer_of_other_bytes_that_are_whole_is_kept(home) -> None:
+    path = home.path / "tokenizer.json.gz"
+    path.write_bytes(gzip.compress(b"{}"))
+    assert _repair(home) == [] and gzip.decompress(path.read_bytes()) == b"{}"

@@ -13,6 +13,7 @@ from palimpsest.core.files import write_json
 from palimpsest.memories import server_embedder
 from palimpsest.memories.embedders import collection_spaces
 from palimpsest.memories.vector_space import Space
+from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan, say_what_is_broken
 from palimpsest.query import embed_query, open_home
 from palimpsest.store.builds import published
@@ -24,7 +25,7 @@ from palimpsest_eval.golden.golden_run import GoldenRun
 from palimpsest_eval.runs.judge_build import find_violations
 from tests.command import CLI, run
 from tests.memories.embedding_server import EmbeddingServer
-from tests.small_corpus import build_home, write_chats, write_notes
+from tests.small_corpus import write_chats, write_notes
 
 
 class _QueryModel:
@@ -55,13 +56,15 @@ def test_collections_of_two_spaces_are_searched_together_each_in_its_own(tmp_pat
     notes = {"a.md": "Ann keeps bees on the roof.", "b.md": "The boiler is noisy.", "c.md": "Tax is due in June."}
     write_notes(corpus, notes, user_id="ann", embedder="openai:toy")
     home = Home(tmp_path / "home")
-    build = build_home(home, corpus)
+    build = run_without_dagster(home, make_plan(home, [corpus]))
     spaces = collection_spaces(build)
     assert {name: s.dimensions for name, s in spaces.items()} == {"chats": 384, "notes": 8}
     assert find_violations(home, build) == []
     with duckdb.connect(str(build.index), read_only=True) as db:
-        named = "column_name = 'vector' AND table_name LIKE 'vectors%'"
-        columns = db.execute(f"SELECT data_type FROM duckdb_columns() WHERE {named}").fetchall()
+        of_memories = (
+            "SELECT data_type FROM duckdb_columns() WHERE column_name = 'vector' AND table_name LIKE 'vectors%'"
+        )
+        columns = db.execute(of_memories).fetchall()
     assert sorted(columns) == [("FLOAT[384]",), ("FLOAT[8]",)]
     toy.batches.clear()
     with open_home(home.path) as reader:
@@ -107,20 +110,31 @@ def test_a_change_that_is_killed_leaves_the_home_with_its_embedder(tmp_path, toy
     assert build_json()["work"]["embeddings"] == 0 and home_embedder(home) == "minilm"
 
 
-def test_an_embedder_that_does_not_answer_changes_nothing_and_the_published_one_is_recorded(tmp_path, monkeypatch):
+def test_the_embedder_is_recorded_where_the_published_build_has_its_vectors_already(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    home, first = Home(tmp_path / "home"), build_json("--corpus", write_chats(tmp_path / "corpus"))
+    first = build_json("--corpus", write_chats(tmp_path / "corpus"))
+    assert build_json("--embedder", "minilm")["build_id"] == first["build_id"]
+    monkeypatch.setenv("PALIMPSEST_EMBEDDER", "openai:toy")
+    assert home_embedder(Home(tmp_path / "home")) == "minilm"
+
+
+def test_the_embedder_of_a_home_that_an_earlier_version_recorded_is_read(tmp_path):
+    home = Home(tmp_path)
+    write_json(home.embedder_file, {"embedder": "openai:toy"})
+    assert home_embedder(home) == "openai:toy"
+
+
+def test_an_embedder_that_does_not_answer_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    build_json("--corpus", write_chats(tmp_path / "corpus"))
     monkeypatch.setenv(server_embedder.URL, "http://127.0.0.1:9/v1")
     monkeypatch.setattr(server_embedder, "_FIRST_WAIT_S", 0.01)
     server_embedder.load_server.cache_clear()
+    home = Home(tmp_path / "home")
+    before = published(home).build_id
     assert run("build", "--home", "home", "--embedder", "openai:toy").returncode == 3
-    assert published(home).build_id == first["build_id"] and home_embedder(home) == "minilm"
+    assert published(home).build_id == before and home_embedder(home) == "minilm"
     assert run("query", "deadline", "--home", "home").returncode == 0
-    assert build_json("--embedder", "minilm")["build_id"] == first["build_id"]
-    monkeypatch.setenv("PALIMPSEST_EMBEDDER", "openai:toy")
-    assert home_embedder(home) == "minilm"
-    write_json(home.embedder_file, {"embedder": "openai:toy"})  # as an earlier version wrote it
-    assert home_embedder(home) == "openai:toy"
 
 
 def test_an_unknown_embedder_in_collection_yaml_names_the_file(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.formed import evidence_pairs, formed_memories
 from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.store.builds import published
@@ -16,7 +17,7 @@ from palimpsest.store.home import Home
 from palimpsest_eval.golden.questions import GoldenSet, Question, Quote
 from palimpsest_eval.golden.resolve import resolve
 from palimpsest_eval.runs.judge_build import verify_home
-from tests.small_corpus import build_home, copy_built, write_chats
+from tests.small_corpus import copy_built, write_chats
 
 TURNS = [
     ("s1", "ann", "Ann", "I work at Basin as a tester. The rain was loud.", "2026-02-01T09:00:00Z"),
@@ -36,12 +37,14 @@ def write(corpus: Path, turns: list[tuple[str, str, str, str, str]] = TURNS, ext
     return corpus
 
 
+def build(home: Home, corpus: Path) -> None:
+    run_without_dagster(home, make_plan(home, [corpus]))
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("formed")
-    build_home(Home(base / "plain"), write_chats(base / "corpus", TURNS))
-    assert tables(Home(base / "plain"))["notes"].is_empty() and formed_texts(Home(base / "plain")) == []
-    build_home(Home(base / "home"), write(base / "corpus"))
+    build(Home(base / "home"), write(base / "corpus"))
     return base
 
 
@@ -71,8 +74,10 @@ def test_formed_memories_name_their_evidence_take_its_version_and_retire_nothing
         own, evidence = versions[formed_id], versions[evidence_id]
         assert (own["is_latest"], own["superseded_by"]) == (evidence["is_latest"], evidence["superseded_by"])
     assert {by["is_latest"] for i, by in versions.items() if i in set(formed["memory_id"])} == {True, False}
-    ids = formed["memory_id"].implode()
-    own = t["relations"].filter(pl.col("newer_id").is_in(ids) | pl.col("older_id").is_in(ids))
+    ends = pl.col("newer_id").is_in(formed["memory_id"].implode()) | pl.col("older_id").is_in(
+        formed["memory_id"].implode()
+    )
+    own = t["relations"].filter(ends)
     assert set(own["label"]) == {"DERIVE"} and set(own["labeler"]) == {"formation"} and own.height == formed.height
     assert verify_home(Home(built / "home")).violations == ()
 
@@ -90,7 +95,8 @@ def test_evidence_and_what_is_formed_of_it_take_one_place(built):
 def test_what_rests_on_two_turns_is_a_result_itself_and_meets_the_needs_of_both(tmp_path, shared_vectors):
     said = ("The printer jams on every second sheet.", "Cleaning the grey rollers fixed it.", "I live in Ghent.")
     turns = [("s1", "ann", "Ann", text, f"2026-02-01T09:0{n}:00Z") for n, text in enumerate(said)]
-    build_home(home := Home(tmp_path / "home", shared_vectors), write(tmp_path / "corpus", turns))
+    home = Home(tmp_path / "home", shared_vectors)
+    build(home, write(tmp_path / "corpus", turns))
     judged_tables = published(home).tables(["documents", "document_texts", "memories", "versions"])
     (uri,) = judged_tables["documents"]["uri"]
     quotes = tuple(Quote(uri=uri, quote=text) for text in ("jams on every second sheet", "grey rollers"))
@@ -132,16 +138,24 @@ def test_summaries_and_working_sets_have_what_was_said_and_not_what_was_formed_o
     assert not any(t.startswith("Ann ") for t in (*summed, *files))
 
 
-@pytest.mark.parametrize("unit", ["turn", "reflection"])
-def test_a_turn_that_is_deleted_takes_what_was_formed_of_it_and_the_other_way_round(made, unit):
+def test_a_turn_that_is_deleted_takes_what_was_formed_of_it(made):
     home, corpus = made
-    memories, before = tables(home)["memories"], formed_texts(home)
-    (gone,) = memories.filter(pl.col("text").str.contains("zqfriday") & (pl.col("unit") == unit))["memory_id"]
-    assert delete(home, memories=frozenset({gone})).memories == 2  # it proves that neither is left
+    memories = tables(home)["memories"]
+    turn = memories.filter(pl.col("text").str.contains("zqfriday") & (pl.col("unit") == "turn"))["memory_id"][0]
+    before = formed_texts(home)
+    assert delete(home, memories=frozenset({turn})).memories == 2  # it proves that neither is left
     assert formed_texts(home) == [t for t in before if "zqfriday" not in t]
     assert not any(b"zqfriday" in p.read_bytes() for p in home.path.rglob("*") if p.is_file())
     assert verify_home(home).violations == ()
-    build_home(home, corpus)
+    build(home, corpus)
+    assert not any("zqfriday" in t for t in formed_texts(home))
+
+
+def test_a_formed_memory_that_is_deleted_takes_its_evidence(made):
+    home, corpus = made
+    formed = formed_memories(tables(home)["memories"]).filter(pl.col("text").str.contains("zqfriday"))
+    assert delete(home, memories=frozenset(formed["memory_id"])).memories == 2
+    build(home, corpus)
     assert not tables(home)["memories"]["text"].str.contains("zqfriday").any()
 
 
@@ -150,15 +164,21 @@ def test_only_a_changed_session_is_read_again_and_the_result_is_that_of_scratch(
     path = corpus / "chats/turns.jsonl"
     added = {"session_id": "s1", "user_id": "ann", "speaker": "Ann", "text": "I love cold rooms."}
     path.write_text(path.read_text() + json.dumps({**added, "timestamp": "2026-02-01T10:00:00Z"}) + "\n")
-    build_home(home, corpus)
+    build(home, corpus)
     record = published(home).manifest.stages["chats"]["notes"]
     assert record.numbers["sessions_read"] == 2  # the new version, and the one that it replaces
     assert "Ann loves cold rooms." in formed_texts(home)
     scratch = Home(tmp_path / "scratch")
-    build_home(scratch, corpus)
+    build(scratch, corpus)
     fresh, now = formed_memories(tables(scratch)["memories"]), formed_memories(tables(home)["memories"])
     assert sorted(fresh["memory_id"]) == sorted(now["memory_id"])
     assert make_plan(home, [corpus]).nothing_to_do
+
+
+def test_notes_are_empty_and_nothing_is_formed_without_reflection(tmp_path, shared_vectors):
+    home = Home(tmp_path / "home", shared_vectors)
+    build(home, write_chats(tmp_path / "corpus", TURNS))
+    assert tables(home)["notes"].is_empty() and formed_texts(home) == []
 
 
 def test_a_turn_marked_save_is_formed_and_one_marked_off_never_is(tmp_path, shared_vectors):
@@ -171,5 +191,5 @@ def test_a_turn_marked_save_is_formed_and_one_marked_off_never_is(tmp_path, shar
     about = {"session_id": "s1", "user_id": "ann", "speaker": "Ann", "timestamp": "2026-02-01T10:00:00Z"}
     (corpus / "chats/turns.jsonl").write_text("".join(json.dumps(about | line) + "\n" for line in lines))
     home = Home(tmp_path / "home", shared_vectors)
-    build_home(home, corpus)
+    build(home, corpus)
     assert formed_texts(home) == ["Blue bins go out on Tuesdays."]

@@ -8,11 +8,13 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.memories.embedders import embedding_store, embedding_stores
+from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.housekeeping import home_sizes, keep_house
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.event_log import read_events
 from palimpsest.store.home import Home
 from tests.command import last_json, process
-from tests.small_corpus import build_home, write_chats
+from tests.small_corpus import write_chats
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -22,7 +24,7 @@ def home(tmp_path_factory, embed_corpus):
     base = tmp_path_factory.mktemp("housekept")
     corpus = write_chats(base / "corpus")
     home = Home(embed_corpus(base / "home", corpus))
-    build_home(home, corpus)
+    run_without_dagster(home, make_plan(home, [corpus]))
     keep_house(home)  # other tests of this process may have left vectors in the shared store
     return home
 

@@ -9,7 +9,7 @@ import pytest
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.pipeline.document_info import operation_status, record_inbox_failure
-from palimpsest.pipeline.finish import record_tail, stage_build
+from palimpsest.pipeline.finish import record_tail, run_without_dagster, stage_build
 from palimpsest.pipeline.plan import dry_run, make_plan, stage_context
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.query.reader import open_home
@@ -19,22 +19,27 @@ from palimpsest.store.home import Home
 from palimpsest.store.inbox import inbox_files
 from palimpsest.store.ingest_log import IngestLog
 from tests.command import last_json, run
-from tests.small_corpus import build_home, copy_built, write_chats
+from tests.small_corpus import copy_built, write_chats
 
 KEY = "The spare key of Ann hangs behind the quixotic clock."
+
+
+def build(home: Home, corpus: Path) -> None:
+    run_without_dagster(home, make_plan(home, [corpus]))
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Path:
     """A folder with a corpus and its home, built."""
     base = tmp_path_factory.mktemp("inbox")
-    build_home(Home(base / "home", shared_vectors), write_chats(base / "corpus"))
+    build(Home(base / "home", shared_vectors), write_chats(base / "corpus"))
     return base
 
 
 @pytest.fixture
 def copy(made: Path, tmp_path: Path, shared_vectors: Path) -> tuple[Home, Path]:
-    return copy_built(made, tmp_path, shared_vectors)
+    home, corpus = copy_built(made, tmp_path)
+    return Home(home.path, shared_vectors), corpus
 
 
 def pending(home: Home, question: str, user: str = "ann", **options: object) -> list[str]:
@@ -50,24 +55,25 @@ def test_a_text_is_pending_then_published_and_a_further_build_does_nothing(copy)
     assert pending(home, "Where is the spare key?") == [KEY]
     plan = make_plan(home, [corpus])
     assert plan.changed == ("chats",) and dry_run(home, [corpus], None).counts["memories"] == 1
-    time.sleep(1.1)  # a build has its time in whole seconds
-    run_stage(stage_context(home, "chats", plan.collections["chats"]), "documents")
-    assert operation_status(home, operation).state == "received", "a running build has read it, and it is not rejected"
-    stage_build(home, make_plan(home, [corpus]))
+    stage_build(home, plan)
     waiting = operation_status(home, operation)
     assert (waiting.state, waiting.chunks) == ("built", 1) and "palimpsest gate shows all" in waiting.reason
-    update = "The deadline of project Heron is now 5 May instead of 20 April."
-    ingest_text(home, update, user="ann", speaker="Ann")
-    build_home(home, corpus)
+    build(home, corpus)
     status = operation_status(home, operation)
     assert (status.state, status.chunks, status.reason) == ("published", 1, None) and status.document_id
     assert not pending(home, "Where is the spare key?")
     with open_home(home.path) as reader:
         answer = reader.search("Where is the spare key?", ("chats", "ann"))
-        texts = [m.text for m in reader.search("When is the deadline of Heron?", ("chats", "ann"), k=2).memories]
     assert answer.memories[0].text == KEY and status.uri in answer.context_with("full")
-    assert "5 May" in texts[0] and not any("is now 20 April" in t for t in texts)
     assert make_plan(home, [corpus]).nothing_to_do
+
+
+def test_what_a_running_build_has_read_is_received_and_not_rejected(copy):
+    home, corpus = copy
+    operation = ingest_text(home, KEY, user="ann").operation_id
+    time.sleep(1.1)  # a build has its time in whole seconds
+    run_stage(stage_context(home, "chats", make_plan(home, [corpus]).collections["chats"]), "documents")
+    assert operation_status(home, operation).state == "received"
 
 
 def test_a_sender_reads_nothing_that_the_gate_or_a_failure_quotes_of_others(copy):
@@ -86,19 +92,28 @@ def test_a_sender_reads_nothing_that_the_gate_or_a_failure_quotes_of_others(copy
     assert "quixotic" not in built.for_sender().reason and "palimpsest gate" in built.for_sender().reason
 
 
+def test_a_remembered_update_retires_what_it_replaces(copy):
+    home, corpus = copy
+    ingest_text(home, "The deadline of project Heron is now 5 May instead of 20 April.", user="ann", speaker="Ann")
+    build(home, corpus)
+    with open_home(home.path) as reader:
+        texts = [m.text for m in reader.search("When is the deadline of Heron?", ("chats", "ann"), k=2).memories]
+    assert "5 May" in texts[0] and not any("is now 20 April" in t for t in texts)
+
+
 def test_incremental_equals_from_scratch_and_a_build_of_another_corpus_reads_the_inbox_too(
     copy, tmp_path, shared_vectors
 ):
     home, corpus = copy
     operation = ingest_text(home, KEY, user="new", operation_id="k").operation_id
     more = write_chats(tmp_path / "more", name="more")
-    build_home(home, more)
+    build(home, more)
     assert operation_status(home, operation).state == "published"
     assert make_plan(home, [corpus]).changed == ()
     other = Home(tmp_path / "other", shared_vectors, inbox_path=home.inbox)
     other.create()
     other.remember_sources(home.sources)
-    build_home(other)
+    run_without_dagster(other, make_plan(other, None))
     assert published(other).manifest.digest == published(home).manifest.digest
 
 
@@ -147,7 +162,7 @@ def test_rejected_and_failed_operations_say_why(copy, tmp_path):
     record_inbox_failure(home, "disk full:\n no space")
     failed = operation_status(home, operations[0])
     assert (failed.state, failed.reason) == ("failed", "disk full: no space")
-    build_home(home, corpus)
+    build(home, corpus)
     states = [operation_status(home, operation) for operation in operations]
     assert [s.state for s in states] == ["rejected", "rejected"] and "user_id" in str(states[1].reason)
     with open_home(home.path) as reader:
@@ -163,7 +178,7 @@ def test_deleting_a_user_removes_files_and_operations_and_proves_it(copy, is_bui
     gone = ingest_text(home, "Bob hides the quixotic emerald.", user="bob", session="emerald-talk").operation_id
     kept = ingest_text(home, "Ask bob about the weather station.", user="ann").operation_id
     if is_built:
-        build_home(home, corpus)
+        build(home, corpus)
     else:
         record_inbox_failure(home, "disk full")
     done = delete(home, user="bob").to_json()
@@ -173,12 +188,10 @@ def test_deleting_a_user_removes_files_and_operations_and_proves_it(copy, is_bui
     with pytest.raises(PalimpsestError, match="not in home"):
         operation_status(home, gone)
     assert operation_status(home, kept).state == ("published" if is_built else "failed")
-    build_home(home, corpus)
+    build(home, corpus)
     assert operation_status(home, kept).state == "published"
     with pytest.raises(ArgumentError, match="was deleted"):
         ingest_text(home, "Bob is back.", user="bob")
-    delete(home, collection="chats")
-    assert not list(inbox_files(home.inbox)) and not (home.inbox / "chats").exists()
 
 
 @pytest.mark.slow
@@ -186,12 +199,12 @@ def test_deleting_one_turn_of_a_session_keeps_the_rest_in_the_log(copy):
     home, corpus = copy
     turns = [{"speaker": "Ann", "text": "The emerald is under the stairs."}, {"speaker": "Ann", "text": KEY}]
     operation = ingest_session(home, turns, user="ann", session="s9").operation_id
-    build_home(home, corpus)
+    build(home, corpus)
     memories = published(home).table("chats", "memories")
     (memory_id,) = memories.filter(memories["text"].str.contains("emerald"))["memory_id"]
     assert delete(home, memories=[memory_id]).to_json()["residue"] == []
     assert not list(inbox_files(home.inbox))
-    build_home(home, corpus)
+    build(home, corpus)
     assert set(
         published(home)
         .table("chats", "memories")
@@ -199,6 +212,13 @@ def test_deleting_one_turn_of_a_session_keeps_the_rest_in_the_log(copy):
     ) >= {KEY}
     assert operation_status(home, operation).state == "published"
     assert make_plan(home, [corpus]).nothing_to_do
+
+
+def test_deleting_a_collection_removes_its_inbox(copy):
+    home, _ = copy
+    ingest_text(home, KEY, user="ann")
+    delete(home, collection="chats")
+    assert not list(inbox_files(home.inbox)) and not (home.inbox / "chats").exists()
 
 
 def test_the_commands(copy, tmp_path):
@@ -213,7 +233,7 @@ def test_the_commands(copy, tmp_path):
     refused = run("remember", "", "--home", home.path)
     assert refused.returncode == 2 and len(refused.stderr.splitlines()) == 1
     assert run("remember", note, "--speaker", "Ann", "--home", home.path).returncode == 2
-    build_home(home, corpus)
+    build(home, corpus)
     status = last_json(run("operation", "k1", "--home", home.path, "--json"))
     assert status["state"] == "published" and {"document_id", "chunks", "entities", "facts"} <= status.keys()
     assert json.dumps(IngestLog(home.log / "chats").on_disk()["uri"].to_list()).count(".inbox/") == 2

@@ -10,6 +10,7 @@ import pytest
 from palimpsest.formation.sentence_model import sentence_model_key
 from palimpsest.memories.formed import formed_memories
 from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import dry_run, make_plan, stage_context
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stages import STAGES
@@ -18,7 +19,7 @@ from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import verify_home
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from palimpsest_eval.testing.fake_reflection import reflection_answer, turns_of
-from tests.small_corpus import build_home, copy_built, write_chats
+from tests.small_corpus import copy_built, write_chats
 
 pytestmark = pytest.mark.lm
 TURNS = [
@@ -32,13 +33,18 @@ ADDED = ("s4", "ann", "Ann", "I prefer tea over coffee.", "2026-02-04T09:00:00Z"
 
 def reply(prompt: str) -> str:
     """Returns an inference for each turn; it leaks a word of earlier notes, where it read some."""
-    turns, leak = turns_of(prompt), " zqfriday" if "zqfriday" in prompt else ""
-    made = {"confidence": 0.6, "alternatives": [f"Small talk{leak}."], "invalidation_conditions": []}
+    leak = " zqfriday" if "zqfriday" in prompt else ""
     inferences = [
-        made | {"statement": f"{who} cares for this: {text}", "evidence": [{"turn": n, "quote": text}]}
-        for n, who, text in turns
+        {
+            "statement": f"{who} cares for this: {text}",
+            "confidence": 0.6,
+            "evidence": [{"turn": n, "quote": text}],
+            "alternatives": [f"Small talk{leak}."],
+            "invalidation_conditions": [],
+        }
+        for n, who, text in turns_of(prompt)
     ]
-    facts = [{"statement": text, "source_turn": n, "quote": text} for n, _, text in turns]
+    facts = [{"statement": text, "source_turn": n, "quote": text} for n, _, text in turns_of(prompt)]
     return reflection_answer({"inferences": inferences, "facts": facts})
 
 
@@ -57,7 +63,7 @@ def built(server: FakeLMServer, tmp_path_factory: pytest.TempPathFactory) -> Pat
         expected = dry_run(Home(base / "home"), [base / "corpus"], None)
         assert expected.counts["lm_calls"] == 3 and expected.cost > 0
         assert server.counts.requests == 0 and not Home(base / "home").lm_ledger.exists()
-        build_home(Home(base / "home"), base / "corpus")
+        build(Home(base / "home"), base / "corpus")
         assert server.counts.requests == 3
     return base
 
@@ -74,10 +80,22 @@ def set_model(patch: pytest.MonkeyPatch, server: FakeLMServer) -> None:
 
 
 def write(corpus: Path, turns: list[tuple[str, str, str, str, str]]) -> None:
+    if not (corpus / "chats").exists():
+        write_chats(corpus, turns)
+        settings = corpus / "chats/collection.yaml"
+        form = "form: [turns, reflection]\nreflection: both\npromote: [fact, preference, inference]"
+        settings.write_text(settings.read_text().replace("unit: turn", form))
+        return
+    settings_text = (corpus / "chats/collection.yaml").read_text()
+    (corpus / "chats/turns.jsonl").unlink()
+    (corpus / "chats/collection.yaml").unlink()
+    (corpus / "chats").rmdir()
     write_chats(corpus, turns)
-    settings = corpus / "chats/collection.yaml"
-    form = "form: [turns, reflection]\nreflection: both\npromote: [fact, preference, inference]"
-    settings.write_text(settings.read_text().replace("unit: turn", form))
+    (corpus / "chats/collection.yaml").write_text(settings_text)
+
+
+def build(home: Home, corpus: Path) -> None:
+    run_without_dagster(home, make_plan(home, [corpus]))
 
 
 def formed(home: Home) -> pl.DataFrame:
@@ -101,23 +119,27 @@ def test_one_more_session_costs_itself_and_what_reads_its_note_and_equals_scratc
     write(corpus, [*TURNS, (*ADDED[:4], f"{day}T09:00:00Z")])
     before = server.counts.requests
     assert dry_run(home, [corpus], None).counts["lm_calls"] == calls
-    build_home(home, corpus)
+    build(home, corpus)
     assert server.counts.requests == before + calls
     scratch = Home(tmp_path / "scratch")
-    build_home(scratch, corpus)
+    build(scratch, corpus)
     assert sorted(formed(scratch)["memory_id"]) == sorted(formed(home)["memory_id"])
 
 
 def test_another_sentence_model_forms_the_notes_again_and_pays_nothing_again(made, server, monkeypatch):
     home, corpus = made
     before = server.counts.requests
-    assert make_plan(home, [corpus]).nothing_to_do and STAGES["notes"].environment() == sentence_model_key()
+    assert make_plan(home, [corpus]).nothing_to_do
     other = replace(STAGES["notes"], environment=lambda: "another model")
     monkeypatch.setitem(STAGES, "notes", other)
     assert not make_plan(home, [corpus]).nothing_to_do
-    build_home(home, corpus)
+    build(home, corpus)
     assert published(home).manifest.stages["chats"]["notes"].cache_status == "done"
     assert server.counts.requests == before and make_plan(home, [corpus]).nothing_to_do
+
+
+def test_the_stage_of_notes_depends_on_the_model_that_judges_sentences():
+    assert STAGES["notes"].environment() == sentence_model_key()
 
 
 def test_an_erased_turn_takes_all_that_rests_on_it_with_the_answers_that_read_it(made, server):
@@ -129,7 +151,7 @@ def test_an_erased_turn_takes_all_that_rests_on_it_with_the_answers_that_read_it
     assert not any(b"zqfriday" in p.read_bytes() for p in home.path.rglob("*") if p.is_file())
     assert verify_home(home).violations == ()
     before = server.counts.requests
-    build_home(home, corpus)
+    build(home, corpus)
     assert server.counts.requests == before + 2  # its session, and the one that read its note
     assert not formed(home)["text"].str.contains("zqfriday").any()
 
@@ -140,6 +162,6 @@ def test_a_session_beyond_the_budget_is_read_by_the_next_build(made):
     for stage in ("documents", "chunks", "notes"):
         record = run_stage(stage_context(home, "chats", corpus / "chats", max_cost=1e-9), stage)
     assert (record.numbers["unpaid"], record.work.lm_calls) == (1, 0) and record.is_unpaid  # so that it runs again
-    build_home(home, corpus)
+    build(home, corpus)
     assert published(home).manifest.stages["chats"]["notes"].work.lm_calls == 1
     assert make_plan(home, [corpus]).nothing_to_do

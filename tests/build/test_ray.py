@@ -16,8 +16,10 @@ from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.parallel import CPUS_PER_WORKER, QUEUED_PER_WORKER, Batch, BatchWork, RayRunner
 from palimpsest.memories.embedders import embedding_store, minilm_space
 from palimpsest.memories.text_batches import DistributedEmbedder
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
-from tests.small_corpus import build_home, write_chats
+from tests.small_corpus import write_chats
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +70,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def _build(home: Home, corpus: Path) -> str:
     home.create()
-    return build_home(home, corpus).manifest.digest
+    return run_without_dagster(home, make_plan(home, [corpus])).manifest.digest
 
 
 def test_a_build_of_which_a_node_is_killed_equals_one_in_a_single_process(

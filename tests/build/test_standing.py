@@ -6,12 +6,13 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan, say_what_is_broken
 from palimpsest.query.reader import open_home
 from palimpsest.query.standing import StandingAnswer
 from palimpsest.store.home import Home
 from palimpsest.store.standing_questions import load_standing_questions
-from tests.small_corpus import TURNS, build_home, copy_built, write_chats
+from tests.small_corpus import TURNS, copy_built, write_chats
 
 QUESTIONS = """
 - {id: deadline, question: "When is the deadline of Heron?", k: 2}
@@ -26,7 +27,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("standing")
     corpus = write_chats(base / "corpus")
     (corpus / "chats" / "questions.yaml").write_text(QUESTIONS)
-    build_home(Home(base / "home"), corpus)
+    run_without_dagster(Home(base / "home"), make_plan(Home(base / "home"), [corpus]))
     return base
 
 
@@ -44,24 +45,25 @@ def test_each_build_answers_for_each_user_and_an_unchanged_one_has_nothing_to_do
     assert make_plan(home, [built / "corpus"]).nothing_to_do
 
 
-def test_new_answers_are_shown_a_delete_takes_them_back_and_other_questions_make_a_build(built, tmp_path) -> None:
+def test_the_next_build_shows_what_is_new_and_a_delete_takes_it_back(built: Path, tmp_path: Path) -> None:
     home, corpus = copy_built(built, tmp_path)
-    build_home(home, write_chats(corpus, [*TURNS, LATER]))
+    write_chats(corpus, [*TURNS, LATER])
+    run_without_dagster(home, make_plan(home, [corpus]))
     answer = answers(home)["deadline"]
     (new,) = [m for m in answer.memories if "9 May" in m.text]
     assert new.memory_id in answer.added and any(line.startswith("+ ") for line in answer.lines())
-    questions = corpus / "chats" / "questions.yaml"
-    questions.write_text("- {id: wrong}\n")  # no mistake in it stops a delete
+    (corpus / "chats" / "questions.yaml").write_text("- {id: wrong}\n")  # no mistake in it stops a delete
     delete(home, session="s4")
     assert new.memory_id not in {m.memory_id for m in answers(home)["deadline"].memories}
     assert not [p for p in home.path.rglob("standing.json") if new.memory_id in p.read_text()]
-    write_chats(corpus)
-    questions.write_text(QUESTIONS)
-    build_home(home, corpus)
-    assert make_plan(home, [corpus]).nothing_to_do
-    questions.write_text(OF_BOB)
-    assert not make_plan(home, [corpus]).nothing_to_do
-    build_home(home, corpus)
+
+
+def test_a_change_of_the_questions_alone_makes_a_build(built: Path, tmp_path: Path) -> None:
+    home, corpus = copy_built(built, tmp_path)
+    (corpus / "chats" / "questions.yaml").write_text(OF_BOB)
+    plan = make_plan(home, [corpus])
+    assert not plan.nothing_to_do
+    run_without_dagster(home, plan)
     assert not answers(home) and "three" in answers(home, "bob")["canteen"].memories[0].text
 
 
@@ -78,8 +80,11 @@ def test_new_answers_are_shown_a_delete_takes_them_back_and_other_questions_make
 )
 def test_a_mistake_in_the_file_is_one_line_before_anything_is_built(tmp_path: Path, text: str, problem: str) -> None:
     corpus = write_chats(tmp_path / "corpus")
-    assert load_standing_questions(corpus / "chats") == (), "without the file"
     (corpus / "chats" / "questions.yaml").write_text(text)
     with pytest.raises(PalimpsestError, match=f"questions.yaml: {problem}") as failed:
         say_what_is_broken(make_plan(Home(tmp_path / "home"), [corpus]))
     assert "\n" not in str(failed.value)
+
+
+def test_a_collection_without_the_file_has_no_questions(tmp_path: Path) -> None:
+    assert load_standing_questions(tmp_path) == ()

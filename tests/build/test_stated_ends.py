@@ -5,11 +5,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import verify_home
-from tests.small_corpus import build_home, write_chats
+from tests.small_corpus import write_chats
 
 RACE, DONE, AWAY, LAKE = (
     ("s1", "ivan", "Ivan", "I am training for the half marathon in Ghent on 28 June.", "2026-05-02T09:00:00Z"),
@@ -25,7 +27,7 @@ def build(home: Home, corpus: Path, turns: list[tuple[str, str, str, str, str]])
     write_chats(corpus, turns)
     settings = corpus / "chats/collection.yaml"
     settings.write_text(settings.read_text().replace("unit: turn", "form: [turns, reflection]"))
-    build_home(home, corpus)
+    run_without_dagster(home, make_plan(home, [corpus]))
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +56,23 @@ def test_what_ended_is_left_out_of_answers_of_a_later_day_and_of_no_other(homes,
     assert AWAY[3] in found(homes[0], **{option: "2026-08-10"})  # its second sentence has no end
 
 
-def test_what_ended_is_in_no_profile_is_history_without_a_time_and_alike_however_it_was_built(homes):
+def test_without_a_time_nothing_is_left_out_and_history_has_every_version(homes):
     assert found(homes[0]) == found(homes[0], history=True) == {turn[3] for turn in TURNS}
+
+
+def test_a_build_in_steps_has_the_ends_of_one_from_scratch(homes):
     scratch, grown = (published(home).table("chats", "versions") for home in homes)
     assert scratch.equals(grown)
     assert [verify_home(home).violations for home in homes] == [(), ()]
+
+
+def test_what_ended_before_the_newest_memory_is_in_no_section_of_a_profile(homes):
     with open_home(homes[0].path, count_reads=False) as reader:
         lines = " ".join(line.text for line in reader.profile(("chats", "ivan")).lines)
     assert "marathon in Ghent" not in lines and "lake" not in lines and "away" not in lines
+
+
+def test_a_formed_memory_ends_by_its_own_words_where_its_turn_does_not(homes):
     tables = published(homes[0]).tables(["memories", "versions"])
     formed = tables["memories"].filter(pl.col("unit") == "reflection", pl.col("text").str.contains("away"))
     ends = tables["versions"].join(formed, on="memory_id", how="semi")["valid_until"]

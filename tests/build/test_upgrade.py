@@ -43,7 +43,8 @@ def test_a_home_of_an_earlier_format_is_upgraded_in_place(tmp_path, number: int)
     home = _unpack(number, tmp_path)
     versions = {name: IngestLog(home.log / name).versions().height for name in ("chats", "notes")}
     assert versions == {"chats": 1, "notes": 3}
-    assert run("query", "deadline of Heron", "--home", home.path).returncode == 2
+    done = run("query", "deadline of Heron", "--home", home.path)
+    assert done.returncode == 2
     done = run("home", "upgrade", "--home", home.path, "--json")
     assert done.returncode == 0, done.stderr
     upgraded = last_json(done)
@@ -69,12 +70,16 @@ def test_upgraded_homes_of_all_formats_are_the_same(tmp_path) -> None:
     assert len(digests) == 1
 
 
-def test_a_backup_of_an_earlier_format_asks_for_the_upgrade_and_a_newer_or_unbuilt_home_is_refused(tmp_path) -> None:
-    home, at = _unpack(FORMAT - 1, tmp_path), ("--home", tmp_path / "other")
+def test_a_backup_of_an_earlier_format_restores_and_asks_for_the_upgrade(tmp_path) -> None:
+    home = _unpack(FORMAT - 1, tmp_path)
     assert run("backup", tmp_path / "copy", "--home", home.path).returncode == 0
-    done = run("restore", tmp_path / "copy", *at, "--json")
+    done = run("restore", tmp_path / "copy", "--home", tmp_path / "other", "--json")
     assert done.returncode == 0 and last_json(done)["needs_upgrade"] and "home upgrade" in done.stderr
-    assert run("home", "upgrade", *at).returncode == 0
+    assert run("home", "upgrade", "--home", tmp_path / "other").returncode == 0
+
+
+def test_an_upgrade_of_a_newer_or_unbuilt_home_is_refused(tmp_path) -> None:
+    home = _unpack(1, tmp_path)
     (home.path / "format.json").write_text(json.dumps({"format": FORMAT + 1}))
     done = run("home", "upgrade", "--home", home.path)
     assert done.returncode == 2 and "written by a newer version of Palimpsest" in done.stderr

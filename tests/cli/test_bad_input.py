@@ -77,19 +77,27 @@ def test_a_suite_that_cannot_be_run_is_refused_before_it_is_built(fails, tmp_pat
     assert message in fails("suite", tmp_path)
 
 
-def test_review_refuses_what_the_build_does_not_have_and_a_long_list_of_rejects_ends(fails, tmp_path) -> None:
+def test_review_refuses_a_collection_or_user_that_the_build_does_not_have(fails, tmp_path) -> None:
+    home = home_with_rejects(tmp_path, 1)
+    assert "--collection zz: not in this build; it has: notes" in fails("review", "--collection", "zz", "--home", home)
+    assert "--user zz: not in this build; it has: none" in fails("review", "--user", "zz", "--home", home)
+
+
+def test_a_long_list_of_rejects_says_where_the_rest_is(tmp_path) -> None:
+    home = home_with_rejects(tmp_path, 25)
+    last = rejects_text(Home(home)).splitlines()[-1]
+    assert last.startswith("… and 5 more; all are in: SELECT * FROM '") and "000001/*/rejects.parquet" in last
+
+
+def home_with_rejects(tmp_path, number: int):
     home = Home(tmp_path / "home")
     home.create()
     build = Build(home.builds / "000001")
-    rows = [{"uri": f"{n}.md", "stage": "read", "reason": "empty"} for n in range(25)]
+    rows = [{"uri": f"{n}.md", "stage": "read", "reason": "empty"} for n in range(number)]
     build.write_table("notes", "rejects", pl.DataFrame(rows))
     build.write_manifest(BuildManifest(build_id="000001"))
     (home.path / "published.json").write_text('{"build": "000001"}')
-    for option, has in (("--collection", "notes"), ("--user", "none")):
-        said = fails("review", option, "zz", "--home", home.path)
-        assert f"{option} zz: not in this build; it has: {has}" in said
-    last = rejects_text(home).splitlines()[-1]
-    assert last.startswith("… and 5 more; all are in: SELECT * FROM '") and "000001/*/rejects.parquet" in last
+    return home.path
 
 
 def test_a_new_home_inside_a_home_or_a_collection_is_refused_before_anything_is_made(fails, tmp_path) -> None:

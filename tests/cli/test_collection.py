@@ -4,21 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
-from palimpsest.store.edit_collection import create_collection
 from palimpsest.store.home import Home
 from tests.command import last_json, process, run
-from tests.small_corpus import build_home, built_notes, copy_built, write_chats
-
-NOTES = {"a.md": "# Annex\n\nIt opens at nine.\n", "b.txt": "Nobody knows.\n"}
+from tests.small_corpus import write_chats, write_notes
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, shared_vectors) -> Path:
     base = tmp_path_factory.mktemp("collections")
-    write_chats(base / "corpus")
-    built_notes(base, shared_vectors, NOTES)
+    corpus = write_notes(
+        write_chats(base / "corpus"), {"a.md": "# Annex\n\nIt opens at nine.\n", "b.txt": "Nobody knows.\n"}
+    )
+    home = Home(base / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
     return base
 
 
@@ -37,9 +38,11 @@ def test_info_has_dates_sizes_types_and_months(made):
 
 
 def test_each_source_has_its_type_size_and_times(tmp_path, shared_vectors):
-    home, corpus = built_notes(tmp_path, shared_vectors, NOTES)
+    home = Home(tmp_path / "home", shared_vectors)
+    corpus = write_notes(tmp_path / "corpus", {"a.md": "# Annex\n\nIt opens at nine.\n", "b.txt": "Nobody knows.\n"})
+    run_without_dagster(home, make_plan(home, [corpus]))
     (corpus / "notes" / "b.txt").write_text("Nobody knows yet.\n")
-    build_home(home, corpus)
+    run_without_dagster(home, make_plan(home, [corpus]))
     args = ("collection", "info", "notes", "--sources", "--home", home.path)
     a, b = last_json(run(*args, "--json"))["source_list"]
     assert (a["uri"], a["media_type"], a["versions"], a["documents"]) == ("a.md", "text/markdown", 1, 1)
@@ -55,21 +58,18 @@ def test_list_and_its_other_name_print_the_same(made):
     assert "small talk" in process("collections", "list", "--home", made / "home").stdout
 
 
-def test_a_new_collection_is_built_like_any_other_and_is_proved_gone_when_it_is_deleted(tmp_path, shared_vectors):
+def test_a_new_collection_is_built_like_any_other(tmp_path, shared_vectors):
     home = Home(tmp_path / "home", shared_vectors)
-    at = ("--home", home.path, "--json")
-    made = run("collection", "create", "talks", "--description", "Our talks.", "--unit", "turn", *at)
+    made = run(
+        "collection", "create", "talks", "--description", "Our talks.", "--unit", "turn", "--home", home.path, "--json"
+    )
     assert made.returncode == 0 and last_json(made)["folder"] == str(home.path / "collections" / "talks")
     before = last_json(run("collection", "info", "talks", "--home", home.path, "--json"))
     assert before["created_at"] and before["updated_at"] is None and before["counts"] == {"sources": 0}
     ingest_text(home, "The lamp is green.", user="ann", collection="talks")
-    build_home(home)
+    run_without_dagster(home, make_plan(home, None))
     after = last_json(run("collection", "info", "talks", "--home", home.path, "--json"))
     assert after["counts"]["memories"] == 1 and after["created_at"] == before["created_at"]
-    dry = last_json(run("collection", "delete", "talks", "--dry-run", *at))
-    assert dry["memories"] == 1 and home.sources
-    done = last_json(run("collection", "delete", "talks", "--yes", *at))
-    assert (done["memories"], done["residue"]) == (1, []) and not home.sources
 
 
 def test_a_folder_of_files_becomes_a_collection_and_its_files_stay(tmp_path):
@@ -110,10 +110,9 @@ def test_mistakes_are_one_line(made, args, message):
 @pytest.fixture
 def talks(tmp_path) -> Home:
     home = Home(tmp_path / "home")
-    create_collection(home, "talks", "Our talks.")
-    settings_of(home).write_text(
-        "# Ours.\nname: talks\ndescription: Our talks. # short\nunit: turn\ndates: day_first\n"
-    )
+    run("collection", "create", "talks", "--description", "Our talks.", "--home", home.path)
+    path = home.path / "collections" / "talks" / "collection.yaml"
+    path.write_text("# Ours.\nname: talks\ndescription: Our talks. # short\nunit: turn\ndates: day_first\n")
     return home
 
 
@@ -169,9 +168,23 @@ def test_an_unknown_collection_cannot_be_changed_or_deleted(talks):
     assert refused.returncode == 2 and "add --yes" in refused.stderr
 
 
+def test_a_deleted_collection_is_proved_gone(talks, shared_vectors):
+    home = Home(talks.path, shared_vectors)
+    ingest_text(home, "The lamp is green.", user="ann", collection="talks")
+    run_without_dagster(home, make_plan(home, None))
+    dry = last_json(run("collection", "delete", "talks", "--dry-run", "--home", talks.path, "--json"))
+    assert dry["memories"] == 1 and home.sources
+    done = last_json(run("collection", "delete", "talks", "--yes", "--home", talks.path, "--json"))
+    assert (done["memories"], done["residue"]) == (1, []) and not home.sources
+
+
 @pytest.mark.slow
-def test_created_at_outlives_a_delete_of_another_collection(made, tmp_path):
-    home, _ = copy_built(made, tmp_path)
+def test_created_at_outlives_a_delete_of_another_collection(tmp_path):
+    from palimpsest.pipeline.deletion.delete import delete
+
+    home = Home(tmp_path / "home")
+    corpus = write_notes(write_chats(tmp_path / "corpus"), {"b.txt": "Nobody knows.\n"})
+    run_without_dagster(home, make_plan(home, [corpus]))
     before = home.created_at
     assert set(before) == {"chats", "notes"}
     delete(home, collection="notes")
@@ -179,13 +192,16 @@ def test_created_at_outlives_a_delete_of_another_collection(made, tmp_path):
 
 
 def test_a_delete_leaves_source_files_in_the_home_and_proves_the_rest(tmp_path):
+    from palimpsest.pipeline.deletion.delete import delete
+    from palimpsest.store.edit_collection import create_collection
+
     home = Home(tmp_path / "home")
     folder = create_collection(home, "talks", "Our talks.", user_id="ann")
     (folder / "lamp.txt").write_text("The lamp is quixotic.")
-    build_home(home)
+    run_without_dagster(home, make_plan(home, None))
     assert delete(home, user="ann").to_json()["residue"] == []
     assert (folder / "lamp.txt").exists()
-    build_home(home)
+    run_without_dagster(home, make_plan(home, None))
     assert last_json(run("collection", "info", "talks", "--home", home.path, "--json"))["counts"]["memories"] == 0
     delete(home, collection="talks")
     assert (folder / "lamp.txt").exists() and not home.sources

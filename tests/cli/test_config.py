@@ -81,19 +81,22 @@ def test_a_broken_file_stops_every_command_but_config_and_doctor(work):
     assert "FAIL settings" in run("doctor", "--home", work / "h", cwd=work).stdout
 
 
-def test_doctor_names_the_layers_and_each_extra_with_how_a_missing_one_is_installed(work, monkeypatch):
+def test_doctor_names_the_layers(work):
     (work / "palimpsest.toml").write_text("usage_days = 1\nlog_days = 1\n")
     found = run("doctor", "--home", work / "h", cwd=work, PALIMPSEST_RUN_DAYS="3").stdout
     assert f"ok   settings: 1 from the environment, 2 from the project ({work / 'palimpsest.toml'}), " in found
 
-    def version(name: str) -> str:
+
+def test_doctor_names_each_extra_and_how_a_missing_one_is_installed(work, monkeypatch):
+    def found(name: str) -> str:
         if name == "uvicorn":
             raise PackageNotFoundError(name)
         return "1"
 
-    monkeypatch.setattr("palimpsest.cli.doctor.version", version)
-    shown = run("doctor", "--home", work / "h", cwd=work).stdout
-    extras = next(line for line in shown.splitlines() if "extras" in line)
+    monkeypatch.setattr("palimpsest.cli.doctor.version", found)
+    extras = next(
+        line for line in run("doctor", "--home", work / "h", cwd=work).stdout.splitlines() if "extras" in line
+    )
     assert "serve: not installed, pip install 'palimpsest-memory[serve]'" in extras and "telemetry: open" in extras
 
 
@@ -139,14 +142,12 @@ def test_mistakes_are_one_line(work, args, message):
     assert not user_file().exists()
 
 
-def test_unset_lets_the_layer_below_count_again_and_names_it(work):
+def test_unset_lets_the_layer_below_count_again(work):
     run("config", "set", "PALIMPSEST_USAGE_DAYS", "3", cwd=work)
     run("config", "set", "usage_days", "5", "--project", cwd=work)
     assert source_of(run("config", "show", "--json", cwd=work), "usage_days") == ("5", "project")
     run("config", "unset", "usage_days", "--project", cwd=work)
     assert source_of(run("config", "show", "--json", cwd=work), "usage_days") == ("3", "user")
-    assert "usage_days is removed; it is now 90 (default)" in run("config", "unset", "usage_days", cwd=work).stdout
-    assert "does not set usage_days; nothing changed" in run("config", "unset", "usage_days", cwd=work).stdout
 
 
 def test_an_editor_changes_the_file_and_a_broken_text_is_kept_beside_it(work, tmp_path):
@@ -159,8 +160,9 @@ def test_an_editor_changes_the_file_and_a_broken_text_is_kept_beside_it(work, tm
     assert draft.stat().st_mode & 0o777 == 0o600
     same = run("config", "edit", "--json", cwd=work, EDITOR=editor(tmp_path, ""), VISUAL="")
     assert last_json(same)["changed"] is False
-    more = editor(tmp_path, "text += 'log_days = 4\\n'")
-    project = run("config", "edit", "--project", cwd=work, EDITOR=more, VISUAL="")
+    project = run(
+        "config", "edit", "--project", cwd=work, EDITOR=editor(tmp_path, "text += 'log_days = 4\\n'"), VISUAL=""
+    )
     assert project.returncode == 0 and "log_days = 4" in (work / "palimpsest.toml").read_text()
 
 
@@ -173,12 +175,21 @@ def test_a_value_that_another_command_sets_during_an_edit_is_kept(work, tmp_path
     assert "log_days = 4" in user_file().read_text() and "usage_days" not in user_file().read_text()
 
 
-def test_passwords_are_not_printed_one_value_is_and_all_are_shown_in_columns(work):
+def test_one_value_is_printed_and_all_are_shown_in_columns_with_their_meanings(work):
     assert run("config", "get", "usage_days", cwd=work, PALIMPSEST_USAGE_DAYS="7").stdout == "7\n"
     assert run("config", "get", "PALIMPSEST_LM", cwd=work).stdout == "not set\n"
-    lines = run("config", "show", cwd=work).stdout.splitlines()
-    assert len({line.rindex("default") for line in lines if line.startswith(("home", "log_days", "service.rpm"))}) == 1
+    shown = run("config", "show", cwd=work).stdout.splitlines()
+    assert len({line.rindex("default") for line in shown if line.startswith(("home", "log_days", "service.rpm"))}) == 1
     assert "    days for which files of the event log are kept\n" in run("config", "show", "--explain", cwd=work).stdout
+
+
+def test_a_removed_setting_names_what_counts_then(work):
+    run("config", "set", "log_days", "4", cwd=work)
+    assert "log_days is removed; it is now 30 (default)" in run("config", "unset", "log_days", cwd=work).stdout
+    assert "does not set log_days; nothing changed" in run("config", "unset", "log_days", cwd=work).stdout
+
+
+def test_passwords_in_addresses_are_not_printed(work):
     address = "small@http://me:hunter2@127.0.0.1:9/v1"
     shown = run("config", "set", "lm.server", address, "--project", cwd=work).stdout
     shown += run("config", "trust", cwd=work).stdout + run("config", "trust", "--json", cwd=work).stdout

@@ -31,7 +31,9 @@ TEXT, ANSWER, KEY = "zqtext", "zqanswer", "zqkey"
 LOGS = ("logs", ".service", "usage", "health/history.jsonl")
 NEVER_END = {("dev",), ("service", "run"), ("service", "start"), ("serve", "mcp")}
 OTHER_PLACES = {
-    *(("neo4j", verb) for verb in ("start", "stop", "status")),
+    ("neo4j", "start"),
+    ("neo4j", "stop"),
+    ("neo4j", "status"),
     ("config", "edit"),
     ("bench",),
     ("benchmark",),

@@ -5,12 +5,13 @@ import shutil
 
 import pytest
 
-from palimpsest.pipeline.finish import digest
+from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.command import last_json, run
-from tests.small_corpus import build_home, write_chats, write_notes
+from tests.small_corpus import write_chats, write_notes
 
 OLD, NEW = "The deadline of project Heron is 12 March.", "The deadline of project Heron is now 20 April."
 SETTINGS = {
@@ -64,8 +65,10 @@ def test_a_less_trusted_source_is_proposed_confirmed_and_undone(tmp_path, home, 
     assert (row["why"], row["rank"], row["instead_of"]) == ("low trust", 2, "UPDATE")
     assert (row["older"], row["newer"], row["conflict"]) == (OLD, NEW, None)
     found = command("query", "When is the deadline of project Heron?", "--all-results", "--sources", "full")
-    marks = {m["text"]: m["disputed_by"] for m in found["memories"]}
-    assert (marks[OLD]["text"], marks[OLD]["why"], marks[NEW]) == (NEW, "low trust", None) and len(marks) == 2
+    marks = {
+        m["text"]: m["disputed_by"] and (m["disputed_by"]["text"], m["disputed_by"]["why"]) for m in found["memories"]
+    }
+    assert marks == {OLD: (NEW, "low trust"), NEW: None}
     assert f"disputed by [memory:{row['newer_id']}]) {OLD}" in found["context"]
     assert command("confirm", row["relation_id"])["label"] == "UPDATE"
     assert command("build")["retired"] == 1 and latest(home) == {NEW}
@@ -100,7 +103,7 @@ def test_another_trust_changes_versions_labels_and_embeds_nothing_and_equals_a_b
         fresh = Home(tmp_path / f"fresh {trust[:20]}", home.embeddings_path)
         fresh.create()
         shutil.copytree(home.log, fresh.log, dirs_exist_ok=True)
-        scratch = build_home(fresh, corpus)
+        scratch = run_without_dagster(fresh, make_plan(fresh, [corpus]))
         assert digest(published(home).tables(indexed_tables())) == digest(scratch.tables(indexed_tables()))
         for table in ("memories", "relations", "versions"):
             assert published(home).table("chats", table).equals(scratch.table("chats", table))
@@ -125,7 +128,5 @@ def test_a_stated_replacement_by_a_less_trusted_document_is_reported(tmp_path, h
 def test_a_wrong_trust_is_one_line_and_exit_2(tmp_path, home):
     write(tmp_path / "corpus", "trust: {speakers: {Ann: high}}")
     done = run("build", "--corpus", tmp_path / "corpus", "--home", home.path)
-    assert (
-        done.returncode == 2
-        and "collection.yaml: trust.speakers 'Ann': must be a number from 0 to 1" in done.stderr.splitlines()[-1]
-    )
+    assert done.returncode == 2
+    assert "collection.yaml: trust.speakers 'Ann': must be a number from 0 to 1" in done.stderr.splitlines()[-1]

@@ -1,6 +1,7 @@
 """What consolidation proposes of a built home, through the command."""
 
 import datetime as dt
+import json
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, proposals_path, read_proposals, write_proposals
 from tests.command import last_json, run
-from tests.export.made import with_own_vectors
-from tests.small_corpus import built_notes, copy_built, write_chats
+from tests.small_corpus import copy_built, write_chats, write_notes
 
 NOTES = {
     "a.md": "The bridge is 40 metres long.\n",
@@ -29,59 +29,63 @@ NOTES = {
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, shared_vectors) -> Path:
     base = tmp_path_factory.mktemp("consolidated")
+    write_notes(base / "corpus", NOTES, user_id="u0")
     write_chats(base / "corpus")
-    built_notes(base, shared_vectors, NOTES, user_id="u0")
+    done = run("build", "--home", base / "home", "--corpus", base / "corpus")
+    assert done.returncode == 0, done.stderr
     return base
 
 
-@pytest.fixture(scope="module")
-def found(built: Path, tmp_path_factory: pytest.TempPathFactory, shared_vectors) -> tuple[Home, tuple[Proposal, ...]]:
-    """A home that was looked at once, which no test changes, and all that was found."""
-    home = copy_built(built, tmp_path_factory.mktemp("looked"), shared_vectors)[0]
-    return home, tuple(consolidate(home, everything=True).proposals)
-
-
 @pytest.fixture
-def made(built: Path, tmp_path: Path, shared_vectors: Path) -> Home:
-    return with_own_vectors(copy_built(built, tmp_path, shared_vectors)[0])
+def made(built: Path, tmp_path: Path) -> Home:
+    return copy_built(built, tmp_path)[0]
 
 
 def texts_of(home: Home, ids) -> list[str]:
-    by_id = _texts(home)
+    memories = published(home).tables(["memories"])["memories"]
+    by_id = dict(memories.select("memory_id", "text").iter_rows())
     return sorted(by_id[i].split("\n")[-1] or by_id[i] for i in ids)
 
 
-def proposals_of(found, kind: str) -> list[Proposal]:
-    return [p for p in found[1] if p.kind == kind]
+def proposals_of(home: Home, kind: str):
+    return [p for p in consolidate(home, everything=True).proposals if p.kind == kind]
 
 
 def test_two_undated_files_with_two_values_are_one_contradiction(made):
-    listed = last_json(run("consolidate", "--home", made.path, "--json"))["proposals"]
-    (conflict,) = [p for p in listed if p["kind"] == "contradiction" and p["collection"] == "notes"]
-    assert conflict["why"] == "undated" and conflict["keep"] == ""
-    assert texts_of(made, conflict["memory_ids"]) == [NOTES["a.md"].strip(), NOTES["b.md"].strip()]
-    assert {"proposal_id", "kind", "memory_ids", "user_id"} <= conflict.keys()
+    found = last_json(run("consolidate", "--home", made.path, "--json"))["proposals"]
+    conflicts = [p for p in found if p["kind"] == "contradiction" and p["collection"] == "notes"]
+    assert len(conflicts) == 1 and conflicts[0]["why"] == "undated"
+    assert texts_of(made, conflicts[0]["memory_ids"]) == [
+        "The bridge is 40 metres long.",
+        "The bridge is 55 metres long.",
+    ]
+    assert conflicts[0]["keep"] == "" and {"proposal_id", "kind", "memory_ids", "user_id"} <= conflicts[0].keys()
 
 
-def test_what_is_found_of_duplicates_ended_memories_updates_and_confidence(found):
-    home, _ = found
-    (duplicate,) = proposals_of(found, "duplicate")  # it agrees in numbers, names and their order
-    assert texts_of(home, duplicate.memory_ids) == [NOTES["e.md"].strip(), NOTES["d.md"].strip()]
-    (expired,) = proposals_of(found, "prune")
+def test_a_duplicate_agrees_in_numbers_and_names_and_their_order(made):
+    (duplicate,) = proposals_of(made, "duplicate")
+    texts = texts_of(made, duplicate.memory_ids)
+    assert texts == ["A ferry from Quern to Weir leaves at 9 every morning.", NOTES["d.md"].strip()]
+
+
+def test_what_has_ended_by_its_own_words_is_proposed_for_pruning(made):
+    (expired,) = proposals_of(made, "prune")
     assert expired.why == "expired" and expired.memory_ids == (expired.drop,)
-    deadlines = {m for m, t in _texts(home).items() if "Heron" in t}
-    assert len(deadlines) == 2, "an update is no contradiction"
-    assert not any(deadlines & set(p.memory_ids) for p in proposals_of(found, "contradiction"))
-    changes = proposals_of(found, "confidence")
-    assert len(changes) == 2 and all(p.value == 0.9 and p.why == "contradicted" for p in changes)
-    columns = ("memory_id", "collection", "user_id", "project_id")
-    rows = published(home).tables(["memories"])["memories"].select(columns).iter_rows()
-    scopes = {row[0]: row[1:] for row in rows}
-    assert all({scopes[i] for i in p.memory_ids} == {p.scope} for p in found[1])
+
+
+def test_an_update_is_no_contradiction(made):
+    deadlines = {m for m, t in _texts(made).items() if "Heron" in t}
+    assert len(deadlines) == 2
+    assert not any(deadlines & set(p.memory_ids) for p in proposals_of(made, "contradiction"))
 
 
 def _texts(home: Home) -> dict[str, str]:
     return dict(published(home).tables(["memories"])["memories"].select("memory_id", "text").iter_rows())
+
+
+def test_a_contradiction_lowers_the_confidence_of_both_sides(made):
+    changes = proposals_of(made, "confidence")
+    assert len(changes) == 2 and all(p.value == 0.9 and p.why == "contradicted" for p in changes)
 
 
 @pytest.mark.parametrize(
@@ -92,24 +96,41 @@ def test_support_raises_confidence_and_contradiction_lowers_it(before, supportin
     assert revised_confidence(before, supporting, contradicting) == after
 
 
-def test_a_second_run_adds_nothing_keeps_when_each_was_found_and_looks_at_what_is_new_and_a_sample(made):
-    june, later = dt.datetime(2026, 6, 1, tzinfo=dt.UTC), dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
-    first = consolidate(made, now=june)
-    again = consolidate(made, everything=True, now=june + dt.timedelta(days=1))
-    assert first.everything and again.new == 0 and [*again.proposals] == [*first.proposals]
-    second = consolidate(made, now=later)
+def test_a_second_run_adds_nothing_and_keeps_when_each_was_found(made):
+    first = consolidate(made, everything=True, now=dt.datetime(2026, 6, 1, tzinfo=dt.UTC))
+    again = consolidate(made, everything=True, now=dt.datetime(2026, 6, 2, tzinfo=dt.UTC))
+    assert again.new == 0 and [*again.proposals] == [*first.proposals]
+
+
+def test_the_first_run_looks_at_everything_and_the_next_at_what_is_new_and_a_sample(made):
+    now = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
+    assert consolidate(made, now=now).everything
+    second = consolidate(made, now=now)
     assert not second.everything and len(second.proposals) == len(read_proposals(made.path))
 
 
-def test_a_delete_removes_the_proposals_that_name_its_memories_and_of_its_user_and_proves_it(made):
+def test_no_proposal_names_memories_of_two_scopes(made):
+    columns = ("memory_id", "collection", "user_id", "project_id")
+    rows = published(made).tables(["memories"])["memories"].select(columns).iter_rows()
+    scopes = {row[0]: row[1:] for row in rows}
+    for p in consolidate(made, everything=True).proposals:
+        assert {scopes[i] for i in p.memory_ids} == {p.scope}
+
+
+def test_a_delete_removes_the_proposals_that_name_its_memories_and_proves_it(made):
     consolidate(made, everything=True)
     bridge = next(i for i, t in _texts(made).items() if "55 metres" in t)
     assert "55 metres" in proposals_path(made.path).read_text()
     delete(made, memories=[bridge])  # raises where any of it is found afterwards
     left = proposals_path(made.path).read_text()
     assert bridge not in left and "55 metres" not in left and "ferry" in left
+
+
+def test_a_delete_of_a_user_removes_all_their_proposals(made):
+    consolidate(made, everything=True)
     delete(made, user="u0")
-    assert not [r for r in read_proposals(made.path).values() if r.scope[1] == "u0"]
+    rows = [json.loads(line) for line in proposals_path(made.path).read_text().splitlines()]
+    assert not [r for r in rows if r["user_id"] == "u0"]
 
 
 def test_a_home_without_a_build_says_so_in_one_line(tmp_path):
@@ -121,8 +142,10 @@ def test_the_list_begins_with_contradictions_and_ends_with_confidence_and_has_te
     consolidate(made, everything=True)
     known = list(read_proposals(made.path).values())
     first = known[0]
-    memory, said = first.memory_ids[0], "its confidence from 0.50 to 0.60"
-    other = Proposal("confidence", "supported", first.scope, (memory,), said, 1.0, value=0.6)
+    memory = next(m for m in first.memory_ids)
+    other = Proposal(
+        "confidence", "supported", first.scope, (memory,), "its confidence from 0.50 to 0.60", 1.0, value=0.6
+    )
     write_proposals(made.path, [*known, other])
     shown = run("consolidate", "review", "--limit", 100, "--home", made.path).stdout.splitlines()
     heads = [line.split()[1].rstrip(",") for line in shown if line[:16].isalnum() and "  " in line[:19]]

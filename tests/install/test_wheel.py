@@ -40,9 +40,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def install(wheel: Path, folder: Path, extra: str = "") -> Path:
     """Returns the folder of programs of a fresh environment."""
     links = [a for p in os.environ.get("PIP_FIND_LINKS", "").split() for a in ("--find-links", p)]
+    python = folder / "bin/python"
     run(UV, "venv", "--python", sys.executable, folder, cwd=folder.parent)
-    options = ("--python", folder / "bin/python", "-c", ROOT / "constraints.txt", *links)
-    run(UV, "pip", "install", *options, f"{wheel}{extra}", cwd=folder.parent)
+    run(
+        UV,
+        "pip",
+        "install",
+        "--python",
+        python,
+        "-c",
+        ROOT / "constraints.txt",
+        *links,
+        f"{wheel}{extra}",
+        cwd=folder.parent,
+    )
     return folder / "bin"
 
 

@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 
 from palimpsest.cli.processes import BUILDS, SERVICE, stop
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.home import Home
-from tests.small_corpus import build_home, copy_built, write_notes
+from tests.small_corpus import copy_built, write_notes
 
 
 @pytest.fixture(scope="package")
 def built(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Path:
     base = tmp_path_factory.mktemp("instances")
     corpus = write_notes(base / "corpus", {"a.md": "The bridge is 40 metres long.\n"}, user_id="ann")
-    build_home(Home(base / "home", shared_vectors), corpus)
+    run_without_dagster(Home(base / "home", shared_vectors), make_plan(Home(base / "home", shared_vectors), [corpus]))
     return base
 
 

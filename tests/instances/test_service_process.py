@@ -27,7 +27,6 @@ from palimpsest.cli.processes import (
     write_record,
 )
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
-from palimpsest.pipeline.backup import backup_home, restore_home
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, make_service_folder, service_folder
@@ -55,8 +54,9 @@ def test_a_service_is_started_looked_at_and_stopped_by_commands(home):
     for path in (service_folder(home.path), *service_folder(home.path).iterdir()):
         assert path.stat().st_mode & 0o077 == 0, path
     assert delete(Home(home.path), user="ann").to_json()["residue"] == []
-    assert last_json(run("service", "stop", *at)) == {"ran": True, "builds_ran": False}
-    assert not psutil.pid_exists(said["pid"])
+    assert last_json(run("service", "stop", *at)) == {"ran": True, "builds_ran": False} and not psutil.pid_exists(
+        said["pid"]
+    )
     done = run("service", "status", *at)
     assert (done.returncode, last_json(done)["state"]) == (3, "stopped")
     assert last_json(run("service", "stop", *at)) == {"ran": False, "builds_ran": False}
@@ -139,7 +139,7 @@ def test_a_record_that_is_damaged_or_a_link_is_named(home, tmp_path):
     done = run("service", "status", "--home", home.path)
     assert done.returncode == 2 and str(path) in done.stderr
     path.unlink()
-    write_record_of_this_process(home)
+    write_record(home.path, SERVICE.name, ProcessRecord(os.getpid(), "1", "127.0.0.1", 9, "duckdb"))
     path.rename(tmp_path / "elsewhere.json")
     path.symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(DamagedFile):
@@ -147,36 +147,50 @@ def test_a_record_that_is_damaged_or_a_link_is_named(home, tmp_path):
     path.unlink()
 
 
-def test_a_log_that_is_a_link_is_not_written_through_and_colours_are_not_shown(home, tmp_path):
+def test_lines_of_a_log_are_shown_without_colours_and_other_codes_are_escaped(home):
     make_service_folder(home.path)
-    (tmp_path / "precious").write_text("precious")
-    log_path(home, SERVICE).symlink_to(tmp_path / "precious")
-    done = run("service", "start", "--home", home.path, "--port", "0")
-    assert done.returncode in (2, 3) and done.stderr.count("\n") == 1
-    assert (tmp_path / "precious").read_text() == "precious"
     log_path(home, BUILDS).write_text("\x1b[32m2026-11-26\x1b[0m - \x1b[1;34mINFO\x1b[0m ready\x1b]0;mine\x07\n")
     lines = last_json(run("service", "logs", "--builds", "--home", home.path, "--json"))["lines"]
     assert lines == ["2026-11-26 - INFO ready\x1b]0;mine\x07"]
     assert "\x1b" not in run("service", "logs", "--builds", "--home", home.path).stdout
 
 
-def test_no_backup_takes_the_files_of_the_service_and_a_delete_removes_lines_of_the_log(home, tmp_path):
-    write_record_of_this_process(home)
-    found = read_record(home.path, SERVICE.name)
-    assert found == ProcessRecord(os.getpid(), "1", "127.0.0.1", 9, "duckdb") and not found.is_running
-    assert replace(found, port=10).url == "http://127.0.0.1:10"
-    backup_home(home, tmp_path / "b.palimpsest")
-    restore_home(tmp_path / "b.palimpsest", Home(tmp_path / "restored"))
-    assert not service_folder(tmp_path / "restored").exists()
+def test_a_log_that_is_a_link_is_not_written_through(home, tmp_path):
+    make_service_folder(home.path)
+    (tmp_path / "precious").write_text("precious")
+    log_path(home, SERVICE).symlink_to(tmp_path / "precious")
+    done = run("service", "start", "--home", home.path, "--port", "0")
+    assert done.returncode in (2, 3) and done.stderr.count("\n") == 1
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_a_delete_removes_lines_of_the_log_that_name_what_is_deleted(home):
+    make_service_folder(home.path)
     log = log_path(home, SERVICE)
     log.write_text("error: The bridge is 40 metres long.\nsomething else\n")
     assert delete(Home(home.path), user="ann").to_json()["residue"] == []
     assert log.read_text() == "something else\n"
 
 
+def test_no_backup_takes_the_files_of_the_service(home, tmp_path):
+    from palimpsest.pipeline.backup import backup_home, restore_home
+
+    write_record_of_this_process(home)
+    backup_home(home, tmp_path / "b.palimpsest")
+    restore_home(tmp_path / "b.palimpsest", Home(tmp_path / "restored"))
+    assert not service_folder(tmp_path / "restored").exists()
+
+
 def write_record_of_this_process(home: Home) -> None:
     make_service_folder(home.path)
     write_record(home.path, SERVICE.name, ProcessRecord(os.getpid(), "1", "127.0.0.1", 9, "duckdb"))
+
+
+def test_a_record_says_what_was_written(home):
+    write_record_of_this_process(home)
+    found = read_record(home.path, SERVICE.name)
+    assert found == ProcessRecord(os.getpid(), "1", "127.0.0.1", 9, "duckdb") and not found.is_running
+    assert replace(found, port=10).url == "http://127.0.0.1:10"
 
 
 def test_a_full_log_becomes_the_older_one_and_children_go_on_writing_to_it(tmp_path: Path):

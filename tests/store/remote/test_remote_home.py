@@ -50,21 +50,28 @@ def test_it_equals_a_local_home_and_a_second_build_does_nothing(url, tmp_path, s
     assert make_plan(other, [corpus]).nothing_to_do, "another machine goes on where the first one was"
 
 
-def test_what_one_machine_sends_outlives_a_delete_of_another_which_builds_it(url, tmp_path, shared_vectors, elsewhere):
+def test_what_one_machine_sends_another_builds(url, tmp_path, shared_vectors, elsewhere):
     corpus = write_chats(tmp_path / "corpus")
-    shutil.copytree(shared_vectors, local_home(url) / "embeddings", dirs_exist_ok=True)
-    home = build(local_home(url), None, corpus)
+    home = build(local_home(url), shared_vectors, corpus)
     other = elsewhere()
     ingest_text(other, "The spare key hangs behind the clock.", user="ann")
-    build(home.path, None, corpus)  # writes nothing, since nothing changed there
+    build(home.path, shared_vectors, corpus)  # writes nothing, since nothing changed there
+    send_unwritten(other.path)
+    build(home.path, shared_vectors, corpus)
+    with open_home(url) as reader:
+        assert "behind the clock" in reader.search("Where is the spare key?", ("chats", "ann")).context
+
+
+def test_an_unsent_text_outlives_a_build_of_another_machine(url, tmp_path, shared_vectors, elsewhere):
+    corpus = write_chats(tmp_path / "corpus")
+    home = build(local_home(url), shared_vectors, corpus)
+    other = elsewhere()
+    ingest_text(other, "The spare key hangs behind the clock.", user="ann")
     with home.lock():
         delete(home, user="bob")
     send_unwritten(other.path)
     assert [p.name for p in other.inbox.rglob("*") if p.is_file() and p.suffix != ".lock"]
     assert "quixotic" not in "".join(p.read_text(errors="replace") for p in other.path.rglob("*") if p.is_file())
-    build(home.path, None, corpus)
-    with open_home(url) as reader:
-        assert "behind the clock" in reader.search("Where is the spare key?", ("chats", "ann")).context
 
 
 def test_a_delete_leaves_no_object_version_marker_or_unfinished_upload(
@@ -134,11 +141,8 @@ def test_a_second_builder_is_turned_away_and_a_url_without_a_prefix_too(url, buc
             local_home(wrong)
 
 
-def test_a_damaged_object_is_named_and_changes_nothing(url, s3, bucket, tmp_path, monkeypatch):
-    home = Home(local_home(url))
-    with home.lock():
-        for name in ("a.txt", "published.json", "z.txt"):
-            (home.path / name).write_text(name)
+def test_a_damaged_object_is_named_and_changes_nothing(url, s3, bucket, tmp_path, shared_vectors, monkeypatch):
+    build(local_home(url), shared_vectors, write_chats(tmp_path / "corpus"))
     key = next(k for k in sorted(objects(url)) if k.startswith("objects/"))
     s3.put_object(Bucket=bucket, Key=f"home/{key}", Body=b"damaged")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other-machine"))

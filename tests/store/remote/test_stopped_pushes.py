@@ -22,18 +22,9 @@ KEY = "The spare key zqkey hangs behind the clock."
 
 
 @pytest.fixture
-def homes(url, elsewhere):
-    """Two machines' copies of one home."""
-    first = Home(local_home(url))
-    with first.lock():
-        first.create()
-    return first, elsewhere()
-
-
-@pytest.fixture
-def built(url, elsewhere, tmp_path):
+def homes(url, elsewhere, tmp_path, shared_vectors):
     """Two machines' copies of one built home."""
-    first = Home(local_home(url))
+    first = Home(local_home(url), shared_vectors)
     with first.lock():
         first.create()
         build_home(first, write_chats(tmp_path / "corpus"))
@@ -44,8 +35,8 @@ def inbox_text(home: Home) -> str:
     return "".join(p.read_text(errors="replace") for p in Path(home.inbox).rglob("*") if p.is_file())
 
 
-def test_what_was_sent_by_a_push_that_was_then_stopped_does_not_come_back_after_a_delete(built, monkeypatch):
-    first, second = built
+def test_what_was_sent_by_a_push_that_was_then_stopped_does_not_come_back_after_a_delete(homes, monkeypatch):
+    first, second = homes
     ingest_text(second, KEY, user="ann")
     move_head = Lease.move_head
 
@@ -64,8 +55,8 @@ def test_what_was_sent_by_a_push_that_was_then_stopped_does_not_come_back_after_
         assert "zqkey" not in inbox_text(first)
 
 
-def test_what_a_push_that_was_stopped_had_not_sent_is_sent_later(built, monkeypatch):
-    first, second = built
+def test_what_a_push_that_was_stopped_had_not_sent_is_sent_later(homes, monkeypatch):
+    first, second = homes
     ingest_text(second, KEY, user="ann")
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
