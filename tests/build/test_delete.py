@@ -269,7 +269,7 @@ def test_what_is_past_its_retention_enters_no_log_and_goes_before_the_next_build
         "old.md": "---\ndate: 2020-01-01\n---\nThe door code is zqexpired.\n",
         "new.md": f"---\ndate: {today.date()}\n---\nThe door is blue zqkept.\n",
     }
-    home, corpus = built_notes(tmp_path, shared_vectors, notes, unit="statement", retention_days="30")
+    home, _ = built_notes(tmp_path, shared_vectors, notes, unit="statement", retention_days="30")
     assert texts(home) == {"The door is blue zqkept."} and holding(home, "zqexpired") == []
     assert delete_due(home, today + dt.timedelta(days=20)) == 0
     assert delete_due(home, today + dt.timedelta(days=40)) == 1
