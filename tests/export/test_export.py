@@ -26,14 +26,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, shared_vectors) -> Path:
+def made(tmp_path_factory, shared_vectors):
     base = tmp_path_factory.mktemp("exported")
     make(base, shared_vectors)
     return base
 
 
 @pytest.fixture
-def copy(made, tmp_path, shared_vectors) -> tuple[Home, Path]:
+def copy(made, tmp_path, shared_vectors):
     home, corpus = copy_built(made, tmp_path)
     return Home(home.path, shared_vectors), corpus
 

@@ -1,7 +1,6 @@
 """Formed memories, their notes and profiles are exported with their evidence, and an import forms the same."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,7 @@ QUESTIONS = """
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, shared_vectors) -> Path:
+def made(tmp_path_factory, shared_vectors):
     """A home of ann and bob with formed memories, an export of ann, and the home of its import, built."""
     base = tmp_path_factory.mktemp("formed")
     corpus = write_chats(base / "corpus", TURNS)

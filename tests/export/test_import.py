@@ -1,7 +1,5 @@
 """An export becomes the same memories in another home, and overwrites nothing."""
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 
@@ -27,7 +25,7 @@ SOURCES = "collections/papers/sources.json"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, shared_vectors) -> Path:
+def made(tmp_path_factory, shared_vectors):
     """A home, an export of ann, and the home in which it was imported."""
     base = tmp_path_factory.mktemp("imported")
     make_export(base, shared_vectors)
@@ -36,7 +34,7 @@ def made(tmp_path_factory, shared_vectors) -> Path:
 
 
 @pytest.fixture
-def homes(made, shared_vectors) -> tuple[Home, Home]:
+def homes(made, shared_vectors):
     other = Home(made / "other", shared_vectors)
     if not make_plan(other, None).nothing_to_do:
         build(other)

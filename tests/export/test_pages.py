@@ -21,7 +21,7 @@ LEDGER = "markdown/papers/ledger.md"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, shared_vectors) -> Path:
+def made(tmp_path_factory, shared_vectors):
     base = tmp_path_factory.mktemp("pages")
     home, _ = make(base, shared_vectors)
     export_user(home, "ann", base / "out")
@@ -29,7 +29,7 @@ def made(tmp_path_factory, shared_vectors) -> Path:
 
 
 @pytest.fixture
-def copy(made, tmp_path, shared_vectors) -> tuple[Home, Path, Path]:
+def copy(made, tmp_path, shared_vectors):
     """A home, its corpus and an export of it, all to be changed."""
     home, corpus = copy_built(made, tmp_path)
     shutil.copytree(made / "out", tmp_path / "out")

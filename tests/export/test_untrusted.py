@@ -16,7 +16,7 @@ from tests.export.made import make_export, read_rows, with_own_vectors
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, shared_vectors) -> Path:
+def made(tmp_path_factory, shared_vectors):
     base = tmp_path_factory.mktemp("untrusted")
     make_export(base, shared_vectors)
     return base

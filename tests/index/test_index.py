@@ -1,5 +1,4 @@
 import json
-import random
 
 import bm25s
 import duckdb
@@ -188,7 +187,7 @@ _WORDS = st.lists(st.sampled_from(["bee", "hive", "honey", "rain", "plan", "x1"]
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["ana", "ben"]), _WORDS), min_size=1, max_size=8), st.randoms())
-def test_another_users_memories_never_change_a_users_scores(tmp_path_factory, made, shuffle: random.Random):
+def test_another_users_memories_never_change_a_users_scores(tmp_path_factory, made, shuffle):
     folder = tmp_path_factory.mktemp("index")
     memories = [memory(f"m{i}", text or "?", user_id=user) for i, (user, text) in enumerate(made)]
     mixed = list(memories)
@@ -224,7 +223,6 @@ def test_the_tables_and_columns_of_an_index_are_those_of_its_format(tmp_path):
     """
     write(tables(MADE), tmp_path / "i.duckdb")
     columns = read(
-        tmp_path / "i.duckdb",
-        "SELECT table_name, column_name, data_type FROM information_schema.columns ORDER BY ALL",
+        tmp_path / "i.duckdb", "SELECT table_name, column_name, data_type FROM information_schema.columns ORDER BY ALL"
     )
     assert (FORMAT, content_id("columns", json.dumps(columns))) == (12, "43e60a8096d60d64")

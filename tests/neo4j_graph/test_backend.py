@@ -1,5 +1,4 @@
 import datetime as dt
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -44,7 +43,7 @@ AT_THAT_TIME = [Filters(since=SEEN), Filters(until=SEEN), Filters(as_of=SEEN), F
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def made(tmp_path_factory):
     return make(tmp_path_factory.mktemp("made"), "000001", count=90, edited=(4, 10, 20), windows=6)
 
 
@@ -73,9 +72,7 @@ def rankings(is_complete: bool) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("is_complete", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_both_backends_rank_the_same_memories_by_the_same_scores(
-    made: Made, graph: Connection, is_complete: bool
-) -> None:
+def test_both_backends_rank_the_same_memories_by_the_same_scores(made, graph, is_complete):
     duck, neo = both(made, graph)
     assert duck.scopes() == neo.scopes() and duck.collections() == neo.collections()
     assert duck.build_id == neo.build_id
@@ -88,9 +85,7 @@ def test_both_backends_rank_the_same_memories_by_the_same_scores(
     assert rank(scope_query(neo, FILTERS["nothing fits"], (), STRATEGIES["flat"]), 1) == []
 
 
-def test_both_backends_load_the_priors_of_memories_and_the_weights_of_collections(
-    tmp_path: Path, graph: Connection
-) -> None:
+def test_both_backends_load_the_priors_of_memories_and_the_weights_of_collections(tmp_path, graph):
     header = {"build_id": "000001", "collections": {"notes": {}}, "weights": {"notes": {"recency": 0.5}}}
     tables = titled.made("full", updates=[("m6", "m7")])
     write_index(tables, vectors, tmp_path / "i.duckdb", header)
@@ -101,7 +96,7 @@ def test_both_backends_load_the_priors_of_memories_and_the_weights_of_collection
     assert np.array_equal(a.importance, b.importance, equal_nan=True) and a.support.max() > 0
 
 
-def test_both_backends_return_the_neighbors_of_a_memory(tmp_path: Path, graph: Connection) -> None:
+def test_both_backends_return_the_neighbors_of_a_memory(tmp_path, graph):
     talk = [memory(f"t{i}", f"turn {i}", unit="turn", session_id="s", document_id="d-t", ordinal=i) for i in range(5)]
     page = [memory(f"p{i}", f"part {i}", document_id="d-p", ordinal=i) for i in range(5)]
     tables_ = tables([*talk, *page], updates=[("p4", "p1")])
@@ -113,7 +108,7 @@ def test_both_backends_return_the_neighbors_of_a_memory(tmp_path: Path, graph: C
     assert neighbor_ids(ServedScope(neo, ANA, Filters()), ["p0"], 2) == {"p0": [(2, "p2")]}
 
 
-def test_the_time_of_a_filter_is_included_on_both_backends(tmp_path: Path, graph: Connection) -> None:
+def test_the_time_of_a_filter_is_included_on_both_backends(tmp_path, graph):
     duck, neo = both(make(tmp_path, "000001", count=10), graph)
     for filters in AT_THAT_TIME:
         found = duck.seeds(SCOPE, filters, query(), (), 0, 50).ids
@@ -121,7 +116,7 @@ def test_the_time_of_a_filter_is_included_on_both_backends(tmp_path: Path, graph
 
 
 @pytest.mark.parametrize("profile", ["full", "fast"])
-def test_both_backends_spread_over_the_same_passages(tmp_path: Path, graph: Connection, profile: str) -> None:
+def test_both_backends_spread_over_the_same_passages(tmp_path, graph, profile):
     tables = titled.made(profile, updates=[("m6", "m7")])
     header = {"build_id": "000001", "strategies": {"notes": "graph"}, "collections": {"notes": {}}}
     write_index(tables, vectors, tmp_path / "i.duckdb", header)
@@ -137,7 +132,7 @@ def test_both_backends_spread_over_the_same_passages(tmp_path: Path, graph: Conn
         assert [c.path for c in a] == [c.path for c in b] and any(link.via for c in a for link in c.path)
 
 
-def test_both_backends_give_the_same_memories_links_and_history(made: Made, graph: Connection) -> None:
+def test_both_backends_give_the_same_memories_links_and_history(made, graph):
     duck, neo = both(made, graph)
     ids = [memory_id(i) for i in range(0, 90, 2)] + [memory_id(4, " corrected")]
     assert duck.memories(SCOPE, ids) == neo.memories(SCOPE, ids)
@@ -157,19 +152,13 @@ def test_both_backends_give_the_same_memories_links_and_history(made: Made, grap
     assert neo.reasons(Scope("made", "nobody"), ids) == {}
 
 
-def test_both_backends_hold_memories_from_their_beginning_until_before_their_end(
-    tmp_path: Path, graph: Connection
-) -> None:
+def test_both_backends_hold_memories_from_their_beginning_until_before_their_end(tmp_path, graph):
     tables = made_tables(STATED)
     write_index(tables, vectors, tmp_path / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
     duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
     scope, found = Scope("notes", "ana"), []
     for time in (at("2024-01-31"), at("2024-02-01"), at("2024-02-15"), at("2024-03-01"), at("2024-06-01")):
-        for edge in (
-            time - dt.timedelta(microseconds=1),
-            time,
-            time.astimezone(dt.timezone(dt.timedelta(hours=9))),
-        ):
+        for edge in (time - dt.timedelta(microseconds=1), time, time.astimezone(dt.timezone(dt.timedelta(hours=9)))):
             for filters in (Filters(as_of=edge), Filters(now=edge)):
                 allowed = [np.flatnonzero(store.view(scope).allowed(filters)).tolist() for store in (duck, neo)]
                 assert allowed[0] == allowed[1], (filters, allowed)
@@ -177,15 +166,13 @@ def test_both_backends_hold_memories_from_their_beginning_until_before_their_end
     assert set(found) == {2, 3}
 
 
-def test_both_backends_know_when_the_oldest_and_the_newest_memory_were_observed(made: Made, graph: Connection) -> None:
+def test_both_backends_know_when_the_oldest_and_the_newest_memory_were_observed(made, graph):
     duck, neo = both(made, graph)
     assert duck.observed(SCOPE) == neo.observed(SCOPE) == (dt.datetime(2026, 1, 1, tzinfo=dt.UTC), LAST)
     assert duck.observed(Scope("made", "nobody")) is None and neo.observed(Scope("made", "nobody")) is None
 
 
-def test_the_vector_index_proposes_and_exact_cosines_decide(
-    made: Made, graph: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_vector_index_proposes_and_exact_cosines_decide(made, graph, monkeypatch):
     """A scope too large for its reader to hold takes the other path; here 45 memories are too many."""
     duck = DuckDBBackend(made.index)
     monkeypatch.setattr(graph_rows, "MAX_CACHED_VECTORS", 8)
@@ -206,9 +193,7 @@ def test_the_vector_index_proposes_and_exact_cosines_decide(
     assert history(duck, SCOPE, ids) == history(neo, SCOPE, ids) != {}
 
 
-def test_stored_score_stats_are_those_of_all_cosines(
-    tmp_path: Path, graph: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stored_score_stats_are_those_of_all_cosines(tmp_path, graph, monkeypatch):
     single = make(tmp_path, "000001", count=90, edited=(4,))
     monkeypatch.setattr(graph_rows, "MAX_CACHED_VECTORS", 8)
     monkeypatch.setattr(neo4j_backend, "MAX_CACHED_VECTORS", 8)
@@ -218,7 +203,7 @@ def test_stored_score_stats_are_those_of_all_cosines(
     assert np.allclose(a.vector_stats, b.vector_stats, atol=1e-6)
 
 
-def test_one_user_never_reaches_anothers_memory(made: Made, graph: Connection) -> None:
+def test_one_user_never_reaches_anothers_memory(made, graph):
     neo = loaded(made, graph)
     theirs = [memory_id(i) for i in range(1, 90, 2)]
     bob = Scope("made", "bob")
@@ -229,7 +214,7 @@ def test_one_user_never_reaches_anothers_memory(made: Made, graph: Connection) -
     assert neo.seeds(Scope("made", "nobody"), Filters(), query(), (), 0, 5).ids == []
 
 
-def test_names_of_users_are_values_whatever_they_hold(tmp_path: Path, graph: Connection) -> None:
+def test_names_of_users_are_values_whatever_they_hold(tmp_path, graph):
     users = ("ann", "a\x1fb", "x`}) DETACH DELETE n //", "nul\0")
     duck, neo = both(make(tmp_path, "000001", count=12, users=users), graph)
     assert duck.scopes() == neo.scopes() == sorted(Scope("made", u) for u in users)
@@ -239,16 +224,14 @@ def test_names_of_users_are_values_whatever_they_hold(tmp_path: Path, graph: Con
         assert neo.memories(scope, found) == duck.memories(scope, found)
 
 
-def test_a_home_that_was_never_loaded_says_what_to_run(graph: Connection, tmp_path: Path) -> None:
+def test_a_home_that_was_never_loaded_says_what_to_run(graph, tmp_path):
     with pytest.raises(PalimpsestError, match="build --graph"):
         open_neo4j(tmp_path, graph)
     with pytest.raises(PalimpsestError, match="build --graph"):
         Neo4jBackend(fresh_home(), graph)
 
 
-def test_a_build_that_an_earlier_version_loaded_is_refused_until_it_is_loaded_again(
-    made: Made, graph: Connection
-) -> None:
+def test_a_build_that_an_earlier_version_loaded_is_refused_until_it_is_loaded_again(made, graph):
     """What its scopes are packed as is another format: hops and history would be silently empty."""
     home = fresh_home()
     made.load(home, graph)
@@ -259,7 +242,7 @@ def test_a_build_that_an_earlier_version_loaded_is_refused_until_it_is_loaded_ag
     assert Neo4jBackend(home, graph).scopes()
 
 
-def test_relations_and_replacements_of_any_shape_are_followed_alike(tmp_path: Path, graph: Connection) -> None:
+def test_relations_and_replacements_of_any_shape_are_followed_alike(tmp_path, graph):
     """Two relations of one pair, a chain, a fork, a cycle, and a memory that a document version replaced."""
     made = [memory(f"m{i}", f"Fact {i} of the bees.", observed_at=at(f"2026-01-0{i + 1}")) for i in range(8)]
     tables = made_tables(made, links=[("m1", "m0", "EXTEND"), ("m2", "m0", "DERIVE"), ("m3", "m2", "UPDATE")])
@@ -289,7 +272,7 @@ def test_relations_and_replacements_of_any_shape_are_followed_alike(tmp_path: Pa
     }
 
 
-def test_memories_of_a_document_of_which_one_version_has_none_of_its_own(graph: Connection, tmp_path: Path) -> None:
+def test_memories_of_a_document_of_which_one_version_has_none_of_its_own(graph, tmp_path):
     """What was edited and edited back leaves such a version: its memories are those of the version before."""
     home, made = fresh_home(), make(tmp_path, "000001")
     documents = made.tables["documents"]

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
@@ -15,7 +14,7 @@ def homes(graph: Connection) -> set[str]:
     return {r["id"] for r in graph.read("MATCH (h:PalimpsestHome) RETURN h.home_id AS id")}
 
 
-def test_a_home_whose_measuring_process_died_is_dropped_and_others_stay(graph: Connection, tmp_path: Path) -> None:
+def test_a_home_whose_measuring_process_died_is_dropped_and_others_stay(graph, tmp_path):
     mine, dead, served = (Home(tmp_path / name) for name in ("mine", "dead", "served"))
     for home in (mine, dead):
         home.path.mkdir()

@@ -1,12 +1,9 @@
-from pathlib import Path
-
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.model import OPEN, VECTOR_INDEX
 from palimpsest.neo4j_graph.published_graph import check_graph, check_latency
 from tests.neo4j_graph.made import fresh_home, make, memory_id
 
 
-def test_each_violation_is_named(graph: Connection, tmp_path: Path) -> None:
+def test_each_violation_is_named(graph, tmp_path):
     home = fresh_home()
     make(tmp_path, "000001", edited=(3,)).load(home, graph)
     graph.write(
@@ -34,7 +31,7 @@ def test_each_violation_is_named(graph: Connection, tmp_path: Path) -> None:
     assert "is missing" in violations
 
 
-def test_a_home_that_was_never_loaded_is_a_violation(graph: Connection) -> None:
+def test_a_home_that_was_never_loaded_is_a_violation(graph):
     assert check_graph(graph, fresh_home()) == ["build: nothing of this home is published"]
     assert OPEN == 2**31 - 1
 
@@ -50,13 +47,13 @@ def rounds_of(*p95_ms: float) -> tuple[list[str], int]:
     return check_latency(run_query, 10, lambda: now[0]), queries[0] // 10
 
 
-def test_a_cold_server_is_warmed_up_and_its_best_round_counts() -> None:
+def test_a_cold_server_is_warmed_up_and_its_best_round_counts():
     assert rounds_of(90) == ([], 1)
     assert rounds_of(450, 263) == ([], 2)
     warnings, rounds = rounds_of(900, 500, 450, 450, 450, 450, 450)
     assert rounds == 6 and warnings == ["latency: p95 of 10 queries is 450 ms, over 400, best of 6 rounds"]
 
 
-def test_the_check_of_latency_begins_no_round_after_its_time_is_over() -> None:
+def test_the_check_of_latency_begins_no_round_after_its_time_is_over():
     warnings, rounds = rounds_of(4000)
     assert rounds == 1 and len(warnings) == 1

@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 
 from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.store.tables import conform
 from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
 
@@ -62,7 +61,7 @@ def with_topics(folder: Path) -> Made:
     return Made(tables, index, "000001")
 
 
-def test_every_recipe_runs_and_finds_rows_where_it_says_so(graph: Connection, tmp_path: Path) -> None:
+def test_every_recipe_runs_and_finds_rows_where_it_says_so(graph, tmp_path):
     made, home = with_topics(tmp_path), fresh_home()
     made.load(home, graph)
     graph.read("CALL db.index.fulltext.awaitEventuallyConsistentIndexRefresh()")

@@ -1,7 +1,5 @@
 """What somebody sees who writes labels and no numbers: the published build, after any number of loads."""
 
-from pathlib import Path
-
 import pytest
 
 from palimpsest.index.write_index import write_index
@@ -36,9 +34,7 @@ def expected(made: Made) -> tuple[list[str], list[tuple[str, str]]]:
 
 @pytest.mark.parametrize("at_once", [20_000, 7])
 @pytest.mark.slow
-def test_labels_without_numbers_show_the_published_build_after_each_load(
-    graph: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
-) -> None:
+def test_labels_without_numbers_show_the_published_build_after_each_load(graph, tmp_path, monkeypatch, at_once):
     """In one transaction, and in batches where the difference is too large for one."""
     monkeypatch.setattr(writer, "MAX_ROWS_AT_ONCE", at_once)
     home = fresh_home()
@@ -55,8 +51,8 @@ def test_labels_without_numbers_show_the_published_build_after_each_load(
 
 
 def test_a_relationship_that_is_no_longer_stated_is_gone_for_people_and_there_for_readers_of_the_build_before(
-    graph: Connection, tmp_path: Path
-) -> None:
+    graph, tmp_path
+):
     """Both of its memories stay: no label tells it from the others."""
     home, made = fresh_home(), make(tmp_path, "000001", edited=(3,))
     made.load(home, graph)
@@ -77,7 +73,7 @@ def test_a_relationship_that_is_no_longer_stated_is_gone_for_people_and_there_fo
 
 
 @pytest.mark.slow
-def test_what_a_memory_replaced_is_that_of_the_build_that_a_reader_opened(graph: Connection, tmp_path: Path) -> None:
+def test_what_a_memory_replaced_is_that_of_the_build_that_a_reader_opened(graph, tmp_path):
     home, first, second = fresh_home(), make(tmp_path, "000001", edited=(3,)), make(tmp_path, "000002")
     first.load(home, graph)
     before = Neo4jBackend(home, graph, cache_bytes=0)
@@ -88,9 +84,7 @@ def test_what_a_memory_replaced_is_that_of_the_build_that_a_reader_opened(graph:
     assert history(before, scope, [newer]) == chains and history(before.renewed(), scope, [newer]) == {}
 
 
-def test_people_see_the_build_before_until_the_number_moves(
-    graph: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_people_see_the_build_before_until_the_number_moves(graph, tmp_path, monkeypatch):
     home, first, second = fresh_home(), make(tmp_path, "000001"), make(tmp_path, "000002", edited=(4, 5), mark="")
     first.load(home, graph)
     publish, shown = Writer.publish, []
@@ -105,9 +99,7 @@ def test_people_see_the_build_before_until_the_number_moves(
 
 
 @pytest.mark.slow
-def test_labels_are_right_after_a_load_that_was_cut_short(
-    graph: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_are_right_after_a_load_that_was_cut_short(graph, tmp_path, monkeypatch):
     home, first, second = fresh_home(), make(tmp_path, "000001"), make(tmp_path, "000002", edited=(4, 5))
     first.load(home, graph)
 
@@ -125,7 +117,7 @@ def test_labels_are_right_after_a_load_that_was_cut_short(
     assert seen(graph, home) == expected(first) and check_graph(graph, home) == []
 
 
-def test_no_label_is_one_that_a_shared_database_may_use(graph: Connection, tmp_path: Path) -> None:
+def test_no_label_is_one_that_a_shared_database_may_use(graph, tmp_path):
     home = fresh_home()
     make(tmp_path, "000001").load(home, graph)
     labels = "MATCH (n {home_id: $home}) UNWIND labels(n) AS label RETURN collect(DISTINCT label) AS labels"
@@ -133,7 +125,7 @@ def test_no_label_is_one_that_a_shared_database_may_use(graph: Connection, tmp_p
 
 
 @pytest.mark.slow
-def test_what_an_earlier_version_loaded_goes_once_the_home_is_loaded_again(graph: Connection, tmp_path: Path) -> None:
+def test_what_an_earlier_version_loaded_goes_once_the_home_is_loaded_again(graph, tmp_path):
     """Its labels were :Memory, :User and so on; what somebody else keeps under them is left alone."""
     home = fresh_home()
     graph.write(
@@ -162,7 +154,7 @@ def test_what_an_earlier_version_loaded_goes_once_the_home_is_loaded_again(graph
         graph.write("MATCH (m:Memory {memory_id: 'not ours'}) DELETE m")
 
 
-def test_a_missing_or_extra_label_is_reported(graph: Connection, tmp_path: Path) -> None:
+def test_a_missing_or_extra_label_is_reported(graph, tmp_path):
     home, made = fresh_home(), make(tmp_path, "000001", count=6)
     made.load(home, graph)
     graph.write("MATCH (m:PalimpsestMemory {home_id: $home}) WITH m LIMIT 1 REMOVE m:PalimpsestMemory", home=home)

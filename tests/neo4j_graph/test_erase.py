@@ -1,14 +1,12 @@
 """What a delete took from a home is looked for in every property of every node, however many ids there are."""
 
 import re
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 from palimpsest.core.ids import content_id
 from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.loader import residue
 from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.packed import unpack_arrays
@@ -21,9 +19,7 @@ _ID = re.compile(rb"[0-9a-f]{16}")
 
 
 @pytest.mark.slow
-def test_any_number_of_ids_is_found_where_it_is_left_and_not_after_the_build_without_them(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_any_number_of_ids_is_found_where_it_is_left_and_not_after_the_build_without_them(graph, tmp_path):
     home = fresh_home()
     before, after = make(tmp_path, "000001", count=60, mark="deleted"), make(tmp_path, "000002", count=60, mark="kept")
     never = {content_id("never", i).encode() for i in range(20_000)}
@@ -40,9 +36,7 @@ def test_any_number_of_ids_is_found_where_it_is_left_and_not_after_the_build_wit
 
 
 @pytest.mark.slow
-def test_what_a_deletion_of_a_home_that_was_cut_short_left_is_gone_after_the_next_load(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_what_a_deletion_of_a_home_that_was_cut_short_left_is_gone_after_the_next_load(graph, tmp_path):
     home = fresh_home()
     make(tmp_path, "000001", count=60, mark="deleted").load(home, graph)
     for label in ("PalimpsestHome", "PalimpsestBuild"):
@@ -51,7 +45,7 @@ def test_what_a_deletion_of_a_home_that_was_cut_short_left_is_gone_after_the_nex
     assert residue(graph, home, ["deleted"]) == [] and check_graph(graph, home) == []
 
 
-def test_the_links_of_deleted_memories_are_gone_in_every_number(graph: Connection, tmp_path: Path) -> None:
+def test_the_links_of_deleted_memories_are_gone_in_every_number(graph, tmp_path):
     home, before = fresh_home(), make(tmp_path, "000001", edited=(2, 4))
     before.load(home, graph)
     ann = Scope("made", "ann")

@@ -1,7 +1,6 @@
 import hashlib
 import http.server
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ def repository(folder: Path, *contents: bytes) -> list[Jar]:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+def served(tmp_path):
     """The folder of a repository that is served over HTTP, and its URL."""
     folder = tmp_path / "repository"
     folder.mkdir()
@@ -42,12 +41,12 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 
 @pytest.fixture(autouse=True)
-def _no_maven_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_maven_of_the_user(tmp_path, monkeypatch):
     monkeypatch.setenv("M2_REPO", str(tmp_path / "m2"))
     monkeypatch.delenv("PALIMPSEST_MAVEN", raising=False)
 
 
-def test_the_lock_names_each_jar_with_version_and_hash() -> None:
+def test_the_lock_names_each_jar_with_version_and_hash():
     jars = locked_jars()
     assert "org.neo4j.app:neo4j-server:2026.08.1" in {j.coordinates for j in jars}
     assert len({j.file for j in jars}) == len(jars) > 200
@@ -56,7 +55,7 @@ def test_the_lock_names_each_jar_with_version_and_hash() -> None:
     assert netty.path.endswith("-linux-x86_64.jar")
 
 
-def test_only_what_is_missing_is_fetched(tmp_path: Path, served: tuple[Path, str]) -> None:
+def test_only_what_is_missing_is_fetched(tmp_path, served):
     folder, url = served
     jars = repository(folder, b"one", b"two")
     first = fetch_jars(jars[:1], tmp_path / "jars", url)
@@ -69,7 +68,7 @@ def test_only_what_is_missing_is_fetched(tmp_path: Path, served: tuple[Path, str
     assert not list((tmp_path / "jars").glob(".part*"))
 
 
-def test_a_jar_that_was_damaged_in_the_cache_is_fetched_again(tmp_path: Path, served: tuple[Path, str]) -> None:
+def test_a_jar_that_was_damaged_in_the_cache_is_fetched_again(tmp_path, served):
     folder, url = served
     jars = repository(folder, b"one", b"two")
     (damaged, _) = fetch_jars(jars, tmp_path / "jars", url)
@@ -77,7 +76,7 @@ def test_a_jar_that_was_damaged_in_the_cache_is_fetched_again(tmp_path: Path, se
     assert [p.read_bytes() for p in fetch_jars(jars, tmp_path / "jars", url)] == [b"one", b"two"]
 
 
-def test_what_lies_in_a_folder_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lies_in_a_folder_is_copied(tmp_path, monkeypatch):
     """From the folder of PALIMPSEST_MAVEN, or from what Maven fetched for this user."""
     jars = repository(tmp_path / "m2", b"one")
     monkeypatch.setenv("PALIMPSEST_MAVEN", "http://127.0.0.1:9")
@@ -89,7 +88,7 @@ def test_what_lies_in_a_folder_is_copied(tmp_path: Path, monkeypatch: pytest.Mon
         fetch_jars(jars, tmp_path / "c")
 
 
-def test_a_jar_with_another_hash_is_refused_and_not_kept(tmp_path: Path, served: tuple[Path, str]) -> None:
+def test_a_jar_with_another_hash_is_refused_and_not_kept(tmp_path, served):
     folder, url = served
     jars = repository(folder, b"one")
     (folder / jars[0].path).write_bytes(b"0ne")
@@ -98,12 +97,12 @@ def test_a_jar_with_another_hash_is_refused_and_not_kept(tmp_path: Path, served:
     assert not list((tmp_path / "jars").rglob("*.jar"))
 
 
-def test_without_a_network_the_error_says_what_to_do(tmp_path: Path) -> None:
+def test_without_a_network_the_error_says_what_to_do(tmp_path):
     jars = repository(tmp_path / "r", b"one")
     with pytest.raises(ComponentFailed, match="PALIMPSEST_MAVEN"):
         fetch_jars(jars, tmp_path / "jars", "http://127.0.0.1:9")
 
 
-def test_a_source_that_is_neither_url_nor_folder_is_refused(tmp_path: Path) -> None:
+def test_a_source_that_is_neither_url_nor_folder_is_refused(tmp_path):
     with pytest.raises(PalimpsestError, match="PALIMPSEST_MAVEN"):
         fetch_jars([], tmp_path, str(tmp_path / "none"))

@@ -1,12 +1,8 @@
 """Filters by fields of memories and metadata choose the same memories on both backends."""
 
 import datetime as dt
-from pathlib import Path
-
-import pytest
 
 from palimpsest.neo4j_graph import graph_rows, neo4j_backend
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.query.request.types import Filters
 from palimpsest.query.request.where import parse_where
 from tests.neo4j_graph.made import Made
@@ -14,7 +10,7 @@ from tests.neo4j_graph.test_backend import ANA, both, query
 from tests.query.filtered import PASSING, write_filtered
 
 
-def test_both_backends_filter_by_the_same_fields(tmp_path: Path, graph: Connection) -> None:
+def test_both_backends_filter_by_the_same_fields(tmp_path, graph):
     frames = write_filtered(tmp_path / "i.duckdb")
     duck, neo = both(Made(frames, tmp_path / "i.duckdb", "000001"), graph)
     assert duck.field_kinds(ANA, Filters()) == neo.field_kinds(ANA, Filters()) and neo.collections()["notes"].fields
@@ -32,9 +28,7 @@ def test_both_backends_filter_by_the_same_fields(tmp_path: Path, graph: Connecti
         assert str(store.memories(ANA, ["m3"])["m3"].observed_at) == "2024-02-01 23:30:00-08:00"
 
 
-def test_a_large_scope_of_neo4j_is_filtered_by_fields(
-    tmp_path: Path, graph: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_scope_of_neo4j_is_filtered_by_fields(tmp_path, graph, monkeypatch):
     for module in (neo4j_backend, graph_rows):
         monkeypatch.setattr(module, "MAX_CACHED_VECTORS", 4)
     frames = write_filtered(tmp_path / "i.duckdb")

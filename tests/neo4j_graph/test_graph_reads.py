@@ -1,13 +1,11 @@
 """The graph of a scope on a server: the same nodes, edges and facts as the embedded index has, of one build."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.loader import residue
 from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.published_graph import check_graph
@@ -80,14 +78,14 @@ def answers(reader: Reader) -> list[object]:
 
 
 @pytest.fixture
-def both(graph: Connection, tmp_path: Path) -> Iterator[tuple[DuckDBBackend, Neo4jBackend]]:
+def both(graph, tmp_path):
     build, home = made(tmp_path, "000001"), fresh_home()
     build.load(home, graph)
     assert check_graph(graph, home) == []
     yield DuckDBBackend(build.index), Neo4jBackend(home, graph)
 
 
-def test_both_backends_read_the_same_graph(both: tuple[DuckDBBackend, Neo4jBackend]) -> None:
+def test_both_backends_read_the_same_graph(both):
     duck, neo = both
     for scope in (ANA, BEN):
         for expected, found in zip(everything(duck.graph(scope)), everything(neo.graph(scope)), strict=True):
@@ -95,7 +93,7 @@ def test_both_backends_read_the_same_graph(both: tuple[DuckDBBackend, Neo4jBacke
     assert neo.graph(Scope("notes", "nobody")) is None
 
 
-def test_both_backends_answer_every_question_over_the_graph_alike(both: tuple[DuckDBBackend, Neo4jBackend]) -> None:
+def test_both_backends_answer_every_question_over_the_graph_alike(both):
     expected, found = (answers(Reader(backend)) for backend in both)
     assert found == expected
     assert "Zorro" not in repr(found)
@@ -114,7 +112,7 @@ def changed(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 
 
 @pytest.mark.slow
-def test_a_reader_goes_on_with_the_graph_of_the_build_that_it_opened(graph: Connection, tmp_path: Path) -> None:
+def test_a_reader_goes_on_with_the_graph_of_the_build_that_it_opened(graph, tmp_path):
     home, first = fresh_home(), made(tmp_path, "000001")
     first.load(home, graph)
     before = Neo4jBackend(home, graph, cache_bytes=0)
@@ -129,9 +127,7 @@ def test_a_reader_goes_on_with_the_graph_of_the_build_that_it_opened(graph: Conn
 
 
 @pytest.mark.slow
-def test_what_changes_with_every_memory_of_a_node_is_one_write_and_its_relationships_stay(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_what_changes_with_every_memory_of_a_node_is_one_write_and_its_relationships_stay(graph, tmp_path):
     home, first = fresh_home(), made(tmp_path, "000001")
     first.load(home, graph)
     nodes = changed(first.tables)["nodes"]
@@ -144,9 +140,7 @@ def test_what_changes_with_every_memory_of_a_node_is_one_write_and_its_relations
     assert shown(graph, home) == shown(graph, other)
 
 
-def test_people_see_facts_as_typed_relationships_and_from_the_memories_that_state_them(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_people_see_facts_as_typed_relationships_and_from_the_memories_that_state_them(graph, tmp_path):
     home, build = fresh_home(), made(tmp_path, "000001")
     build.load(home, graph)
     lives = """
@@ -166,7 +160,7 @@ RETURN m.memory_id AS memory, n.name AS name, f.predicate AS predicate, f.value 
     assert not {"WORKS AT", "HAS", "IS"} & set(types)  # words of documents make no types
 
 
-def test_a_delete_leaves_no_fact_node_or_edge_of_what_it_took(graph: Connection, tmp_path: Path) -> None:
+def test_a_delete_leaves_no_fact_node_or_edge_of_what_it_took(graph, tmp_path):
     home, first = fresh_home(), made(tmp_path, "000001", nodes=changed(graph_tables())["nodes"])
     first.load(home, graph)
     probes = ['"f4"', '"m4"', "Bruges", "An engineer"]
@@ -182,9 +176,7 @@ def test_a_delete_leaves_no_fact_node_or_edge_of_what_it_took(graph: Connection,
     assert residue(graph, home, probes) == [] and check_graph(graph, home) == []
 
 
-def test_entities_and_topics_that_an_earlier_version_loaded_are_nodes_after_the_next_load(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_entities_and_topics_that_an_earlier_version_loaded_are_nodes_after_the_next_load(graph, tmp_path):
     home, build = fresh_home(), made(tmp_path, "000001")
     build.load(home, graph)
     expected = shown(graph, home)

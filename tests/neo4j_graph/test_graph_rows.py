@@ -1,7 +1,6 @@
 """Properties of the graph's rows, without a server."""
 
 import datetime as dt
-from pathlib import Path
 
 import duckdb
 import polars as pl
@@ -15,7 +14,7 @@ from palimpsest.store.tables import conform
 from tests.neo4j_graph.made import MODEL, make, memory_id, vectors
 
 
-def test_memories_have_their_trust_and_relations_their_conflict(tmp_path: Path) -> None:
+def test_memories_have_their_trust_and_relations_their_conflict(tmp_path):
     made = make(tmp_path, "000001", count=4, edited=(1, 2))
     tables = made.tables | {
         "memories": made.tables["memories"].with_columns(trust=pl.lit(0.2)),
@@ -28,7 +27,7 @@ def test_memories_have_their_trust_and_relations_their_conflict(tmp_path: Path) 
     assert sorted(rows.edges["Memory-UPDATES-Memory"]["conflict"], key=str) == [None, "dynamic"]
 
 
-def test_relations_have_their_consequence_and_part_and_what_is_disputed_is_an_edge(tmp_path: Path) -> None:
+def test_relations_have_their_consequence_and_part_and_what_is_disputed_is_an_edge(tmp_path):
     made = make(tmp_path, "000001", count=6, users=("ann",), edited=(1,))
     scope = {"collection": "made", "user_id": "ann", "labeler": "offline", "confidence": 0.6, "label": "NONE"}
     disputed = scope | {"consequence": "disputed", "likelihood": 0.5, "older_id": memory_id(0)}
@@ -55,7 +54,7 @@ def test_relations_have_their_consequence_and_part_and_what_is_disputed_is_an_ed
     assert parts.pop("r5") == [0, 4, 6, 9] and list(parts.values()) == [None]
 
 
-def test_an_index_that_another_version_wrote_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_an_index_that_another_version_wrote_is_refused_in_one_line(tmp_path):
     made = make(tmp_path, "000001", count=4)
     with duckdb.connect(str(made.index)) as db:
         db.execute("UPDATE meta SET value = '7' WHERE key = 'format'").fetchall()
@@ -63,7 +62,7 @@ def test_an_index_that_another_version_wrote_is_refused_in_one_line(tmp_path: Pa
         graph_rows(made.tables, GraphVectors(vectors, MODEL), made.index)
 
 
-def test_documents_have_the_names_that_are_expected_of_them() -> None:
+def test_documents_have_the_names_that_are_expected_of_them():
     about = {"collection": "made", "user_id": "ann", "project_id": "", "session_id": None, "seq": 1}
     read = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     rows = [
@@ -80,7 +79,7 @@ def test_documents_have_the_names_that_are_expected_of_them() -> None:
     ]
 
 
-def test_a_speaker_is_an_entity_and_words_of_documents_make_no_relationship_type(tmp_path: Path) -> None:
+def test_a_speaker_is_an_entity_and_words_of_documents_make_no_relationship_type(tmp_path):
     made = make(tmp_path, "000001", count=4, users=("ann",))
     scope = {"collection": "made", "user_id": "ann", "project_id": ""}
     nodes = [{"node_id": i, **scope, "name": i, "type": "person"} for i in ("ann0", "ann1", "speaker")]

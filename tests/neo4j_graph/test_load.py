@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
@@ -14,7 +12,7 @@ from tests.neo4j_graph.made import MODEL, fresh_home, make, memory_id, shown, ve
 COUNT = "MATCH (n {home_id: $home}) RETURN count(n) AS n"
 
 
-def test_a_first_load_shows_every_row_of_the_build_and_passes_every_check(graph: Connection, tmp_path: Path) -> None:
+def test_a_first_load_shows_every_row_of_the_build_and_passes_every_check(graph, tmp_path):
     home, made = fresh_home(), make(tmp_path, "000001", count=40, edited=(3,), windows=2)
     stats = made.load(home, graph)
     assert stats.nodes["Memory"] == 41 and stats.nodes["Window"] == 2 and stats.nodes["Node"] == 10
@@ -24,7 +22,7 @@ def test_a_first_load_shows_every_row_of_the_build_and_passes_every_check(graph:
     assert check_graph(graph, home) == []
 
 
-def test_loading_the_same_build_again_writes_nothing(graph: Connection, tmp_path: Path) -> None:
+def test_loading_the_same_build_again_writes_nothing(graph, tmp_path):
     home, made = fresh_home(), make(tmp_path, "000001")
     made.load(home, graph)
     before = graph.read(cypher.SERVED, home=home)[0]["number"]
@@ -32,9 +30,7 @@ def test_loading_the_same_build_again_writes_nothing(graph: Connection, tmp_path
     assert (stats.writes, stats.created, stats.number) == (0, 0, before)
 
 
-def test_a_difference_load_writes_the_difference_and_equals_a_load_from_nothing(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_a_difference_load_writes_the_difference_and_equals_a_load_from_nothing(graph, tmp_path):
     home, other = fresh_home(), fresh_home()
     first, second = make(tmp_path, "000001", count=300), make(tmp_path, "000002", count=300, edited=(7, 8))
     full = first.load(home, graph).writes
@@ -46,7 +42,7 @@ def test_a_difference_load_writes_the_difference_and_equals_a_load_from_nothing(
 
 
 @pytest.mark.slow
-def test_a_build_that_comes_back_is_shown_as_it_was(graph: Connection, tmp_path: Path) -> None:
+def test_a_build_that_comes_back_is_shown_as_it_was(graph, tmp_path):
     home = fresh_home()
     a, b = make(tmp_path, "000001", edited=(1,)), make(tmp_path, "000002", edited=(1, 2), mark="b")
     a.load(home, graph)
@@ -59,7 +55,7 @@ def test_a_build_that_comes_back_is_shown_as_it_was(graph: Connection, tmp_path:
 
 
 @pytest.mark.slow
-def test_what_no_kept_number_shows_is_swept(graph: Connection, tmp_path: Path) -> None:
+def test_what_no_kept_number_shows_is_swept(graph, tmp_path):
     home = fresh_home()
     builds = [make(tmp_path, f"00000{i}", mark=f"mark{i}") for i in (1, 2, 3)]
     for made in builds:
@@ -70,7 +66,7 @@ def test_what_no_kept_number_shows_is_swept(graph: Connection, tmp_path: Path) -
     assert residue(graph, home, ["mark2"]) == []
 
 
-def test_rows_that_someone_removed_are_found_missing_and_loaded_again(graph: Connection, tmp_path: Path) -> None:
+def test_rows_that_someone_removed_are_found_missing_and_loaded_again(graph, tmp_path):
     home, made = fresh_home(), make(tmp_path, "000001")
     made.load(home, graph)
     before = shown(graph, home)
@@ -82,7 +78,7 @@ def test_rows_that_someone_removed_are_found_missing_and_loaded_again(graph: Con
     assert shown(graph, home) == before
 
 
-def test_someone_elses_data_in_the_database_is_neither_read_nor_touched(graph: Connection, tmp_path: Path) -> None:
+def test_someone_elses_data_in_the_database_is_neither_read_nor_touched(graph, tmp_path):
     graph.write("CREATE (:Memory {memory_id: 'theirs', text: 'x'})-[:MENTIONS]->(:Entity {name: 'y'}), (:Load {a: 1})")
     home, other = fresh_home(), fresh_home()
     made = make(tmp_path, "000001")
@@ -100,7 +96,7 @@ def vector_indexes(connection: Connection) -> list[str]:
     return sorted(r["name"] for r in connection.read(cypher.INDEX_STATES) if r["type"] == "VECTOR")
 
 
-def test_the_vector_index_has_one_name_whatever_the_home_and_the_embedder(graph: Connection, tmp_path: Path) -> None:
+def test_the_vector_index_has_one_name_whatever_the_home_and_the_embedder(graph, tmp_path):
     home, made = fresh_home(), make(tmp_path, "000001", count=4)
     made.load(home, graph)
     made.load(fresh_home(), graph)
@@ -111,9 +107,7 @@ def test_the_vector_index_has_one_name_whatever_the_home_and_the_embedder(graph:
 
 
 @pytest.mark.slow
-def test_a_home_that_is_measured_has_a_vector_index_of_its_own_that_goes_with_it(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_a_home_that_is_measured_has_a_vector_index_of_its_own_that_goes_with_it(graph, tmp_path):
     home, before = fresh_home(), vector_indexes(graph)
     graph.write(cypher.MARK_MEASURED, home=home, host="h", pid=1, began="1")
     make(tmp_path, "000001", count=4).load(home, graph)
@@ -122,13 +116,13 @@ def test_a_home_that_is_measured_has_a_vector_index_of_its_own_that_goes_with_it
     assert vector_indexes(graph) == before
 
 
-def test_each_migration_is_applied_once_and_recorded(graph: Connection) -> None:
+def test_each_migration_is_applied_once_and_recorded(graph):
     migrate(graph)
     assert migrate(graph) == []
     assert [r["number"] for r in graph.read(cypher.MIGRATIONS_APPLIED)] == [m.number for m in MIGRATIONS]
 
 
-def test_a_server_of_an_earlier_version_loses_the_indexes_that_nothing_uses(graph: Connection) -> None:
+def test_a_server_of_an_earlier_version_loses_the_indexes_that_nothing_uses(graph):
     """On a database where an earlier version made these indexes."""
     migrate(graph)
     number = next(m.number for m in MIGRATIONS if set(cypher.DROP_UNUSED) < set(m.statements))
@@ -144,12 +138,12 @@ def test_a_server_of_an_earlier_version_loses_the_indexes_that_nothing_uses(grap
     assert {*cypher.RANGE_INDEXES, *cypher.FULL_TEXT_INDEXES, *cypher.KEY_CONSTRAINTS} <= names
 
 
-def test_a_build_without_its_index_is_refused(graph: Connection, tmp_path: Path) -> None:
+def test_a_build_without_its_index_is_refused(graph, tmp_path):
     made = make(tmp_path, "000001")
     with pytest.raises(ComponentFailed, match="run palimpsest build"):
         load_tables(fresh_home(), made.tables, vectors, tmp_path / "none.duckdb", MODEL, graph)
 
 
-def test_a_label_takes_nothing_but_ids() -> None:
+def test_a_label_takes_nothing_but_ids():
     with pytest.raises(ValueError, match="hex"):
         VectorSpace.of_measured("x` ON n.e; DROP")

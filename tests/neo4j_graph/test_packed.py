@@ -18,7 +18,7 @@ from tests.query.made import memory, tables
 from tests.query.made import write as write_home_index
 
 
-def test_stats_come_back_as_they_were_packed() -> None:
+def test_stats_come_back_as_they_were_packed():
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((50, 384)).astype(np.float32)
     mean, covariance = mean_and_covariance(vectors)
@@ -32,7 +32,7 @@ def test_stats_come_back_as_they_were_packed() -> None:
     assert ScopeStats.unpack(ScopeStats(ids[:0], np.zeros(0, bool), 0).pack()).ids.tolist() == []
 
 
-def test_postings_come_back_by_term_from_the_bucket_that_the_term_names() -> None:
+def test_postings_come_back_by_term_from_the_bucket_that_the_term_names():
     terms = [f"term{i:05d}" for i in range(4000)] + ["żółw"]
     df = np.full(len(terms), 3)
     rows = np.arange(3 * len(terms)) % 1000
@@ -46,7 +46,7 @@ def test_postings_come_back_by_term_from_the_bucket_that_the_term_names() -> Non
         )
 
 
-def test_sentences_of_long_memories_come_back_as_the_index_has_them(tmp_path) -> None:
+def test_sentences_of_long_memories_come_back_as_the_index_has_them(tmp_path):
     long = " ".join(f"Sentence {i} is about object {i * 7}, which has not moved." for i in range(40))
     path = tmp_path / "i.duckdb"
     write_home_index(tables([memory("m1", "Bees."), memory("m2", long), memory("m3", f"{long} End.")]), path)

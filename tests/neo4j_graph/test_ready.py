@@ -3,14 +3,11 @@
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.identity import home_id
 from palimpsest.neo4j_graph.loader import drop_home
 from palimpsest.neo4j_graph.local_server import server_status
@@ -68,7 +65,7 @@ class Relay:
 
 
 @pytest.fixture
-def relay(graph: Connection, server_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
+def relay(graph, server_folder, monkeypatch):
     server = server_status(server_folder)
     host, _, port = server.uri.removeprefix("bolt://").partition(":")
     found = Relay(host, int(port))
@@ -79,7 +76,7 @@ def relay(graph: Connection, server_folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def home(graph: Connection, tmp_path: Path, shared_vectors: Path) -> Iterator[Home]:
+def home(graph, tmp_path, shared_vectors):
     made = Home(tmp_path / "home", shared_vectors)
     corpus = write_notes(tmp_path / "corpus", {"a.md": "The bridge is 40 metres long.\n"}, user_id="ann")
     run_without_dagster(made, make_plan(made, [corpus]))
@@ -88,7 +85,7 @@ def home(graph: Connection, tmp_path: Path, shared_vectors: Path) -> Iterator[Ho
     drop_home(graph, home_id(made))
 
 
-def test_a_service_is_ready_while_its_server_answers_and_does_not_start_without_it(relay: Relay, home: Home) -> None:
+def test_a_service_is_ready_while_its_server_answers_and_does_not_start_without_it(relay, home):
     with pytest.raises(PalimpsestError, match="never loaded into Neo4j"):
         check_start(home, "neo4j")
     load_published(home)

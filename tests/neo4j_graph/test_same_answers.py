@@ -2,7 +2,7 @@
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -99,7 +99,7 @@ def _dispute(made: list[dict[str, object]], newer: str, older: str) -> pl.DataFr
 
 
 @pytest.fixture
-def both(graph: Connection, tmp_path: Path) -> Iterator[tuple[Reader, Reader]]:
+def both(graph, tmp_path):
     updates = [(f"{p}-new", f"{p}-old") for p in ("", "alpha", "beta")]
     mentions = [(f"{p}-{n}", f"code{p}") for p in ("", "alpha", "beta") for n in ("old", "new", "hidden", "undated")]
     disputes = [(f"{p}-undated", f"{p}-new") for p in ("", "alpha", "beta")]
@@ -111,7 +111,7 @@ def _comparable(results: SearchResult) -> tuple[object, ...]:
     return found, results.context, results.versions, [(m.text, m.disputed_by, m.later) for m in results.memories]
 
 
-def test_both_backends_give_the_same_answers_to_every_request(both: tuple[Reader, Reader]) -> None:
+def test_both_backends_give_the_same_answers_to_every_request(both):
     duck, neo = both
     assert any(m.disputed_by for m in neo.search("What is the door code?", GENERAL, k=10).memories)
     for options in OPTIONS:
@@ -128,7 +128,7 @@ def test_both_backends_give_the_same_answers_to_every_request(both: tuple[Reader
         assert [duck.memory_with_changes(scope, i) for i in ids] == [neo.memory_with_changes(scope, i) for i in ids]
 
 
-def test_neo4j_shows_nothing_of_another_project_and_nothing_withheld(both: tuple[Reader, Reader]) -> None:
+def test_neo4j_shows_nothing_of_another_project_and_nothing_withheld(both):
     _, neo = both
     for name, scope in CANARIES.items():
         others = [f"zq{n}" for n in CANARIES if n != name]
@@ -139,7 +139,7 @@ def test_neo4j_shows_nothing_of_another_project_and_nothing_withheld(both: tuple
             assert "zqpii" not in answer or options.get("include_pii")
 
 
-def test_ids_of_another_project_are_answered_like_ids_that_do_not_exist(both: tuple[Reader, Reader]) -> None:
+def test_ids_of_another_project_are_answered_like_ids_that_do_not_exist(both):
     backend = both[1]._backend
     theirs = ["beta-old", "beta-new", "-new"]
     assert backend.memories(ALPHA, theirs) == {} and history(backend, ALPHA, theirs) == {}
@@ -147,7 +147,7 @@ def test_ids_of_another_project_are_answered_like_ids_that_do_not_exist(both: tu
     assert backend.passing(ALPHA, Filters(history=True), theirs) == set() and backend.reasons(ALPHA, theirs) == {}
 
 
-def test_both_backends_judge_golden_questions_alike(graph: Connection, tmp_path: Path) -> None:
+def test_both_backends_judge_golden_questions_alike(graph, tmp_path):
     turns = [json.loads(line) for file in sorted((CORPORA / "diary/mira").glob("*.jsonl")) for line in file.open()]
     made = [
         memory(
@@ -169,13 +169,13 @@ def test_both_backends_judge_golden_questions_alike(graph: Connection, tmp_path:
     assert all([i for i, _ in a] == [i for i, _ in b] for a, b in judged.values())
 
 
-def test_both_backends_abstain_from_the_same_questions(both: tuple[Reader, Reader]) -> None:
+def test_both_backends_abstain_from_the_same_questions(both):
     for text in ("What is the door code?", "What is the door code of Quirinus?", "Who painted the portrait of 1850?"):
         a, b = (r.search(text, GENERAL, abstain=True) for r in both)
         assert (a.abstained, _comparable(a)) == (b.abstained, _comparable(b)), text
 
 
-def test_both_backends_join_formed_memories_with_their_evidence(graph: Connection, tmp_path: Path) -> None:
+def test_both_backends_join_formed_memories_with_their_evidence(graph, tmp_path):
     said = {
         "tea": "I prefer tea over coffee.",
         "jam": "The printer jams.",

@@ -3,15 +3,13 @@
 import shutil
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import dagster as dg
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.neo4j_graph import cypher
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.identity import home_id
 from palimpsest.neo4j_graph.loader import drop_home, residue
 from palimpsest.neo4j_graph.local_server import server_status
@@ -36,7 +34,7 @@ def last_json(done: subprocess.CompletedProcess[str]) -> dict:
 
 
 @pytest.fixture
-def run(graph: Connection, server_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(graph, server_folder, monkeypatch):
     """Runs a command in this process, with the address of the server in its environment."""
     server = server_status(server_folder)
     environment = {"NEO4J_URI": server.uri, "NEO4J_USER": server.user, "NEO4J_PASSWORD": server.password}
@@ -47,28 +45,26 @@ def run(graph: Connection, server_folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory):
     return write_chats(tmp_path_factory.mktemp("served") / "corpus")
 
 
 @pytest.fixture(scope="module")
-def published_once(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published_once(corpus, tmp_path_factory):
     home = Home(tmp_path_factory.mktemp("once") / "home")
     run_without_dagster(home, make_plan(home, [corpus]))
     return home.path
 
 
 @pytest.fixture
-def home(graph: Connection, published_once: Path, tmp_path: Path) -> Iterator[Home]:
+def home(graph, published_once, tmp_path):
     """A home with a published build that was not loaded yet."""
     made = Home(shutil.copytree(published_once, tmp_path / "home"))
     yield made
     drop_home(graph, home_id(made))
 
 
-def test_a_build_with_graph_serves_what_the_file_serves_and_a_second_writes_nothing(
-    run: Run, home: Home, graph: Connection
-) -> None:
+def test_a_build_with_graph_serves_what_the_file_serves_and_a_second_writes_nothing(run, home, graph):
     first = last_json(command.process("build", "--graph", "--home", home.path, "--json"))
     assert first["published"] and first["work"]["graph_writes"] > 20 and first["seconds"]["neo4j_graph"] > 0
     again = last_json(run("build", "--graph", "--home", home.path, "--json"))
@@ -83,7 +79,7 @@ def test_a_build_with_graph_serves_what_the_file_serves_and_a_second_writes_noth
     assert done.returncode == 1 and "counts: 0 of Memory" in done.stderr
 
 
-def test_texts_that_no_build_has_yet_are_found_beside_a_served_build(run: Run, home: Home) -> None:
+def test_texts_that_no_build_has_yet_are_found_beside_a_served_build(run, home):
     load_published(home)
     key = "The spare key is under the blue pot."
     ingest_text(home, key, user="ann")
@@ -95,7 +91,7 @@ def test_texts_that_no_build_has_yet_are_found_beside_a_served_build(run: Run, h
     assert other.pending == ()
 
 
-def test_a_deleted_user_is_gone_from_the_server_at_once(run: Run, home: Home, graph: Connection) -> None:
+def test_a_deleted_user_is_gone_from_the_server_at_once(run, home, graph):
     load_published(home)
     with open_home(home.path, "neo4j") as reader:
         assert reader.search("locker code", ("chats", "bob")).memories
@@ -117,8 +113,8 @@ def test_a_deleted_user_is_gone_from_the_server_at_once(run: Run, home: Home, gr
 
 @pytest.mark.slow
 def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finished_by_the_same_delete(
-    run: Run, home: Home, graph: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    run, home, graph, monkeypatch
+):
     load_published(home)
     assert check_published(home) == []
 
@@ -135,9 +131,7 @@ def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finis
 
 
 @pytest.mark.slow
-def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
-    run: Run, home: Home, graph: Connection
-) -> None:
+def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(run, home, graph):
     from palimpsest.orchestration.code_location import defs
 
     job = defs.resolve_job_def("serve_graph")
@@ -159,7 +153,7 @@ def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
 
 
 @pytest.mark.slow
-def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home, graph: Connection) -> None:
+def test_rows_that_somebody_else_changed_are_written_again(run, home, graph):
     load_published(home)
     sound = graph.read(
         "MATCH (m:PalimpsestMemoryRow {home_id: $home}) WHERE m.is_latest RETURN count(*) AS n", home=home_id(home)
@@ -178,7 +172,7 @@ def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home,
     assert [dict(r) for r in shown] == [dict(r) for r in sound]
 
 
-def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> None:
+def test_a_home_that_is_served_is_loaded_after_each_publishing(home):
     from palimpsest.orchestration.publishing import serve_after_publishing
 
     def evaluate_sensor() -> object:
@@ -199,7 +193,7 @@ def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> No
     assert evaluate_sensor().job_name == "serve_graph"
 
 
-def test_without_a_server_each_command_prints_one_line_that_says_what_to_do(tmp_path: Path, corpus: Path) -> None:
+def test_without_a_server_each_command_prints_one_line_that_says_what_to_do(tmp_path, corpus):
     for args, code in (
         (("build", "--graph", "--home", tmp_path / "h", "--corpus", corpus), 2),
         (("neo4j", "status"), 2),
@@ -212,9 +206,7 @@ def test_without_a_server_each_command_prints_one_line_that_says_what_to_do(tmp_
     assert not (tmp_path / "h" / "builds").exists()
 
 
-def test_a_delete_is_refused_before_it_begins_where_the_server_is_unreachable(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_delete_is_refused_before_it_begins_where_the_server_is_unreachable(run, home, monkeypatch):
     load_published(home)
     done = run("delete", "--user", "bob", "--home", home.path, NEO4J_URI="bolt://127.0.0.1:9")
     assert done.returncode == 3 and "is in Neo4j too" in done.stderr
@@ -225,7 +217,7 @@ def test_a_delete_is_refused_before_it_begins_where_the_server_is_unreachable(
         load_published(home)
 
 
-def test_start_and_status_print_the_address_of_the_server(run: Run, server_folder: Path) -> None:
+def test_start_and_status_print_the_address_of_the_server(run, server_folder):
     server = server_status(server_folder)
     started = last_json(run("neo4j", "start", "--json", PALIMPSEST_NEO4J_HOME=str(server_folder)))
     assert (started["uri"], started["pid"]) == (server.uri, server.pid)

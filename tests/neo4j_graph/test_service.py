@@ -1,12 +1,9 @@
 """The service over Neo4j moves to each load, which ends after the build is published or rewritten on disk."""
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.identity import home_id
 from palimpsest.neo4j_graph.loader import drop_home
 from palimpsest.neo4j_graph.local_server import server_status
@@ -24,9 +21,7 @@ CANTEEN = TURNS[4][3]
 
 
 @pytest.fixture
-def home(
-    graph: Connection, server_folder: Path, tmp_path: Path, shared_vectors: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Home]:
+def home(graph, server_folder, tmp_path, shared_vectors, monkeypatch):
     """A home with a build that is loaded, and its corpus beside it."""
     server = server_status(server_folder)
     monkeypatch.setenv("NEO4J_URI", server.uri)
@@ -43,7 +38,7 @@ def found(reader: SharedReader, user: str, question: str) -> list[str]:
         return [m.text for m in view.reader.search(question, view.own_scopes()).memories] if view.own_scopes() else []
 
 
-def test_the_service_answers_from_each_load_after_it_ended(home: Home, tmp_path: Path) -> None:
+def test_the_service_answers_from_each_load_after_it_ended(home, tmp_path):
     reader = SharedReader(home.path, "neo4j")
     try:
         assert CANTEEN in found(reader, "bob", "When does the canteen close?")
@@ -66,7 +61,7 @@ def test_the_service_answers_from_each_load_after_it_ended(home: Home, tmp_path:
         reader.close()
 
 
-def test_memories_of_a_source_that_is_gone_are_sound(home: Home, tmp_path: Path) -> None:
+def test_memories_of_a_source_that_is_gone_are_sound(home, tmp_path):
     run_without_dagster(home, make_plan(home, [write_chats(tmp_path / "corpus", TURNS[:3])]))
     _, violations = load_published(home)
     assert "latest" not in violations and check_published(home) == []

@@ -17,7 +17,7 @@ def home_in(folder: Path) -> Home:
     return home
 
 
-def test_a_home_keeps_its_id_where_it_lies_and_where_it_is_moved_to(tmp_path: Path) -> None:
+def test_a_home_keeps_its_id_where_it_lies_and_where_it_is_moved_to(tmp_path):
     home = home_in(tmp_path / "a")
     assert not is_served(home)
     name = home_id(home)
@@ -29,7 +29,7 @@ def test_a_home_keeps_its_id_where_it_lies_and_where_it_is_moved_to(tmp_path: Pa
     assert is_served(moved) and home_id(moved) == name
 
 
-def test_a_copy_of_a_home_is_not_served_and_gets_an_id_of_its_own(tmp_path: Path) -> None:
+def test_a_copy_of_a_home_is_not_served_and_gets_an_id_of_its_own(tmp_path):
     home = home_in(tmp_path / "a")
     name = home_id(home)
     copy = Home(shutil.copytree(home.path, tmp_path / "b"))

@@ -1,12 +1,9 @@
 """Collections of two embedders in Neo4j: a vector index for each space, and the same answers as the index file."""
 
-from pathlib import Path
-
 import pytest
 
 from palimpsest.memories import server_embedder as embedding_server
 from palimpsest.neo4j_graph import cypher
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.loader import Source, home_vectors, load_source
 from palimpsest.neo4j_graph.model import VECTOR_INDEX
 from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
@@ -21,9 +18,7 @@ from tests.small_corpus import write_chats, write_notes
 
 
 @pytest.mark.slow
-def test_each_space_has_an_index_and_both_backends_answer_alike(
-    graph: Connection, tmp_path: Path, shared_vectors: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_space_has_an_index_and_both_backends_answer_alike(graph, tmp_path, shared_vectors, monkeypatch):
     with EmbeddingServer() as running:
         monkeypatch.setenv(embedding_server.URL, running.url)
         embedding_server.load_server.cache_clear()

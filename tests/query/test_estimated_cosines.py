@@ -17,7 +17,7 @@ def unit(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return found / np.linalg.norm(found, axis=-1, keepdims=True)
 
 
-def test_estimates_are_close_and_unbiased() -> None:
+def test_estimates_are_close_and_unbiased():
     rng = np.random.default_rng(5)
     matrix, query = unit(rng, 20_000, 384), unit(rng, 384)
     found = EstimatedCosines.of((matrix[:7000], matrix[7000:])).cosines(query)
@@ -27,7 +27,7 @@ def test_estimates_are_close_and_unbiased() -> None:
     assert np.array_equal(EstimatedCosines.of((matrix,)).cosines(query), found)
 
 
-def test_the_graph_is_one_product_of_integers() -> None:
+def test_the_graph_is_one_product_of_integers():
     from onnx import TensorProto, helper, numpy_helper
 
     def matrix(name: str, kind: int):
@@ -44,14 +44,14 @@ def test_the_graph_is_one_product_of_integers() -> None:
     assert model.SerializeToString() == PRODUCTS_GRAPH
 
 
-def test_a_vector_of_zeros_and_the_nearest_of_all() -> None:
+def test_a_vector_of_zeros_and_the_nearest_of_all():
     rng = np.random.default_rng(6)
     query = unit(rng, 384)
     found = EstimatedCosines.of((np.stack([np.zeros(384, np.float32), query]),)).cosines(query)
     assert found[0] == 0 and found[1] == pytest.approx(1, abs=0.003)
 
 
-def test_few_vectors_and_memories_with_several_windows_have_no_estimates() -> None:
+def test_few_vectors_and_memories_with_several_windows_have_no_estimates():
     matrix, query = np.eye(3, dtype=np.float32), np.eye(3, dtype=np.float32)[0]
     assert ScopeVectors((matrix,), np.arange(3), 3).estimated_cosines(query) is None
     many = np.zeros((scope_arrays.MANY, 3), np.float32)
@@ -61,7 +61,7 @@ def test_few_vectors_and_memories_with_several_windows_have_no_estimates() -> No
     assert one_each.nbytes == many.nbytes + many.nbytes // 4 + len(many) * 4 + one_each.starts.nbytes
 
 
-def test_the_leading_scores_are_among_a_few() -> None:
+def test_the_leading_scores_are_among_a_few():
     scores = np.random.default_rng(7).standard_normal(50_000).astype(np.float32)
     for n in (1, 10, 400, 3000):
         found = leading(scores, n)
@@ -78,7 +78,7 @@ def home(tmp_path_factory):
 
 
 @pytest.mark.parametrize("hops", [0, 1])
-def test_results_are_those_of_exact_cosines(home, hops, monkeypatch) -> None:
+def test_results_are_those_of_exact_cosines(home, hops, monkeypatch):
     folder, questions, scope = home
 
     def results() -> list[list[tuple[str, float, float]]]:

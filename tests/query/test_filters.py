@@ -110,13 +110,7 @@ def test_a_wrong_filter_is_named(options, message):
 
 
 def test_a_request_in_json_has_the_filters_of_a_search():
-    data = {
-        "text": "exam",
-        "types": ["task", "chunk"],
-        "tags": ["a", "b"],
-        "where": "year > 1",
-        "min_score": 0.2,
-    }
+    data = {"text": "exam", "types": ["task", "chunk"], "tags": ["a", "b"], "where": "year > 1", "min_score": 0.2}
     request = SearchRequest.from_json(data, ANA)
     assert request.types == ("chunk", "task") and request.tags == ("a", "b") and request.min_score == 0.2
     assert request == SearchRequest.create(

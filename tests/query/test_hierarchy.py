@@ -84,8 +84,7 @@ def test_without_nodes_memories_rank_by_themselves(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "field"),
-    [({"narrow": True}, "strategy"), ({"strategy": "hierarchical", "depth": 3}, "depth")],
+    ("options", "field"), [({"narrow": True}, "strategy"), ({"strategy": "hierarchical", "depth": 3}, "depth")]
 )
 def test_options_of_the_strategy_are_checked(reader, options, field):
     with pytest.raises(ArgumentError, match=field):

@@ -1,7 +1,5 @@
 """Walks in the graph of a scope: what links nodes, read alike with and without concealed memories."""
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 
@@ -18,7 +16,7 @@ NODES = [f"ana:{n}" for n in ("Basin", "Bruges", "Corvid", "Ghent", "Ida Moreau"
 
 
 @pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> DuckDBBackend:
+def backend(tmp_path_factory):
     path = tmp_path_factory.mktemp("walks") / "i.duckdb"
     write(graph_tables(), path)
     return DuckDBBackend(path)
@@ -30,7 +28,7 @@ def served(backend: DuckDBBackend, scope: Scope = ANA, *, all_shown: bool = True
     return graph
 
 
-def test_links_are_the_ends_of_edges_and_of_facts_between_nodes(backend: DuckDBBackend) -> None:
+def test_links_are_the_ends_of_edges_and_of_facts_between_nodes(backend):
     edges, facts = served(backend).graph.links_of(["ana:Corvid", "ana:city", "ben:Ida"])
     assert edges == [("ana:Bruges", "ana:city"), ("ana:Corvid", "ana:Zorro"), ("ana:Ghent", "ana:city")]
     assert facts == [("ana:Ida Moreau", "ana:Corvid"), ("ana:Corvid", "ana:Bruges")]
@@ -39,7 +37,7 @@ def test_links_are_the_ends_of_edges_and_of_facts_between_nodes(backend: DuckDBB
     assert served(backend).graph.links_of([]) == ([], [])
 
 
-def test_nodes_named_together_come_with_the_share_of_memories_and_the_first_of_them(backend: DuckDBBackend) -> None:
+def test_nodes_named_together_come_with_the_share_of_memories_and_the_first_of_them(backend):
     first, second, *rest = served(backend).graph.named_together(["ana:Ida Moreau"], 8, 1)
     assert (first.ends, first.share, first.memory_ids) == (("ana:Ida Moreau", "ana:Basin"), 0.5, ("m2",))
     assert (second.ends, second.share) == (("ana:Ida Moreau", "ana:Corvid"), 0.25)
@@ -47,9 +45,7 @@ def test_nodes_named_together_come_with_the_share_of_memories_and_the_first_of_t
     assert served(backend).graph.named_together(["ana:Ida Moreau", "ben:Ida"], 1, 1) == [first]
 
 
-def test_a_scope_with_concealed_memories_is_walked_as_if_they_were_not_there(
-    backend: DuckDBBackend, tmp_path: Path
-) -> None:
+def test_a_scope_with_concealed_memories_is_walked_as_if_they_were_not_there(backend, tmp_path):
     bare = graph_tables()
     columns = {
         "facts": ~pl.col("memory_ids").list.contains("m5"),
@@ -67,7 +63,7 @@ def test_a_scope_with_concealed_memories_is_walked_as_if_they_were_not_there(
     assert "ana:Zorro" not in find_neighbors(concealed, ["ana:Ida Moreau"], 4).nodes
 
 
-def test_a_link_that_both_ends_find_comes_once_with_the_greater_weight(backend: DuckDBBackend) -> None:
+def test_a_link_that_both_ends_find_comes_once_with_the_greater_weight(backend):
     found = find_neighbors(served(backend), ["ana:Ghent"], 3, [MENTIONED_WITH])
     pairs = [(e.source_id, e.target_id) for e in found.edges]
     assert pairs == sorted(set(pairs))

@@ -49,14 +49,8 @@ def test_each_line_is_cited_and_each_citation_has_its_source():
         found("m2", "Honey pays for it.", page=3),
     ]
     body, sources = lines(pack(memories, {}, 500, count_tokens))
-    assert body == [
-        "- (2024-02-01, Ana) The launch is on Friday. [memory:m1]",
-        "- Honey pays for it. [memory:m2]",
-    ]
-    assert sources == [
-        "[memory:m1] m1.md, turn 7, chars 0-26",
-        "[memory:m2] m2.md, page 3, chars 0-18",
-    ]
+    assert body == ["- (2024-02-01, Ana) The launch is on Friday. [memory:m1]", "- Honey pays for it. [memory:m2]"]
+    assert sources == ["[memory:m1] m1.md, turn 7, chars 0-26", "[memory:m2] m2.md, page 3, chars 0-18"]
 
 
 def test_only_whole_memories_are_packed_and_a_shorter_one_may_follow_one_that_did_not_fit():

@@ -1,13 +1,12 @@
 """The profile of a user: what lasts, what is recent, what nobody may see, and whose it is."""
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 from palimpsest.query.profile import Profile
-from palimpsest.query.reader import Reader, open_home
+from palimpsest.query.reader import open_home
 from tests.query.graphed import ANA, BEN, fact, node
 from tests.query.made import at, home, memory, rows, tables
 
@@ -69,12 +68,12 @@ def profile_tables() -> dict[str, pl.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+def reader(tmp_path_factory):
     return open_home(home(tmp_path_factory.mktemp("home"), profile_tables()), count_reads=False)
 
 
 @pytest.fixture
-def profile(reader: Reader) -> Profile:
+def profile(reader):
     return reader.profile(("notes", "ana"))
 
 
@@ -82,39 +81,39 @@ def cited(profile: Profile) -> set[str]:
     return {i for line in profile.lines for i in line.memory_ids}
 
 
-def test_what_lasts_is_apart_from_what_is_recent(profile: Profile) -> None:
+def test_what_lasts_is_apart_from_what_is_recent(profile):
     assert {line.memory_ids[0] for line in profile.static} == {"m3", "m4", "m9"}
     assert {line.memory_ids[0]: line.key for line in profile.dynamic} == {"m3": "leave", "m5": "repair"}
 
 
-def test_a_line_is_the_sentence_that_states_it_with_its_day_and_memory(profile: Profile) -> None:
+def test_a_line_is_the_sentence_that_states_it_with_its_day_and_memory(profile):
     lives = next(line for line in profile.static if line.key == "lives_in")
     assert lives.cited == "2026-03-07  Ana: I live in Ghent. [memory:m4]"
     formed = next(line for line in profile.static if line.kind == "preference")
     assert (formed.text, formed.memory_ids) == ("Ana prefers tea.", ("m9",))
 
 
-def test_what_a_newer_statement_ends_and_what_is_old_and_passing_is_left_out(profile: Profile) -> None:
+def test_what_a_newer_statement_ends_and_what_is_old_and_passing_is_left_out(profile):
     assert cited(profile).isdisjoint({"m1", "m2", "m6"})
 
 
-def test_an_assistant_and_another_user_are_not_the_user(profile: Profile, reader: Reader) -> None:
+def test_an_assistant_and_another_user_are_not_the_user(profile, reader):
     assert cited(profile).isdisjoint({"m7", "m10", "b1"}) and "m9" in cited(profile)
     assert [line.text for line in reader.profile(("notes", "ben")).lines] == ["Ben: I live in Rome."]
 
 
-def test_personal_data_is_shown_only_on_demand(profile: Profile, reader: Reader) -> None:
+def test_personal_data_is_shown_only_on_demand(profile, reader):
     assert "m8" not in cited(profile)
     assert "m8" in cited(reader.profile(("notes", "ana"), include_pii=True))
 
 
-def test_a_user_of_whom_nothing_is_known_has_an_empty_profile(tmp_path: Path) -> None:
+def test_a_user_of_whom_nothing_is_known_has_an_empty_profile(tmp_path):
     made = tables([memory("m1", "The bridge is long.", observed_at=at("2026-01-02"))])
     with open_home(home(tmp_path, made), count_reads=False) as opened:
         assert opened.profile(("notes", "ana")).to_json() == {"user": "ana", "static": [], "dynamic": []}
 
 
-def test_what_has_an_end_is_recent_until_then_and_left_out_after_it(tmp_path: Path) -> None:
+def test_what_has_an_end_is_recent_until_then_and_left_out_after_it(tmp_path):
     said = SAID | {"observed_at": at("2026-01-02")}
     made = tables(
         [
@@ -153,7 +152,7 @@ def test_what_has_an_end_is_recent_until_then_and_left_out_after_it(tmp_path: Pa
     assert {line.memory_ids for line in shown.static} == {("m6",)}
 
 
-def test_a_line_names_what_disputes_it_and_what_may_have_ended_it(tmp_path: Path) -> None:
+def test_a_line_names_what_disputes_it_and_what_may_have_ended_it(tmp_path):
     made = profile_tables()
     pairs = [
         ("m5", "m4", "disputed", 0.5, None),
@@ -189,7 +188,7 @@ def test_a_line_names_what_disputes_it_and_what_may_have_ended_it(tmp_path: Path
     assert as_json["disputed_by"]["memory_id"] == "m5" and as_json["later"] == []
 
 
-def test_what_is_said_again_in_the_same_words_is_one_line_with_its_times(tmp_path: Path) -> None:
+def test_what_is_said_again_in_the_same_words_is_one_line_with_its_times(tmp_path):
     formed = {"type": "preference", "unit": "reflection", "speaker": "Ana"}
     days = {"m1": "2026-01-02", "m2": "2026-02-03", "m3": "2026-01-09"}
     made = tables([memory(i, "Ana prefers tea.", observed_at=at(day), **formed) for i, day in days.items()])

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from palimpsest.query.embed_query import count_tokens
-from palimpsest.query.reader import Reader, open_home
+from palimpsest.query.reader import open_home
 from tests.query.graphed import graph_tables
 from tests.query.made import home, rows
 
@@ -14,7 +14,7 @@ QUESTION = "Where does Ida work, and where is the office of Corvid?"
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+def reader(tmp_path_factory):
     made = graph_tables()
     scope = {"collection": "notes", "user_id": "ana", "project_id": ""}
     relation = {"relation_id": "x", **scope, "newer_id": "m4", "older_id": "m3", "label": "EXTEND", "confidence": 0.9}
@@ -22,13 +22,13 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
     return open_home(home(tmp_path_factory.mktemp("home"), made), count_reads=False)
 
 
-def test_without_it_an_answer_has_no_subgraph_and_the_same_context(reader: Reader) -> None:
+def test_without_it_an_answer_has_no_subgraph_and_the_same_context(reader):
     plain = reader.search(QUESTION, ANA)
     assert plain.subgraph is None and plain.to_json()["subgraph"] is None and "Relations:" not in plain.context
     assert "subgraph_ms" not in plain.timings
 
 
-def test_a_search_returns_what_its_results_name_and_state(reader: Reader) -> None:
+def test_a_search_returns_what_its_results_name_and_state(reader):
     found = reader.search(QUESTION, ANA, subgraph=True).to_json()["subgraph"]
     assert isinstance(found, dict)
     assert {"f1", "f3", "f4"} <= {f["fact_id"] for f in found["facts"]}
@@ -36,7 +36,7 @@ def test_a_search_returns_what_its_results_name_and_state(reader: Reader) -> Non
     assert found["relations"] == [{"source": "m4", "target": "m3", "type": "EXTEND", "weight": 0.9}]
 
 
-def test_relations_and_facts_are_lines_of_the_context_that_cite_memories_in_it(reader: Reader) -> None:
+def test_relations_and_facts_are_lines_of_the_context_that_cite_memories_in_it(reader):
     plain, answer = (reader.search(QUESTION, ANA, subgraph=s, sources="full") for s in (False, True))
     relations = answer.context.split("Relations:\n")[1].split("\nSources:")[0].splitlines()
     assert any("adds to" in line and line.endswith("[memory:m4] [memory:m3]") for line in relations)
@@ -48,7 +48,7 @@ def test_relations_and_facts_are_lines_of_the_context_that_cite_memories_in_it(r
 
 
 @pytest.mark.parametrize("budget", [0, 40, 80, 120, 160, 200, 260])
-def test_lines_of_relations_displace_no_memory_and_keep_to_the_budget(reader: Reader, budget: int) -> None:
+def test_lines_of_relations_displace_no_memory_and_keep_to_the_budget(reader, budget):
     plain = reader.search(QUESTION, ANA, budget_tokens=budget, sources="full")
     answer = reader.search(QUESTION, ANA, budget_tokens=budget, sources="full", subgraph=True)
     assert answer.packed_ids == plain.packed_ids and answer.context_tokens <= budget
@@ -57,7 +57,7 @@ def test_lines_of_relations_displace_no_memory_and_keep_to_the_budget(reader: Re
     assert without == plain.context
 
 
-def test_a_subgraph_shows_nothing_that_the_filters_leave_out(reader: Reader) -> None:
+def test_a_subgraph_shows_nothing_that_the_filters_leave_out(reader):
     answer = reader.search("Who says that Ida is ill?", ANA, subgraph=True, k=10)
     assert "Zorro" not in str(answer.to_json()) and "ill" not in answer.context
     later = reader.search(QUESTION, ANA, subgraph=True, as_of="2026-02-01")

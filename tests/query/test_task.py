@@ -19,7 +19,7 @@ NOTES = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory, shared_vectors) -> Home:
+def home(tmp_path_factory, shared_vectors):
     base = tmp_path_factory.mktemp("task")
     home = Home(base / "home", shared_vectors)
     run_without_dagster(home, make_plan(home, [write_notes(base / "corpus", NOTES)]))

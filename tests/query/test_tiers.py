@@ -20,7 +20,7 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory, shared_vectors) -> Home:
+def home(tmp_path_factory, shared_vectors):
     home = Home(tmp_path_factory.mktemp("tiers") / "home", shared_vectors)
     for text, options in TEXTS.values():
         ingest_text(home, text, user="ann", **options)

@@ -18,7 +18,7 @@ TURNS = [
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory, shared_vectors) -> Home:
+def home(tmp_path_factory, shared_vectors):
     base = tmp_path_factory.mktemp("working")
     home = Home(base / "home", shared_vectors)
     run_without_dagster(home, make_plan(home, [write_chats(base / "corpus", TURNS)]))

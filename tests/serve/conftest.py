@@ -34,7 +34,7 @@ Clients = Callable[..., TestClient]
 
 
 @pytest.fixture(scope="package")
-def served(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Path:
+def served(tmp_path_factory, shared_vectors):
     """A built home with conversations of ann and bob, and notes that nobody owns."""
     base = tmp_path_factory.mktemp("served")
     corpus = write_notes(write_chats(base / "corpus", TURNS), {"hours.md": "The library opens at nine.\n"}, "town")
@@ -46,7 +46,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Pa
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _kept_deleter() -> Iterator[None]:
+def _kept_deleter():
     """Deletes run in one process, which takes four seconds to start; `own_deleter` gives a test the service's own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as kept, pytest.MonkeyPatch.context() as patch:
         patch.setattr("palimpsest.serve.deletions.ProcessPoolExecutor", lambda *_: nullcontext(kept))
@@ -54,13 +54,13 @@ def _kept_deleter() -> Iterator[None]:
 
 
 @pytest.fixture
-def own_deleter(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_deleter(monkeypatch):
     """A delete runs in a process of its own, as in a service."""
     monkeypatch.setattr("palimpsest.serve.deletions.ProcessPoolExecutor", ProcessPoolExecutor)
 
 
 @pytest.fixture
-def home(served: Path, tmp_path: Path, shared_vectors: Path) -> Home:
+def home(served, tmp_path, shared_vectors):
     """A copy that a test may change, with vectors of its own."""
     return with_own_vectors(Home(copy_built(served, tmp_path)[0].path, shared_vectors))
 
@@ -91,7 +91,7 @@ def client_of(app: FastAPI, user: str | None, **claims: object) -> TestClient:
 
 
 @pytest.fixture(scope="package")
-def clients(served: Path) -> Iterator[Clients]:
+def clients(served):
     """Makes clients of an app that only reads."""
     app = create_app(Home(served / "home"), ServeSettings(TOKENS, 100_000, 100_000, shared=frozenset({"town"})))
     yield lambda user=None, **claims: client_of(app, user, **claims)
@@ -99,7 +99,7 @@ def clients(served: Path) -> Iterator[Clients]:
 
 
 @pytest.fixture
-def writers(home: Home) -> Iterator[Clients]:
+def writers(home):
     """Makes clients of an app whose home a test may change."""
     app = create_app(home, ServeSettings(TOKENS, 100_000, 100_000))
     yield lambda user=None, **claims: client_of(app, user, **claims)

@@ -1,6 +1,5 @@
 """Requests that the OpenAPI description allows, and others: no server error, and no break of the contract."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -23,7 +22,7 @@ DELETES_ALL = "DELETE /users/me"
 
 
 @pytest.fixture
-def app(home) -> Iterator[object]:
+def app(home):
     made = create_app(home, ServeSettings(TOKENS, 10_000_000, 10_000_000))
     yield made
     made.state.service.deletions.close()

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from palimpsest.store.proposals import Proposal, write_proposals
-from tests.serve.conftest import Clients
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "service.md"
 KEPT = "cdb6bb060420f927"
 BODIES = re.findall(r"^    (POST|PUT) (\S+) (\{.*\})$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def test_each_endpoint_with_a_body_has_an_example(clients: Clients):
+def test_each_endpoint_with_a_body_has_an_example(clients):
     paths = clients("ann").get("/openapi.json").json()["paths"]
     taking = {
         (method.upper(), re.sub(r"\{\w+\}", "{id}", path))
@@ -26,7 +25,7 @@ def test_each_endpoint_with_a_body_has_an_example(clients: Clients):
 
 
 @pytest.mark.parametrize(("method", "path", "body"), BODIES)
-def test_each_example_is_accepted(writers: Clients, home, method: str, path: str, body: str):
+def test_each_example_is_accepted(writers, home, method, path, body):
     ann = writers("ann")
     found = ann.get("/search?q=bike+work&collection=chats&history=true").json()["memories"]
     first, second = (m["memory_id"] for m in found[:2])

@@ -15,7 +15,6 @@ from palimpsest.serve.app import create_app
 from palimpsest.serve.events import MAX_CONNECTIONS, MAX_WAITING, Event, Rooms
 from palimpsest.serve.guard import Identity, make_token
 from palimpsest.serve.settings import ServeSettings
-from palimpsest.store.home import Home
 from tests.serve.conftest import TOKENS, client_of
 
 
@@ -24,7 +23,7 @@ def token(user: str, **claims: object) -> str:
 
 
 @pytest.fixture
-def app(home: Home, monkeypatch: pytest.MonkeyPatch):
+def app(home, monkeypatch):
     monkeypatch.setattr("palimpsest.serve.event_routes.HEARTBEAT_S", 0.5)  # so that no test waits without an end
     return create_app(home, ServeSettings(TOKENS, 100_000, 100_000))
 
@@ -65,7 +64,7 @@ def test_without_a_valid_token_a_client_gets_one_error_and_is_closed(app, first)
         assert closed.value.code == 4401
 
 
-def test_a_build_sends_each_user_the_difference_of_their_own_graph(app, home: Home, tmp_path):
+def test_a_build_sends_each_user_the_difference_of_their_own_graph(app, home, tmp_path):
     with client_of(app, "ann") as client, client.websocket_connect(f"/ws?token={token('ann')}") as ann:
         receive_until(ann, "CONNECTED")
         with client.websocket_connect(f"/ws?token={token('bob')}") as bob:
@@ -100,7 +99,7 @@ def test_what_is_deleted_is_removed_from_the_graph_of_those_who_are_connected(ap
         assert client.get("/graph").json()["nodes"] == []
 
 
-def test_server_sent_events_are_the_same(app, home: Home):
+def test_server_sent_events_are_the_same(app, home):
     async def main() -> list[str]:
         import httpx2
 

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ SCOPE = Scope("chats", "ann")
 
 
 @pytest.fixture(scope="module")
-def hidden_home(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Home:
+def hidden_home(tmp_path_factory, shared_vectors):
     """A built home with memories of ann, two of which are left out of answers, and one of which soon is."""
     base = tmp_path_factory.mktemp("hidden")
     folder = base / "corpus" / "chats"

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -56,7 +55,7 @@ def text_of(result) -> str:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_official_client_lists_twelve_tools_in_one_order(served: Path, mode: str):
+def test_the_official_client_lists_twelve_tools_in_one_order(served, mode):
     async def work(client: Client) -> object:
         return [t async for t in _tools(client)]
 
@@ -72,7 +71,7 @@ async def _tools(client: Client):
         yield tool
 
 
-def test_every_tool_answers_for_the_user_of_the_token_alone(home: Home):
+def test_every_tool_answers_for_the_user_of_the_token_alone(home):
     async def work(client: Client) -> None:
         async def call(tool: str, **arguments: object) -> str:
             result = await client.call_tool(tool, arguments)
@@ -105,7 +104,7 @@ def test_every_tool_answers_for_the_user_of_the_token_alone(home: Home):
     speak(home, "ann", work)
 
 
-def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served: Path):
+def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served):
     async def work(client: Client) -> None:
         for tool, arguments in (
             ("add_memory", {"text": "I like tea."}),
@@ -120,7 +119,7 @@ def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served: Path)
     speak(Home(served / "home"), "ann", work, permissions=["read"])
 
 
-def test_without_a_token_no_tool_is_listed(served: Path):
+def test_without_a_token_no_tool_is_listed(served):
     async def work(client: Client) -> None:
         await client.list_tools()
 
@@ -128,7 +127,7 @@ def test_without_a_token_no_tool_is_listed(served: Path):
         speak(Home(served / "home"), None, work)
 
 
-def test_over_pipes_the_user_is_that_of_the_environment(served: Path):
+def test_over_pipes_the_user_is_that_of_the_environment(served):
     environment = {**os.environ, "PALIMPSEST_JWT_SECRET": TOKENS.secret, "PALIMPSEST_TOKEN": make_token(TOKENS, "bob")}
     arguments = ["serve", "mcp", "--home", str(served / "home")]
 

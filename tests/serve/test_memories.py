@@ -22,7 +22,7 @@ def wait_for(client, operation: str, *states: str) -> dict:
     return found
 
 
-def test_a_text_is_pending_then_published_and_only_its_caller_sees_it(writers, home: Home):
+def test_a_text_is_pending_then_published_and_only_its_caller_sees_it(writers, home):
     ann, bob = writers("ann"), writers("bob")
     sent = ann.post("/memory", json={"text": "The boat is in dock zqdock.", "collection": "chats"})
     assert sent.status_code == 202 and sent.json()["state"] == "received"
@@ -46,7 +46,7 @@ def test_without_a_collection_a_text_goes_to_the_one_with_all_memories_of_the_ca
         assert other.post("/memory", json={"text": "My boat is green."}).status_code == 422
 
 
-def test_a_key_makes_a_second_call_write_nothing(writers, home: Home):
+def test_a_key_makes_a_second_call_write_nothing(writers, home):
     ann = writers("ann")
     key = {"Idempotency-Key": "k-1"}
     tea, cake = ({"text": f"I like {what}.", "collection": "chats"} for what in ("tea", "cake"))
@@ -56,7 +56,7 @@ def test_a_key_makes_a_second_call_write_nothing(writers, home: Home):
     assert other.status_code == 422 and "operation_id" in other.json()["detail"]
 
 
-def test_a_conversation_and_a_file_are_received(writers, home: Home):
+def test_a_conversation_and_a_file_are_received(writers, home):
     ann = writers("ann")
     turns = [{"text": "When do you sail?", "role": "user"}, {"text": "At noon zqnoon.", "role": "assistant"}]
     assert ann.post("/memory", json={"turns": turns, "session": "s9", "collection": "chats"}).status_code == 202
@@ -88,7 +88,7 @@ def test_a_conversation_and_a_file_are_received(writers, home: Home):
         ({"files": {"file": ("a.pdf", b"no pdf")}}, 415),
     ],
 )
-def test_what_cannot_be_received_is_a_problem_and_writes_nothing(writers, home: Home, request_, status):
+def test_what_cannot_be_received_is_a_problem_and_writes_nothing(writers, home, request_, status):
     answer = writers("ann").post("/memory", **request_)
     assert answer.status_code == status and answer.json()["detail"]
     assert not list(home.inbox.rglob("*.jsonl"))
@@ -113,7 +113,7 @@ def test_a_caller_deletes_themselves_and_nobody_else(writers):
 
 
 @pytest.mark.slow
-def test_a_delete_that_a_stopped_service_did_not_finish_says_so(writers, home: Home):
+def test_a_delete_that_a_stopped_service_did_not_finish_says_so(writers, home):
     ann = writers("ann")
     begun = ann.delete("/users/me").json()["operation_id"]
     wait_for(ann, begun, "deleted")

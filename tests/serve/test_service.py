@@ -101,7 +101,7 @@ def test_it_is_alive_without_a_build_and_ready_with_one(tmp_path, clients):
     assert "palimpsest_build_number 1.0" in clients().get("/metrics").text
 
 
-def test_figures_that_need_no_token_have_no_name_no_id_and_no_text(writers, home: Home):
+def test_figures_that_need_no_token_have_no_name_no_id_and_no_text(writers, home):
     build = published(home)
     latencies = {"chats/p95_ms": 25.0, "town/p95_ms": 40.0}
     build.write_manifest(replace(build.manifest, gate={"status": "passed", "metrics": latencies}))
@@ -134,7 +134,7 @@ def test_the_whole_graph_comes_in_pages_that_repeat_nothing(clients):
     assert ann.get("/api/v1/knowledge/nodes?name=Basin").json()["nodes"][0]["name"] == "Basin"
 
 
-def test_a_node_and_an_edge_are_added_to_the_callers_own_graph(writers, home: Home):
+def test_a_node_and_an_edge_are_added_to_the_callers_own_graph(writers, home):
     ann = writers("ann")
     node = {"name": "Quern", "type": "place", "collection": "chats"}
     assert ann.post("/api/v1/knowledge/nodes", json=node).status_code == 202

@@ -4,7 +4,6 @@ import io
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,7 +12,6 @@ import pytest
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.serve.guard import make_token
 from palimpsest.serve.run_server import _Formatter
-from palimpsest.store.home import Home
 from tests.serve.conftest import TOKENS, start_server
 
 CANARY = "zqcanary"
@@ -67,7 +65,7 @@ def call(client: httpx.Client, method: str, parameters: Mapping[str, Any]) -> ht
     return client.post("/mcp", json=message, headers=MCP)
 
 
-def test_no_field_of_an_endpoint_or_a_tool_reaches_a_log(home: Home, tmp_path: Path):
+def test_no_field_of_an_endpoint_or_a_tool_reaches_a_log(home, tmp_path):
     log = tmp_path / "stderr"
     token = make_token(TOKENS, "ann", projects=[CANARY])
     with (
@@ -92,7 +90,7 @@ def test_no_field_of_an_endpoint_or_a_tool_reaches_a_log(home: Home, tmp_path: P
     assert "Traceback" not in log.read_text()
 
 
-def test_a_tool_says_which_argument_it_cannot_use(home: Home):
+def test_a_tool_says_which_argument_it_cannot_use(home):
     token = make_token(TOKENS, "ann")
     with (
         start_server(home.path) as (_, url),

@@ -2,9 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import httpx
 import pytest
@@ -18,7 +16,7 @@ BEARER = {"Authorization": f"Bearer {make_token(TOKENS, 'ann')}"}
 
 
 @pytest.fixture(scope="module")
-def address(served: Path) -> Iterator[tuple[str, int]]:
+def address(served):
     with start_server(served / "home") as (_, url):
         host, _, port = url.removeprefix("http://").partition(":")
         yield host, int(port)

@@ -3,7 +3,6 @@
 import time
 from threading import BoundedSemaphore
 
-import pytest
 from fastapi.testclient import TestClient
 
 from palimpsest.pipeline.finish import run_without_dagster
@@ -26,7 +25,7 @@ def wait_for(warmed: list[tuple[str, Scope]], home: Home, scopes: set[Scope]) ->
         time.sleep(0.02)
 
 
-def test_a_start_and_each_publication_warm_every_scope_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_and_each_publication_warm_every_scope_once(home, monkeypatch):
     warmed: list[tuple[str, Scope]] = []
     warm = Reader.warm
     monkeypatch.setattr(Reader, "warm", lambda r, s: (warm(r, s), warmed.append((r.build_id, s))))
@@ -44,7 +43,7 @@ def test_a_start_and_each_publication_warm_every_scope_once(home: Home, monkeypa
     assert len(warmed) == 2 * len(scopes)
 
 
-def test_those_who_searched_last_come_first_and_few_are_remembered(home: Home) -> None:
+def test_those_who_searched_last_come_first_and_few_are_remembered(home):
     reader = SharedReader(home.path, "duckdb")
     warming = Warming(reader, BoundedSemaphore(1))
     for user in ("bob", "ann", *(f"u{i}" for i in range(MAX_USERS - 1)), "bob"):
