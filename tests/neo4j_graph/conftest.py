@@ -7,7 +7,7 @@ import pytest
 from palimpsest.neo4j_graph import connect as connect_module
 from palimpsest.neo4j_graph import local_server
 from palimpsest.neo4j_graph.connect import connect
-from palimpsest.neo4j_graph.local_server import jar_folder, remove_server, start_server
+from palimpsest.neo4j_graph.local_server import jar_folder, remove_server, server_status, start_server
 from tests.neo4j_graph.made import empty_homes
 
 
@@ -39,12 +39,28 @@ def server(server_folder):
     return start_server(server_folder, heap="600m")
 
 
+@pytest.fixture(scope="session")
+def connected(server_folder):
+    """Returns a function that gives the one connection to the server, started again where a test stopped it."""
+    made = {}
+
+    def current():
+        info = server_status(server_folder)
+        info = info if info.running else start_server(server_folder, heap="600m")
+        if info.pid not in made:
+            for old in made.values():
+                old.close()
+            made.clear()
+            made[info.pid] = connect(info.uri, info.user, info.password)
+        return made[info.pid]
+
+    yield current
+    for old in made.values():
+        old.close()
+
+
 @pytest.fixture
-def graph(server, server_folder):
-    """A connection to it; started again where a test stopped it."""
-    info = start_server(server_folder, heap="600m")
-    with connect(info.uri, info.user, info.password) as connection:
-        yield connection
-    info = start_server(server_folder, heap="600m")
-    with connect(info.uri, info.user, info.password) as again:
-        empty_homes(again)
+def graph(server, connected):
+    """A connection to the server; afterwards the rows of the test's homes are deleted."""
+    yield connected()
+    empty_homes(connected())

@@ -1,16 +1,11 @@
 import contextlib
-import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
@@ -24,6 +19,7 @@ from palimpsest.query.request.types import Filters, Scope
 from tests.neo4j_graph.made import MODEL, fresh_home, make, shown, vectors
 
 ROOT = Path(__file__).resolve().parents[2]
+_QUERY = (np.ones(384) / 384**0.5).astype(np.float32)
 
 
 class Crash(BaseException):
@@ -144,28 +140,6 @@ def test_a_sweep_that_was_cut_short_is_finished_by_the_next_load_of_the_same_bui
     assert first.load(home, graph).writes == 0
 
 
-@pytest.mark.slow
-def test_a_loader_killed_in_the_middle_is_resumed_and_holds_no_lock(graph, server, tmp_path):
-    home, options = fresh_home(), {"count": 1500}
-    arguments = [str(tmp_path / "killed"), "000001", home, graph.uri, server.password, json.dumps(options)]
-    loader = subprocess.Popen(
-        [sys.executable, "-m", "tests.neo4j_graph.loader", *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    half = "MATCH (m:PalimpsestMemoryRow {home_id: $home}) RETURN count(m) AS n"
-    until = time.monotonic() + 60
-    while graph.read(half, home=home)[0]["n"] < 300:
-        assert loader.poll() is None and time.monotonic() < until
-        time.sleep(0.02)
-    loader.send_signal(signal.SIGKILL)
-    loader.wait()
-    assert 300 <= graph.read(half, home=home)[0]["n"] <= 1500
-    made = make(tmp_path, "000001", **options)
-    assert made.load(home, graph).created < sum(made.load(fresh_home(), graph).nodes.values())
-    assert check_graph(graph, home) == []
-
-
 def test_of_two_loads_at_once_one_is_refused_and_nothing_is_mixed(graph, pair, monkeypatch):
     monkeypatch.setattr(loader, "LOCK_WAIT_S", 1.0)
     home, (first, second) = fresh_home(), pair
@@ -255,12 +229,3 @@ def test_a_reader_of_a_home_that_was_erased_and_loaded_again_fails_though_number
         reader.memories(scope, reader.seeds(scope, Filters(), _QUERY, ("two",), 1.0, 50).ids)
     later = reader.renewed()
     assert later.build_id == "000002" and len(later.seeds(scope, Filters(), _QUERY, (), 0, 50).ids) == 15
-
-
-def _unit() -> Any:
-    import numpy as np
-
-    return (np.ones(384) / 384**0.5).astype(np.float32)
-
-
-_QUERY = _unit()

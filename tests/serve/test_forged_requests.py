@@ -9,12 +9,10 @@ from fastapi.testclient import TestClient
 
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
-from palimpsest.serve.app import create_app
 from palimpsest.serve.guard import make_token
-from palimpsest.serve.settings import ServeSettings
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from tests.serve.conftest import TOKENS
+from tests.serve.conftest import TOKENS, serving
 from tests.small_corpus import write_chats
 
 pytestmark = pytest.mark.slow
@@ -32,9 +30,8 @@ def app(tmp_path_factory, shared_vectors):
     ]
     home = Home(base / "home", shared_vectors)
     run_without_dagster(home, make_plan(home, [write_chats(base / "corpus", turns)]))
-    app = create_app(home, ServeSettings(TOKENS, 10**6, 10**6))
-    yield app
-    app.state.service.reader.close()
+    with serving(home, requests_per_minute=10**6, failures_per_minute=10**6) as app:
+        yield app
 
 
 def tokens(user: str, other: str, random: Random) -> tuple[str, int]:
