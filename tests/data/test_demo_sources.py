@@ -25,20 +25,11 @@ from tests.data.demo_corpus import (
 MIN_SOURCES, MAX_SOURCES = 200, 330
 OOXML = "application/vnd.openxmlformats-officedocument"
 MEDIA_TYPES = {
-    ".md": "text/markdown",
-    ".txt": "text/plain",
-    ".html": "text/html",
-    ".csv": "text/csv",
-    ".vtt": "text/vtt",
-    ".eml": "message/rfc822",
-    ".pdf": "application/pdf",
-    ".epub": "application/epub+zip",
-    ".docx": f"{OOXML}.wordprocessingml.document",
-    ".pptx": f"{OOXML}.presentationml.presentation",
-    ".xlsx": f"{OOXML}.spreadsheetml.sheet",
-    ".json": CONVERSATION,
-    ".jsonl": CONVERSATION,
-}
+    ".md": "text/markdown", ".txt": "text/plain", ".html": "text/html", ".csv": "text/csv", ".vtt": "text/vtt",
+    ".eml": "message/rfc822", ".pdf": "application/pdf", ".epub": "application/epub+zip",
+    ".docx": f"{OOXML}.wordprocessingml.document", ".pptx": f"{OOXML}.presentationml.presentation",
+    ".xlsx": f"{OOXML}.spreadsheetml.sheet", ".json": CONVERSATION, ".jsonl": CONVERSATION,
+}  # fmt: skip
 MIN_KINDS = {
     **dict.fromkeys((".md", ".txt", ".pdf", ".docx", ".pptx", ".xlsx", ".html", ".csv", ".eml", ".vtt"), 2),
     **{".jsonl": 2, ".json": 1, ".epub": 1},

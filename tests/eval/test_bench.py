@@ -30,12 +30,18 @@ def test_a_synthetic_build_is_the_same_again_and_has_the_tables_of_a_build():
         assert table.equals(other.tables[name]) and table.columns == list(SCHEMAS[name])
 
 
-def test_users_have_zipf_sizes_and_the_largest_of_fifty_holds_a_fifth_or_more():
+def test_users_have_zipf_sizes_and_relations_stay_inside_a_user():
     build = synthetic_build(2000, 50, "titled", 1)
     sizes = list(build.sizes.values())
     assert sum(sizes) == 2000 and sizes == sorted(sizes, reverse=True) and min(sizes) >= 1
     assert build.sizes[build.largest] >= 400
     assert abs(np.linalg.norm(build.vectors, axis=1) - 1).max() < 1e-5
+    tables = synthetic_build(500, 10, "turns", 1).tables
+    owner = dict(zip(tables["memories"]["memory_id"], tables["memories"]["user_id"], strict=True))
+    relations = tables["relations"].to_dicts()
+    assert relations and all(owner[r["newer_id"]] == owner[r["older_id"]] for r in relations)
+    retired = set(tables["versions"].filter(~tables["versions"]["is_latest"])["memory_id"])
+    assert retired == {r["older_id"] for r in relations if r["label"] == "UPDATE"}
 
 
 @pytest.mark.parametrize("kind", ["turns", "titled", "pages"])
@@ -78,23 +84,9 @@ def test_a_query_over_long_pages_quotes_them(tmp_path):
     assert found.strategy == "graph" and found.quotes and count_tokens(found.context) <= 1200
 
 
-def test_relations_stay_inside_a_user_and_retire_what_they_update():
-    tables = synthetic_build(500, 10, "turns", 1).tables
-    owner = dict(zip(tables["memories"]["memory_id"], tables["memories"]["user_id"], strict=True))
-    relations = tables["relations"].to_dicts()
-    assert relations and all(owner[r["newer_id"]] == owner[r["older_id"]] for r in relations)
-    retired = set(tables["versions"].filter(~tables["versions"]["is_latest"])["memory_id"])
-    assert retired == {r["older_id"] for r in relations if r["label"] == "UPDATE"}
-
-
 @pytest.mark.parametrize(
-    ("strategy", "kind", "clients"),
-    [
-        ("hybrid", "turns", 2),
-        ("flat", "titled", 8),
-        ("auto", "pages", 1),
-    ],
-)
+    ("strategy", "kind", "clients"), [("hybrid", "turns", 2), ("flat", "titled", 8), ("auto", "pages", 1)],
+)  # fmt: skip
 @pytest.mark.slow
 def test_a_bench_reports_the_requested_backends(tmp_path, strategy, kind, clients, monkeypatch):
     monkeypatch.setattr("palimpsest_eval.bench.run_bench.QUERIES", 5)

@@ -22,13 +22,25 @@ def test_health_counts_what_the_hand_made_build_holds():
     assert memory_health({})["retired_share"] == 0.0
 
 
-def test_repeats_are_counted_inside_a_scope_only():
+def test_repeats_are_counted_in_a_scope_what_expired_is_known_and_a_share_over_its_limit_reported():
     t = tables()
     texts = {"m2": "Same  words", "m4": "same words", "m5": "same words"}
     t["memories"] = t["memories"].with_columns(
         text=pl.col("memory_id").replace_strict(texts, default=pl.col("text"), return_dtype=pl.String)
     )
     assert memory_health(t)["duplicates"] == 1
+    t = tables()
+    t["memories"] = t["memories"].with_columns(
+        valid_until=pl.when(pl.col("memory_id") == "m2").then(pl.lit(datetime(2024, 3, 1, tzinfo=UTC)))
+    )
+    assert memory_health(t, datetime(2024, 4, 1, tzinfo=UTC))["expired"] == 1
+    assert memory_health(t, datetime(2024, 2, 1, tzinfo=UTC))["expired"] == 0
+    assert "expired" not in memory_health(t)
+    health = memory_health(tables())
+    assert over_limits(health, {"without_topic_share": 0.8, "retired_share": 0.2}) == []
+    assert over_limits(health, {"without_topic_share": 0.5}) == [
+        "memory health: without_topic_share 0.800 is over 0.500"
+    ]
 
 
 def test_the_length_of_a_chain_is_its_longest_path_of_updates():
@@ -40,21 +52,3 @@ def test_the_length_of_a_chain_is_its_longest_path_of_updates():
     circle = [{"relation_id": "1", "newer_id": "a", "older_id": "b", "label": "UPDATE"}]
     circle += [{"relation_id": "2", "newer_id": "b", "older_id": "a", "label": "UPDATE"}]
     assert memory_health(tables() | {"relations": rows("relations", *circle)})["chains"] == {}
-
-
-def test_a_latest_memory_past_its_end_is_expired():
-    t = tables()
-    t["memories"] = t["memories"].with_columns(
-        valid_until=pl.when(pl.col("memory_id") == "m2").then(pl.lit(datetime(2024, 3, 1, tzinfo=UTC)))
-    )
-    assert memory_health(t, datetime(2024, 4, 1, tzinfo=UTC))["expired"] == 1
-    assert memory_health(t, datetime(2024, 2, 1, tzinfo=UTC))["expired"] == 0
-    assert "expired" not in memory_health(t)
-
-
-def test_a_share_over_its_limit_is_reported():
-    health = memory_health(tables())
-    assert over_limits(health, {"without_topic_share": 0.8, "retired_share": 0.2}) == []
-    assert over_limits(health, {"without_topic_share": 0.5}) == [
-        "memory health: without_topic_share 0.800 is over 0.500"
-    ]

@@ -63,28 +63,22 @@ def test_the_hand_made_build_is_counted():
     assert found.confidence["relations"].mean == 0.9 and found.confidence["relations"].bins[9] == 2
 
 
-def test_ages_are_counted_in_the_first_group_that_they_fit():
+def test_ages_and_confidences_are_counted_in_their_groups():
     days = [0.5, 1.0, 5.0, 29.0, 100.0, 4000.0, -3.0]
     times = pl.Series([NOW - dt.timedelta(days=d) for d in days] + [None])
     found = ages(times, NOW)
     assert dict(found.groups) == {"day": 3, "week": 1, "month": 1, "quarter": 0, "year": 1, "older": 1}
     assert (found.undated, found.median_days) == (1, 5.0)
     assert ages(pl.Series([], dtype=pl.Datetime("us", "UTC")), NOW).median_days is None
-
-
-def test_a_confidence_of_one_is_in_the_last_tenth():
     assert confidence(pl.Series([0.0, 0.05, 0.1, 1.0, None])).bins == (2, 1, 0, 0, 0, 0, 0, 0, 0, 1)
     assert confidence(pl.Series([], dtype=pl.Float64)).mean is None
 
 
-def test_a_memory_is_in_use_when_it_was_read_in_the_last_30_days():
+def test_use_and_open_proposals_are_numbers():
     old, new = at("2024-01-15").timestamp(), at("2024-02-28").timestamp()
     found = health(reads={"m3": (4, int(new)), "m4": (2, int(old)), "gone": (9, int(new)), "m1": (1, int(new))})
     assert (found.use.reads, found.use.used, found.use.used_share) == (6, 1, 0.2)
     assert found.numbers["used_share"] == 0.2
-
-
-def test_open_proposals_are_a_number():
     found = health(proposals={"prune": {"open": 2, "accepted": 1}, "note": {"open": 1}})
     assert found.numbers["proposals_open"] == 3
     assert '<td>prune</td><td class="n">2</td>' in health_html(found)
@@ -101,13 +95,6 @@ def test_history_survives_its_builds_and_damage(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_columns_leave_words_out_where_they_would_overlap():
-    chart = columns([(f"24-{m:02d}", m) for m in range(1, 25)])
-    shown = [c.label for c in chart.columns if c.is_labelled]
-    assert shown[-1] == "24-24" and len(shown) == 8 and chart.columns[-1].height == 1.0
-    assert columns([("a", 0)]) is None
-
-
 @pytest.mark.parametrize(
     ("value", "form", "text"),
     [
@@ -122,12 +109,16 @@ def test_numbers_are_written_with_their_unit(value, form, text):
     assert format_number(value, form) == text
 
 
-def test_the_page_escapes_names_and_shows_changes():
+def test_the_page_escapes_names_shows_changes_and_leaves_words_out_where_they_would_overlap():
     t = evident()
     t["memories"] = t["memories"].with_columns(user_id=pl.lit("<b>ana</b>"))
     page = health_html(health(t, (build(1, latest=3.0), build(2))))
     assert "&lt;b&gt;ana" in page and "<b>ana" not in page
     assert '+2 <span class="soft">since the last build' in page and "<script" not in page
+    chart = columns([(f"24-{m:02d}", m) for m in range(1, 25)])
+    shown = [c.label for c in chart.columns if c.is_labelled]
+    assert shown[-1] == "24-24" and len(shown) == 8 and chart.columns[-1].height == 1.0
+    assert columns([("a", 0)]) is None
 
 
 def test_the_command_and_the_page_show_a_home(judged_home, tmp_path):

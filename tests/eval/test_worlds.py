@@ -8,13 +8,9 @@ import numpy as np
 from palimpsest_eval.training.worlds import Change, ListMaker, Note, World, load_worlds
 
 NOTES = [
-    "The rent is 900 euros.",
-    "We have two cats. I work at Acme.",
-    "I live in Lisbon.",
-    "I play chess on Fridays.",
-    "I left Acme for Vireo.",
-    "I moved to Porto.",
-]
+    "The rent is 900 euros.", "We have two cats. I work at Acme.", "I live in Lisbon.", "I play chess on Fridays.",
+    "I left Acme for Vireo.", "I moved to Porto.",
+]  # fmt: skip
 ENDED = {4: "I work at Acme.", 5: "I live in Lisbon."}
 
 

@@ -18,7 +18,7 @@ def order(*turns, shuffled=False):
     return turn_order(*frames).rows()
 
 
-def test_turns_follow_each_other_only_within_their_session():
+def test_turns_follow_each_other_within_their_session_or_file_by_numbers_and_old_versions_have_no_place():
     turns = [
         ("b", "ana", "talk.jsonl", 0, "s1"),
         ("a", "ana", "talk.jsonl", 1, "s1"),
@@ -26,19 +26,10 @@ def test_turns_follow_each_other_only_within_their_session():
         ("d", "ben", "talk.jsonl", 2, "s1"),
     ]
     assert order(*turns) == order(*turns, shuffled=True) == [("b", "a")]
-
-
-def test_numbers_in_uris_count_as_numbers():
     turns = [(f"m{n}", "ana", f"rows.jsonl#turn:{n}", 0, "s1") for n in (10, 9, 100)]
     assert order(*turns) == [("m10", "m100"), ("m9", "m10")]
-
-
-def test_without_a_session_a_file_is_one():
     turns = [("a", "ana", "x.vtt", 0, None), ("b", "ana", "x.vtt", 1, None), ("c", "ana", "y.vtt", 0, None)]
     assert order(*turns) == [("a", "b")]
-
-
-def test_old_versions_of_a_document_have_no_place_in_the_order():
     memories = rows(
         "memories",
         *(

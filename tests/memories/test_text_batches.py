@@ -50,7 +50,7 @@ def test_texts_embedded_in_batches_elsewhere_have_the_bits_of_those_embedded_her
     assert sorted(seen) == list(range(len(_TEXTS)))
 
 
-def test_a_batch_is_one_batch_of_the_embedder_and_probes_have_every_shape():
+def test_a_batch_is_one_of_the_embedder_whatever_was_embedded_before_and_probes_have_every_shape():
     batches = text_batches(minilm_space(), _TEXTS)
     assert len({b.key for b in batches}) == len(batches)
     for batch in batches:
@@ -58,9 +58,6 @@ def test_a_batch_is_one_batch_of_the_embedder_and_probes_have_every_shape():
         load_embedder().encode(batch.items, lambda rows, _, calls=calls: calls.append(len(rows)))
         assert calls == [len(batch.items)]
     assert len(text_batches(minilm_space(), PROBE_TEXTS)) == 16
-
-
-def test_batches_do_not_depend_on_what_was_embedded_before():
     assert text_batches(minilm_space(), _TEXTS) == text_batches(minilm_space(), list(_TEXTS))
 
 

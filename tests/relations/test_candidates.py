@@ -21,25 +21,22 @@ def dated(n, uri, **more):
     return document(uri, source_time=day(n), **more)
 
 
-def test_the_later_observation_is_the_newer_one_whatever_the_order_of_arrival():
+def test_only_a_later_observation_or_a_later_place_in_one_document_of_one_user_is_newer():
     late, early = dated(9, "late.md"), dated(1, "early.md")
     inputs = formed(
         [late, early], [chunk(late, "The Falcon deadline is May."), chunk(early, "The Falcon deadline is June.")]
     )
     assert texts_of(inputs, pairs_of(inputs)) == {("The Falcon deadline is May.", "The Falcon deadline is June.")}
-
-
-def test_equal_or_missing_times_of_two_documents_never_pair():
     a, b, c = dated(1, "a.md"), dated(1, "b.md"), document("c.md")
     rows = [chunk(d, f"The Falcon deadline is {t}.") for d, t in ((a, "May"), (b, "June"), (c, "July"))]
     inputs = formed([a, b, c], rows)
     assert pairs_of(inputs).is_empty()
-
-
-def test_in_one_document_the_later_place_is_the_newer_one():
     for doc in (document("a.md"), dated(1, "a.md")):
         inputs = formed([doc], [chunk(doc, "Falcon deadline: June.", 0), chunk(doc, "Falcon deadline: May.", 1)])
         assert texts_of(inputs, pairs_of(inputs)) == {("Falcon deadline: May.", "Falcon deadline: June.")}
+    a, b = dated(1, "a.md", user="u1"), dated(9, "b.md", user="u2")
+    inputs = formed([a, b], [chunk(a, "The Falcon deadline is June."), chunk(b, "The Falcon deadline is May.")])
+    assert pairs_of(inputs).is_empty()
 
 
 @pytest.mark.parametrize(
@@ -74,12 +71,6 @@ def test_what_a_person_says_is_compared_with_what_persons_said_and_an_assistant_
     assert {older for newer, older in pairs if newer == "Red Falcon."} == {text for _, text in said[:3]}
 
 
-def test_nothing_pairs_across_users():
-    a, b = dated(1, "a.md", user="u1"), dated(9, "b.md", user="u2")
-    inputs = formed([a, b], [chunk(a, "The Falcon deadline is June."), chunk(b, "The Falcon deadline is May.")])
-    assert pairs_of(inputs).is_empty()
-
-
 def test_equal_texts_never_pair_and_others_need_no_common_word():
     a, b, c = dated(1, "a.md"), dated(2, "b.md"), dated(3, "c.md")
     rows = [chunk(a, "Falcon is late."), chunk(b, "FALCON is late."), chunk(c, "Heron has landed.")]
@@ -106,12 +97,20 @@ def test_only_pairs_over_the_floor_and_at_most_so_many_live_ones_the_best(monkey
     assert set(pairs["why"]) == {"vector"}
 
 
-def test_a_shared_entity_is_named_as_the_reason():
+def test_a_shared_entity_is_named_as_the_reason_and_no_memories_have_no_pairs():
     a, b = dated(1, "a.md"), dated(2, "b.md")
     inputs = formed([a, b], [chunk(a, "We asked Ana Silva twice."), chunk(b, "We asked Ana Silva again.")])
     (why,) = pairs_of(inputs)["why"]
     entity = inputs.mentions["entity_id"][0]
     assert why == f"vector+entity:{entity}"
+    inputs = formed([document("a.md")], [chunk(document("a.md"), "x")])
+    nothing = type(inputs)(
+        *(t.clear() for t in (inputs.memories, inputs.embed_inputs, inputs.mentions, inputs.documents))
+    )
+    no_vectors = np.zeros((0, 4), np.float32)
+    assert candidate_pairs(nothing, no_vectors).is_empty()
+    earlier = PreviousCandidates(inputs, candidate_pairs(nothing, no_vectors))
+    assert candidate_pairs(nothing, no_vectors, earlier).is_empty()
 
 
 def test_what_was_edited_out_is_older_only_and_takes_no_place_of_a_live_one():
@@ -224,25 +223,10 @@ def test_a_pair_stays_in_its_scope_and_its_newer_memory_is_live(corpus):
         assert user[newer] == user[older] == scope and document_of[newer] in live and newer != older
 
 
-def test_no_memories_have_no_pairs():
-    inputs = formed([document("a.md")], [chunk(document("a.md"), "x")])
-    nothing = type(inputs)(
-        *(t.clear() for t in (inputs.memories, inputs.embed_inputs, inputs.mentions, inputs.documents))
-    )
-    no_vectors = np.zeros((0, 4), np.float32)
-    assert candidate_pairs(nothing, no_vectors).is_empty()
-    earlier = PreviousCandidates(inputs, candidate_pairs(nothing, no_vectors))
-    assert candidate_pairs(nothing, no_vectors, earlier).is_empty()
-
-
 def test_a_turn_that_refers_back_is_compared_with_the_turns_before_it():
     texts = [
-        "The meeting is at 3pm.",
-        "I weigh 80 kg.",
-        "Down to 165 lb.",
-        "Rent went up.",
-        "Sorry, scratch that: 16:00.",
-    ]
+        "The meeting is at 3pm.", "I weigh 80 kg.", "Down to 165 lb.", "Rent went up.", "Sorry, scratch that: 16:00.",
+    ]  # fmt: skip
     session = document("chat.jsonl", session_id="s1")
     inputs = formed([session], [chunk(session, text, i) for i, text in enumerate(texts)])
     vectors = np.eye(len(texts), 8, dtype=np.float32)

@@ -81,7 +81,7 @@ def test_a_confirmed_update_of_a_part_ends_that_part_alone(tmp_path):
     assert row["part"] == "[[0, 10]]" and a in latest(all_tables(inputs, relations, decisions))
 
 
-def test_what_was_decided_is_the_same_from_scratch_and_by_difference(tmp_path):
+def test_what_was_decided_is_the_same_from_scratch_by_difference_and_for_what_is_no_candidate(tmp_path):
     inputs, pairs, (a, b, _) = made()
     before, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"))
     decisions = decided(tmp_path, ("undo", b, a, "NONE"))
@@ -90,9 +90,6 @@ def test_what_was_decided_is_the_same_from_scratch_and_by_difference(tmp_path):
     assert scratch.equals(by_difference) and usage["labelled"] == 0
     row = scratch.filter(relation_id=relation_id(b, a)).row(0, named=True)
     assert (row["label"], row["labeler"], row["confidence"]) == ("NONE", "person", 1.0)
-
-
-def test_a_confirmed_pair_stays_although_it_is_no_candidate(tmp_path):
     inputs, pairs, (a, b, c) = made()
     decisions = decided(tmp_path, ("confirm", b, a, "UPDATE"))
     relations, _ = label_pairs(pairs.clear(), inputs.memories, FixedLabeler("NONE"), None, decisions)

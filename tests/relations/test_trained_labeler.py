@@ -74,12 +74,15 @@ def row(older, newer, **more):
     return {"id": f"{older}{newer}", "older": older, "newer": newer, "label": "NONE"} | more
 
 
-def test_pairs_that_share_a_text_a_group_or_a_domain_are_held_out_together():
+def test_pairs_are_compared_by_words_and_held_out_with_those_that_share_a_text_a_group_or_a_domain():
     found = text_groups([row("a", "b"), row("b", "c"), row("x", "y", group="g"), row("z", "w", group="g")]).tolist()
     assert found[0] == found[1] != found[2] == found[3]
     domains = text_groups([row("a", "b", domain="d"), row("c", "e", domain="d"), row("f", "g", domain="o")]).tolist()
     assert domains[0] == domains[1] != domains[2]
     assert len(set(text_groups([row("a", "b", domain="d"), row("c", "e", domain="d")]).tolist())) == 2
+    same, other = shared_words("Ana owns 3 boats.", "Ana owns 3 boats."), shared_words("Ana owns 3 boats.", "It rains.")
+    assert len(same) == len(other) and same[:3] == [4, 4, 4] and other[0] == 0
+    assert shared_words("", "")[:3] == [0, 0, 0]
 
 
 def test_the_least_probability_of_an_update_is_that_of_pairs_held_out():
@@ -92,21 +95,12 @@ def test_the_least_probability_of_an_update_is_that_of_pairs_held_out():
     assert 0.5 <= least_update(apart, one, groups) < 1
 
 
-def test_too_few_pairs_or_labels_are_named():
+def test_what_is_wrong_with_pairs_is_named(tmp_path):
     rows = golden_pairs("train")[:60]
     with pytest.raises(PalimpsestError, match="at least 40 pairs of two labels, found 20"):
         train_labeler(rows[:20])
     with pytest.raises(PalimpsestError, match="of two labels"):
         train_labeler([r | {"label": "NONE"} for r in rows])
-
-
-def test_words_names_and_quantities_are_compared():
-    same, other = shared_words("Ana owns 3 boats.", "Ana owns 3 boats."), shared_words("Ana owns 3 boats.", "It rains.")
-    assert len(same) == len(other) and same[:3] == [4, 4, 4] and other[0] == 0
-    assert shared_words("", "")[:3] == [0, 0, 0]
-
-
-def test_a_bad_line_of_pairs_is_named(tmp_path):
     path = tmp_path / "p.jsonl"
     for line, message in [
         ("{", "not JSON"),

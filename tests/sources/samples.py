@@ -161,22 +161,11 @@ def samples() -> dict[str, bytes]:
     )
     found: dict[str, bytes | str] = {
         "a.md": f"---\ntitle: Zoë\n---\n{markdown}\n\n```\ncode = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
-        "a.txt": text,
-        "utf16.txt": text.encode("utf-16"),
-        "a.html": page(),
-        "a.csv": "number,text\n" + rows,
-        "a.jsonl": turns(),
-        "suite.jsonl": suite,
-        "a.json": export(),
-        "chatgpt.json": chatgpt(),
-        "claude.json": claude(),
-        "a.eml": message(),
+        "a.txt": text, "utf16.txt": text.encode("utf-16"), "a.html": page(), "a.csv": "number,text\n" + rows,
+        "a.jsonl": turns(), "suite.jsonl": suite, "a.json": export(), "chatgpt.json": chatgpt(),
+        "claude.json": claude(), "a.eml": message(),
         "a.msg": msg("Outlook", "\n\n".join(p for _, ps in outline("Outlook") for p in ps), "mara@example.org"),
-        "a.vtt": captions(),
-        "a.pdf": pdf(),
-        "a.docx": word(),
-        "a.pptx": slides(),
-        "a.xlsx": workbook(),
+        "a.vtt": captions(), "a.pdf": pdf(), "a.docx": word(), "a.pptx": slides(), "a.xlsx": workbook(),
         "a.epub": book(),
-    }
+    }  # fmt: skip
     return {name: data.encode() if isinstance(data, str) else data for name, data in found.items()}

@@ -45,15 +45,12 @@ def test_links_are_followed_to_a_depth_within_the_site(home, site):
     assert site.paths.count("/docs/a.html") == 1 and "/blog/x.html" not in site.paths
 
 
-def test_no_more_pages_are_fetched_than_allowed_and_the_rest_is_counted(home, site):
+def test_no_more_pages_are_fetched_than_allowed_also_of_a_site_without_end(home, site):
     site.pages["/"] = html("Start.", *(f"/p{n}" for n in range(9)))
     site.answer = lambda path: html(f"Page {path}.")
     done = crawl(home, site, max_pages=4)
     assert counts(done) == {"fetched": 4, "new": 4, "not_fetched": 6} and not done.is_complete
     assert paths(home, site) == ["/", "/p0", "/p1", "/p2"]
-
-
-def test_a_site_without_end_ends_at_its_limits(home, site):
     site.answer = lambda path: html(f"Day {path}.", f"{path.rstrip('/')}/next") if "robots" not in path else None
     done = crawl(home, site, depth=50, max_pages=20)
     assert done.counts["fetched"] == 20 and len(site.paths) < 25
@@ -152,14 +149,11 @@ def test_requests_share_a_connection_whatever_they_are_answered(home, site):
     assert len(site.connections) == 2  # the first look at the start does not read its page
 
 
-def test_text_that_did_not_change_is_no_new_version_whatever_surrounds_it(home, site):
+def test_new_links_around_the_same_text_are_followed_though_the_text_is_no_new_version(home, site):
     site.pages["/"] = html("The text.", head="<script>var nonce = 1</script>")
     crawl(home, site)
     site.pages["/"] = html("The text.", head="<script>var nonce = 2</script>")
     assert counts(crawl(home, site)) == {"fetched": 1, "unchanged": 1}
-
-
-def test_new_links_around_the_same_text_are_followed_in_every_later_crawl(home, site):
     site.pages |= {"/": html("Start.", "/a"), "/a": html("A."), "/b": html("B.")}
     site.pages["/"].has_etag = True
     crawl(home, site)

@@ -136,13 +136,6 @@ def test_a_worker_dies_with_the_build_that_is_killed_although_it_hangs(tmp_path)
     assert wait_for(lambda: not any(runs(pid) for pid in pids))
 
 
-def test_a_module_in_the_folder_where_the_build_was_started_is_not_run(tmp_path, monkeypatch) -> None:
-    (tmp_path / "charset_normalizer.py").write_text("raise SystemExit('taken over')")
-    (tmp_path / "a.txt").write_text("Words.")
-    monkeypatch.chdir(tmp_path)
-    assert [isinstance(o, Extraction) for _, o in read_sources([(Path("a.txt"), "a.txt")])] == [True]
-
-
 def test_no_worker_is_a_failed_component_and_not_a_reject_of_every_source(tmp_path, monkeypatch) -> None:
     (tmp_path / "a.txt").write_text("Words.")
     monkeypatch.setattr("sys.executable", "/nonexistent/python")
@@ -159,10 +152,14 @@ def test_workers_see_no_secrets_of_the_environment(tmp_path, monkeypatch: pytest
     assert seen and not any(b"canary" in environment for environment in seen)
 
 
-def test_names_that_are_not_utf8_reach_the_worker(tmp_path) -> None:
+def test_names_that_are_not_utf8_and_modules_of_the_folder_reach_or_take_over_no_worker(tmp_path, monkeypatch) -> None:
     path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")
     Path(path).write_text("Words.")
     assert [isinstance(o, Extraction) for _, o in read_sources([(Path(path), "caf\\xe9.txt")])] == [True]
+    (tmp_path / "charset_normalizer.py").write_text("raise SystemExit('taken over')")
+    (tmp_path / "a.txt").write_text("Words.")
+    monkeypatch.chdir(tmp_path)
+    assert [isinstance(o, Extraction) for _, o in read_sources([(Path("a.txt"), "a.txt")])] == [True]
 
 
 def test_the_time_that_a_source_may_take_follows_its_size() -> None:

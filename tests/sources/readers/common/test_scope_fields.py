@@ -64,15 +64,10 @@ def turn(**fields: object) -> str:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("user_id", ["x"]),
-        ("user_id", False),
-        ("user_id", " \t"),
-        ("user_id", "u\0x"),
-        ("user_id", float("nan")),
-        ("project_id", {"a": 1}),
-        ("session_id", {"a": 1}),
+        ("user_id", ["x"]), ("user_id", False), ("user_id", " \t"), ("user_id", "u\0x"), ("user_id", float("nan")),
+        ("project_id", {"a": 1}), ("session_id", {"a": 1}),
     ],
-)
+)  # fmt: skip
 def test_a_turn_with_an_unusable_user_project_or_session_is_left_out(read, field: str, value: object) -> None:
     found = read("a.jsonl", turn(user_id="ann") + turn(**{"text": "Mine.", field: value}) + turn(user_id=""))
     assert [(d.user_id, d.text) for d in found.documents] == [

@@ -20,7 +20,7 @@ def read(folder: Path, name: str, text: str, sidecar: str) -> ExtractedDocument:
     return read_source(folder / name, name).documents[0]
 
 
-def test_a_sidecar_has_the_fields_of_front_matter_and_overrides_the_source(tmp_path) -> None:
+def test_a_sidecar_has_the_fields_of_front_matter_and_overrides_the_source_but_not_its_turns(tmp_path) -> None:
     sidecar = (
         "title: Dip readings\ndate: 2026-03-02\nuser_id: ines\nproject_id: wells\ntags: [water]\nsupersedes: old.csv\n"
     )
@@ -31,9 +31,6 @@ def test_a_sidecar_has_the_fields_of_front_matter_and_overrides_the_source(tmp_p
     assert [(r.other_uri, r.label) for r in found.relations] == [("old.csv", "UPDATE")]
     found = read(tmp_path, "a.md", "---\ndate: 2020-01-01\n---\nWords.", "last_updated: 2026-03-02")
     assert found.source_time == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
-
-
-def test_turns_keep_their_own_user_and_mails_pass_the_project_on_to_their_attachments(tmp_path) -> None:
     turn = '{"session_id": "s", "user_id": "ann", "speaker": "Ann", "text": "Hello there."}\n'
     found = read(tmp_path, "a.jsonl", turn, "user_id: ines\nproject_id: wells\n")
     assert (found.user_id, found.project_id) == ("ann", "wells")
