@@ -181,7 +181,7 @@ _BLOCKS = st.one_of(
 
 
 @example(blocks=["X) >"], unit="statement")  # a letter before a bracket is no list mark where no word follows
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(blocks=st.lists(_BLOCKS, min_size=1, max_size=12), unit=st.sampled_from(UNITS))
 def test_text_at_the_span_is_the_chunk_and_no_word_is_lost(blocks: list[str], unit: Unit) -> None:
     document = markdown("\n\n".join(blocks) + "\n\nend")

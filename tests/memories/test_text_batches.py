@@ -63,6 +63,7 @@ def test_a_batch_is_one_of_the_embedder_whatever_was_embedded_before_and_probes_
 
 def test_a_worker_whose_probe_differs_computes_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("palimpsest.core.parallel._refusal", lambda reason: Refusal("n", "h", reason))
+    monkeypatch.setattr("palimpsest.memories.text_batches.PROBE_TEXTS", PROBE_TEXTS[:1])
     work = EmbedWork(minilm_space())
     refused = compute_batch(work, "other", ["I keep bees."])
     assert isinstance(refused, Refusal) and "other bits" in refused.reason
@@ -130,7 +131,7 @@ _SILENT: list[socket.socket] = []
 def test_an_address_where_something_other_than_ray_answers_is_one_line(
     with_http: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(parallel, "_STATUS_S", 5.0)
+    monkeypatch.setattr(parallel, "_STATUS_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         threading.Thread(target=_answer_as_another_server, args=(listening, with_http), daemon=True).start()

@@ -4,6 +4,7 @@ import json
 import random
 from datetime import UTC, datetime
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -219,4 +220,6 @@ def test_what_only_looks_like_a_secret_stays(text):
     "piece", ["eyJ", "sk-", "-----BEGIN PRIVATE KEY-----", "xoxb-", "password=", "pypi-AgE", "password for a "]
 )
 def test_a_text_made_to_be_slow_is_read_in_linear_time(piece):
-    assert redact_text(piece * 20_000) is not None  # minutes where a pattern scans to the end from every place
+    started = process_time()
+    redact_text(piece * 5_000)
+    assert process_time() - started < 2  # a minute where a pattern scans to the end from every place

@@ -100,10 +100,10 @@ def test_sources_are_read_again_when_a_worker_dies_that_read_others_before(tmp_p
 
 
 def test_a_reader_that_ends_its_process_costs_one_source_and_is_tried_in_two_workers(tmp_path) -> None:
-    (tmp_path / "bomb.pdf").write_bytes(deflated_pdf(10_000_000))
+    (tmp_path / "bomb.pdf").write_bytes(deflated_pdf(5_000_000))
     (tmp_path / "good.txt").write_text("Words.")
     items = [(tmp_path / name, name) for name in ("good.txt", "bomb.pdf", "good.txt")]
-    outcomes = list(read_sources(items, Limits(max_memory_bytes=500_000_000), workers=1))
+    outcomes = list(read_sources(items, Limits(max_memory_bytes=400_000_000), workers=1))
     assert [isinstance(o, Extraction) for _, o in outcomes] == [True, False, True]
     assert "it ended the reader process (SIG" in str(outcomes[1][1]) and "export it again or split it" in str(
         outcomes[1][1]

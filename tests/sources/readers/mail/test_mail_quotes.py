@@ -1,6 +1,7 @@
 """Who says what in a mail, and when: quotes keep their author and day, and nobody remembers a greeting."""
 
 from email.message import EmailMessage
+from time import process_time
 
 import pytest
 
@@ -165,15 +166,8 @@ def test_phrases() -> None:
 
 
 def test_hostile_bodies_are_read_in_no_time() -> None:
-    for unit in (
-        "On 3 May 2026 x ",
-        "> On 3 May x\n",
-        "From: a\n",
-        "-- \n",
-        ">",
-        "wrote:\n",
-        "On a wrote:\n",
-        "\n\n",
-        "Hi ",
-    ):
-        split_quotes([parse_line(line, 0) for line in (unit * (200_000 // len(unit))).split("\n")])
+    units = "On 3 May 2026 x |> On 3 May x\n|From: a\n|-- \n|>|wrote:\n|On a wrote:\n|\n\n|Hi "
+    for unit in units.split("|"):
+        started = process_time()
+        split_quotes([parse_line(line, 0) for line in (unit * (30_000 // len(unit))).split("\n")])
+        assert process_time() - started < 2, unit
