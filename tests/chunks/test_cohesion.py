@@ -30,7 +30,7 @@ def test_pieces_that_share_no_word_do_not_cohere(texts: list[str], expected: flo
     assert Cohesion(texts, [1, 1]).before(1) == expected
 
 
-def test_a_chunk_ends_where_the_topic_changes() -> None:
+def test_a_chunk_ends_where_the_topic_changes_and_after_an_edit_where_it_did_before() -> None:
     topics = [" ".join(topic * 10) for topic in (GARDEN, ENGINE, GARDEN, ENGINE)]
     text = " ".join(topics)
     document = ExtractedDocument(
@@ -42,9 +42,6 @@ def test_a_chunk_ends_where_the_topic_changes() -> None:
         at += len(topic)
         assert at in ends
         at += 1
-
-
-def test_after_an_edit_the_cuts_fall_where_they_fell_before() -> None:
     topics = [" ".join(topic * 10) for topic in (GARDEN, ENGINE) * 4]
     before, after = " ".join(topics), " ".join(["A new sentence begins it.", *topics])
     chunks = [

@@ -37,15 +37,10 @@ def tables():
     for d, (_, uri, session, text, day) in DOCUMENTS.items():
         documents.append(
             {
-                "document_id": d,
-                **scope[d],
-                "uri": uri,
-                "session_id": session,
-                "source_time": at(day),
-                "seq": 1,
+                "document_id": d, **scope[d], "uri": uri, "session_id": session, "source_time": at(day), "seq": 1,
                 "is_current": True,
-            }
-        )
+            },
+        )  # fmt: skip
         texts.append({"document_id": d, "text": text})
     for ordinal, (m, (d, start, end)) in enumerate(SPANS.items()):
         span = {"document_id": d, **scope[d], "text": DOCUMENTS[d][3][start:end], "char_start": start, "char_end": end}

@@ -102,13 +102,9 @@ def test_the_run_reports_current_facts_false_retirements_repeats_and_citations()
     assert run.retired == {"launch": 0.0, "launch missed": 0.0, "cake": 0.0, "monday": 1.0}
     assert run.per_query["launch"]["duplicates@5"] == 0.5
     assert run.quality == {
-        "current_fact_recall": 0.5,
-        "false_retirement": 0.25,
-        "duplicate_share": pytest.approx(0.2),
-        "unanswerable_answered": 1.0,
-        "abstention_recall": 0.0,
-        "leaks": 0.0,
-    }
+        "current_fact_recall": 0.5, "false_retirement": 0.25, "duplicate_share": pytest.approx(0.2),
+        "unanswerable_answered": 1.0, "abstention_recall": 0.0, "leaks": 0.0,
+    }  # fmt: skip
 
 
 def test_one_citation_that_does_not_hold_closes_the_gate():

@@ -46,13 +46,10 @@ def test_measures_of_benchmarks_are_those_computed_by_hand_and_all_are_known():
 @pytest.mark.parametrize(
     ("ranked", "current", "stale", "fama", "first"),
     [
-        ("cx", 1.0, 0.0, 1.0, 1.0),
-        ("co", 1.0, 0.5, 1 - 0.5 * 2 / 3, 1.0),
-        ("oc", 1.0, 0.5, 1 - 0.5 * 2 / 3, 0.0),
-        ("op", 0.0, 1.0, 0.0, 0.0),
-        ("xy", 0.0, 0.0, 0.0, 0.0),
+        ("cx", 1.0, 0.0, 1.0, 1.0), ("co", 1.0, 0.5, 1 - 0.5 * 2 / 3, 1.0), ("oc", 1.0, 0.5, 1 - 0.5 * 2 / 3, 0.0),
+        ("op", 0.0, 1.0, 0.0, 0.0), ("xy", 0.0, 0.0, 0.0, 0.0),
     ],
-)
+)  # fmt: skip
 def test_a_superseded_memory_that_is_served_costs_its_share(ranked, current, stale, fama, first):
     scores = stale_scores(ranked, {"c"}, {"o", "p"}, 2)
     assert scores == {"current@2": current, "stale@2": stale, "fama@2": pytest.approx(fama), "current_first@2": first}

@@ -62,7 +62,7 @@ def test_each_type_of_question_is_shown_before_and_now_with_who_accepted_the_bas
     assert got.to_json()["baseline"]["why"] == "first"
 
 
-def test_a_part_of_the_ranking_that_falls_silent_or_fewer_results_fail_though_recall_holds(baseline, tmp_path):
+def test_a_silent_part_of_the_ranking_fewer_results_and_a_retired_answer_fail_though_recall_holds(baseline, tmp_path):
     silent, heard = FULL | {"words_signal": 0.0}, FULL | {"words_signal": 1.0}
     scored = accept_baseline(gate_run([heard] * 100), tmp_path / "b.json", "with signals", who="test")
     assert decide(gate_run([heard] * 100), scored, True).status == "passed"
@@ -74,9 +74,6 @@ def test_a_part_of_the_ranking_that_falls_silent_or_fewer_results_fail_though_re
     assert decide(gate_run([full] * 100), known, True).status == "passed"
     got = decide(gate_run([half] * 100), known, True)
     assert got.reasons == ("filled@10 fell from 1.000 to 0.500: fewer results come than did",)
-
-
-def test_an_answer_retired_though_it_is_still_true_fails_and_is_named(baseline, tmp_path):
     latest, retired = FULL | {"retired": 0.0}, FULL | {"retired": 1.0}
     known = accept_baseline(gate_run([latest] * 99 + [retired]), tmp_path / "b.json", "one is known", who="test")
     assert decide(gate_run([latest] * 99 + [retired]), known, True).status == "passed"

@@ -93,13 +93,10 @@ def test_an_accepted_baseline_records_who_when_and_why_and_reads_back(tmp_path, 
 @pytest.mark.parametrize(
     "run",
     [
-        gate_run([]),
-        gate_run([FULL], errors=("gone",)),
-        gate_run([FULL], leaks=("leak",)),
-        gate_run([FULL], answered=0),
-        gate_run([FULL | {"R@5": math.nan}]),
+        gate_run([]), gate_run([FULL], errors=("gone",)), gate_run([FULL], leaks=("leak",)),
+        gate_run([FULL], answered=0), gate_run([FULL | {"R@5": math.nan}]),
     ],
-)
+)  # fmt: skip
 def test_a_run_that_cannot_be_a_baseline_is_refused_and_the_old_one_stays(tmp_path, baseline, run):
     before = (tmp_path / "b.json").read_bytes()
     with pytest.raises(PalimpsestError):

@@ -23,15 +23,12 @@ def resolved(kind: str, *needs: str, steps: int = 1) -> ResolvedGraphQuestion:
     return ResolvedGraphQuestion(question, tuple(frozenset(n.split()) for n in needs))
 
 
-def test_a_relation_needs_one_quote_in_the_first_five_lines_and_two_where_it_has_two_steps() -> None:
+def test_a_relation_needs_quotes_in_the_first_five_lines_and_a_timeline_half_of_them_in_order() -> None:
     lines = [["x"], ["x"], ["x"], ["x"], ["m2", "m1"], ["m3"]]
     assert resolved("relations", "m1", "m9").is_answered(lines)
     assert not resolved("relations", "m3").is_answered(lines)
     assert resolved("relations", "m1", "m2", steps=2).is_answered(lines)
     assert not resolved("relations", "m1", "m3", steps=2).is_answered(lines)
-
-
-def test_a_timeline_needs_half_of_its_quotes_in_the_right_order() -> None:
     timeline = resolved("timeline", "m1", "m2 m2b", "m3", "m4")
     assert timeline.is_answered([["m1"], ["x"], ["m2b"]])
     assert not timeline.is_answered([["m2"], ["m1"]])

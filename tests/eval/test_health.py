@@ -6,20 +6,24 @@ from palimpsest_eval.gate.health import memory_health, over_limits
 from tests.eval.home import rows, tables
 
 
-def test_health_counts_what_the_hand_made_build_holds():
+def test_health_counts_what_the_hand_made_build_holds_and_the_longest_paths_of_updates():
     got = memory_health(tables())
     assert {k: got[k] for k in ("documents", "memories", "latest", "retired", "retired_by_update")} == {
-        "documents": 3,
-        "memories": 6,
-        "latest": 5,
-        "retired": 1,
-        "retired_by_update": 1,
-    }
+        "documents": 3, "memories": 6, "latest": 5, "retired": 1, "retired_by_update": 1,
+    }  # fmt: skip
     assert got["retired_with_their_source"] == 0 and got["chains"] == {2: 1} and got["rejects"] == 0
     assert (got["without_topic"], got["without_topic_share"], got["undated"]) == (4, 0.8, 0)
     scope = {"collection": "notes", "user_id": "ana", "project_id": ""}
     assert got["largest_topics"] == [scope | {"label": "launch", "memories": 1}]
     assert memory_health({})["retired_share"] == 0.0
+    pairs = [("c", "b"), ("b", "a"), ("c", "x"), ("n", "o"), ("p", "o")]
+    made = [
+        {"relation_id": f"{n}{o}", "newer_id": n, "older_id": o, "label": "UPDATE"} for n, o in [*pairs, ("y", "z")]
+    ]
+    assert memory_health(tables() | {"relations": rows("relations", *made)})["chains"] == {2: 3, 3: 1}
+    circle = [{"relation_id": "1", "newer_id": "a", "older_id": "b", "label": "UPDATE"}]
+    circle += [{"relation_id": "2", "newer_id": "b", "older_id": "a", "label": "UPDATE"}]
+    assert memory_health(tables() | {"relations": rows("relations", *circle)})["chains"] == {}
 
 
 def test_repeats_are_counted_in_a_scope_what_expired_is_known_and_a_share_over_its_limit_reported():
@@ -41,14 +45,3 @@ def test_repeats_are_counted_in_a_scope_what_expired_is_known_and_a_share_over_i
     assert over_limits(health, {"without_topic_share": 0.5}) == [
         "memory health: without_topic_share 0.800 is over 0.500"
     ]
-
-
-def test_the_length_of_a_chain_is_its_longest_path_of_updates():
-    pairs = [("c", "b"), ("b", "a"), ("c", "x"), ("n", "o"), ("p", "o")]
-    made = [
-        {"relation_id": f"{n}{o}", "newer_id": n, "older_id": o, "label": "UPDATE"} for n, o in [*pairs, ("y", "z")]
-    ]
-    assert memory_health(tables() | {"relations": rows("relations", *made)})["chains"] == {2: 3, 3: 1}
-    circle = [{"relation_id": "1", "newer_id": "a", "older_id": "b", "label": "UPDATE"}]
-    circle += [{"relation_id": "2", "newer_id": "b", "older_id": "a", "label": "UPDATE"}]
-    assert memory_health(tables() | {"relations": rows("relations", *circle)})["chains"] == {}

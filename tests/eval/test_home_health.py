@@ -45,12 +45,7 @@ def test_the_hand_made_build_is_counted():
     found = health()
     assert (found.total["latest"], found.total["retired"]) == (5, 1)
     assert found.growth == (("2024-01", 4), ("2024-02", 2))
-    assert found.orphans == {
-        "without_topic": 4,
-        "without_entity": 4,
-        "without_relation": 2,
-        "nodes_without_edge": 0,
-    }
+    assert found.orphans == {"without_topic": 4, "without_entity": 4, "without_relation": 2, "nodes_without_edge": 0}
     rows = tables()["memories"].select("user_id", "text").iter_rows()
     size = Counter[str]()
     for user, text in rows:
@@ -63,7 +58,14 @@ def test_the_hand_made_build_is_counted():
     assert found.confidence["relations"].mean == 0.9 and found.confidence["relations"].bins[9] == 2
 
 
-def test_ages_and_confidences_are_counted_in_their_groups():
+def test_use_open_proposals_ages_and_confidences_are_counted():
+    old, new = at("2024-01-15").timestamp(), at("2024-02-28").timestamp()
+    found = health(reads={"m3": (4, int(new)), "m4": (2, int(old)), "gone": (9, int(new)), "m1": (1, int(new))})
+    assert (found.use.reads, found.use.used, found.use.used_share) == (6, 1, 0.2)
+    assert found.numbers["used_share"] == 0.2
+    found = health(proposals={"prune": {"open": 2, "accepted": 1}, "note": {"open": 1}})
+    assert found.numbers["proposals_open"] == 3
+    assert '<td>prune</td><td class="n">2</td>' in health_html(found)
     days = [0.5, 1.0, 5.0, 29.0, 100.0, 4000.0, -3.0]
     times = pl.Series([NOW - dt.timedelta(days=d) for d in days] + [None])
     found = ages(times, NOW)
@@ -72,16 +74,6 @@ def test_ages_and_confidences_are_counted_in_their_groups():
     assert ages(pl.Series([], dtype=pl.Datetime("us", "UTC")), NOW).median_days is None
     assert confidence(pl.Series([0.0, 0.05, 0.1, 1.0, None])).bins == (2, 1, 0, 0, 0, 0, 0, 0, 0, 1)
     assert confidence(pl.Series([], dtype=pl.Float64)).mean is None
-
-
-def test_use_and_open_proposals_are_numbers():
-    old, new = at("2024-01-15").timestamp(), at("2024-02-28").timestamp()
-    found = health(reads={"m3": (4, int(new)), "m4": (2, int(old)), "gone": (9, int(new)), "m1": (1, int(new))})
-    assert (found.use.reads, found.use.used, found.use.used_share) == (6, 1, 0.2)
-    assert found.numbers["used_share"] == 0.2
-    found = health(proposals={"prune": {"open": 2, "accepted": 1}, "note": {"open": 1}})
-    assert found.numbers["proposals_open"] == 3
-    assert '<td>prune</td><td class="n">2</td>' in health_html(found)
 
 
 def test_history_survives_its_builds_and_damage(tmp_path):
@@ -98,13 +90,10 @@ def test_history_survives_its_builds_and_damage(tmp_path):
 @pytest.mark.parametrize(
     ("value", "form", "text"),
     [
-        (1234, "count", "1,234"),
-        (0.5, "share", "0.500"),
-        (2048, "bytes", "2.0 KiB"),
-        (3 * 2**30, "bytes", "3.0 GiB"),
+        (1234, "count", "1,234"), (0.5, "share", "0.500"), (2048, "bytes", "2.0 KiB"), (3 * 2**30, "bytes", "3.0 GiB"),
         (None, "share", "-"),
     ],
-)
+)  # fmt: skip
 def test_numbers_are_written_with_their_unit(value, form, text):
     assert format_number(value, form) == text
 

@@ -63,17 +63,14 @@ BASELINE = GOOD.to_json()
 @pytest.mark.parametrize(
     ("metrics", "unanswered", "baseline", "message"),
     [
-        (GOOD, 0, BASELINE, None),
-        (replace(GOOD, macro_f1=0.795), 0, BASELINE, None),
+        (GOOD, 0, BASELINE, None), (replace(GOOD, macro_f1=0.795), 0, BASELINE, None),
         (replace(GOOD, macro_f1=0.78), 0, BASELINE, "macro-F1 0.780, was 0.800"),
         (replace(GOOD, macro_f1=float("nan")), 0, BASELINE, "no number"),
-        (MORE_WRONG, 0, BASELINE, "2 pairs falsely retired, were 1"),
-        (GOOD, 1, BASELINE, "without a readable answer"),
-        (GOOD, 0, None, "no baseline"),
-        (GOOD, 0, {"macro_f1": 0.8}, "lacks a figure"),
+        (MORE_WRONG, 0, BASELINE, "2 pairs falsely retired, were 1"), (GOOD, 1, BASELINE, "without a readable answer"),
+        (GOOD, 0, None, "no baseline"), (GOOD, 0, {"macro_f1": 0.8}, "lacks a figure"),
         (replace(GOOD, pairs=0), 0, BASELINE, "no pair"),
     ],
-)
+)  # fmt: skip
 def test_the_gate_on_labels_cannot_pass_by_accident(metrics, unanswered, baseline, message):
     reasons = decide_labels(metrics, unanswered, baseline)
     assert (not reasons) if message is None else any(message in r for r in reasons)
@@ -83,14 +80,11 @@ def test_a_file_is_labelled_line_by_line_and_measured_where_it_has_labels(tmp_pa
     pairs, out = tmp_path / "p", tmp_path / "o"
     lines = [
         {
-            "id": "1",
-            "older": "The deadline of Falcon is 3 May.",
-            "newer": "The deadline of Falcon is now 9 May.",
-            "label": "UPDATE",
-            "extra": "kept",
+            "id": "1", "older": "The deadline of Falcon is 3 May.", "newer": "The deadline of Falcon is now 9 May.",
+            "label": "UPDATE", "extra": "kept",
         },
         {"id": "2", "older": "Ana likes tea.", "newer": "Ana likes coffee."},
-    ]
+    ]  # fmt: skip
     pairs.write_text("".join(json.dumps(x) + "\n" for x in lines))
     done = label_file(pairs, out)
     got = [json.loads(x) for x in out.read_text().splitlines()]

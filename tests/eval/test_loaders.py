@@ -72,13 +72,10 @@ HOTPOT = [
 ]  # fmt: skip
 HUB = [
     {
-        "id": "w1",
-        "question": "Who?",
-        "type": "compositional",
-        "supporting_facts": {"title": ["B"], "sent_id": [0]},
+        "id": "w1", "question": "Who?", "type": "compositional", "supporting_facts": {"title": ["B"], "sent_id": [0]},
         "context": {"title": ["A", "B"], "sentences": [["One."], ["Two."]]},
-    }
-]
+    },
+]  # fmt: skip
 MUSIQUE = [
     {
         "id": "2hop__1_2", "question": "Who?", "answerable": True,

@@ -12,8 +12,7 @@ def ranked(*ids):
     return [(i, 0.0) for i in ids]
 
 
-def test_binary_metrics_equal_hand_computed_values():
-    # b and e are relevant of three; b stands second, e fourth, and g is never found.
+def test_binary_and_graded_metrics_equal_hand_computed_values():
     scores = evaluate({"q": ranked("a", "b", "c", "e", "f", "h")}, {"q": {"b": 1, "e": 1, "g": 1}})
     got = scores.per_query["q"]
     assert got["P@5"] == pytest.approx(2 / 5)
@@ -23,9 +22,6 @@ def test_binary_metrics_equal_hand_computed_values():
     gain = 1 / math.log2(3) + 1 / math.log2(5)
     ideal = 1 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4)
     assert got["nDCG@10"] == pytest.approx(gain / ideal, abs=1e-9)
-
-
-def test_graded_ndcg_uses_the_grade_as_gain():
     scores = evaluate({"q": ranked("x", "y", "z")}, {"q": {"y": 3, "z": 1, "w": 2, "x": 0}})
     gain = 3 / math.log2(3) + 1 / math.log2(4)
     ideal = 3 / math.log2(2) + 2 / math.log2(3) + 1 / math.log2(4)
@@ -94,10 +90,7 @@ def test_metrics_equal_their_definitions(rankings, judged):
         ideal = sum(g / math.log2(r + 2) for r, g in enumerate(sorted(grades.values(), reverse=True)[:3]))
         first = next((1 / (r + 1) for r, hit in enumerate(hits) if hit), 0.0)
         want = {
-            "P@3": sum(hits) / 3,
-            "R@3": sum(hits) / len(grades),
-            "Hit@3": float(any(hits)),
-            "nDCG@3": dcg / ideal,
+            "P@3": sum(hits) / 3, "R@3": sum(hits) / len(grades), "Hit@3": float(any(hits)), "nDCG@3": dcg / ideal,
             "MRR@3": first,
-        }
+        }  # fmt: skip
         assert got[str(i)] == pytest.approx(want, abs=1e-9)

@@ -159,11 +159,8 @@ CAUGHT = {
     "nothing is found": ({"results": lambda r: replace(r, memories=[], packed_ids=())}, "no judged query was answered"),
     "nothing is packed": ({"results": lambda r: replace(r, packed_ids=(), lines=())}, "packed_recall fell"),
     "the scope is ignored": ({"scope": lambda s: [Scope("notes", "ana"), Scope("notes", "ben")]}, "leak: "),
-    "two users are swapped": (
-        {"scope": lambda s: Scope("notes", "ben" if s.user_id == "ana" else "ana")},
-        "leak: ",
-    ),
-}
+    "two users are swapped": ({"scope": lambda s: Scope("notes", "ben" if s.user_id == "ana" else "ana")}, "leak: "),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CAUGHT)

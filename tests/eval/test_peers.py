@@ -58,13 +58,10 @@ def demo() -> DemoCorpus:
     """A collection whose older statement is stale, and what a search of ours returned: the newer one only."""
     question = GoldenQuestion.model_validate(
         {
-            "id": "d1",
-            "question": "release day",
-            "type": "updated",
-            "evidence": [{"uri": "a.md", "quote": "Thursday"}],
-            "stale": [{"uri": "a.md", "quote": "Tuesday"}],
-        }
-    )
+            "id": "d1", "question": "release day", "type": "updated",
+            "evidence": [{"uri": "a.md", "quote": "Thursday"}], "stale": [{"uri": "a.md", "quote": "Tuesday"}],
+        },
+    )  # fmt: skip
     resolved = ResolvedQuestion(question, "team", needs=(frozenset({"new"}),), stale=frozenset({"old"}))
     texts = [Text("old", "team", "The release day is Tuesday"), Text("new", "team", "The release day is Thursday")]
     corpus = Corpus("demo", texts, [Question("d1", "team", "release day")], {})

@@ -39,42 +39,25 @@ def test_lines_and_histograms_have_their_ends_and_headlines_their_change():
     assert first["change"] is None and not first["worse"]
 
 
-@pytest.fixture
-def page(judged_home):
-    build = published(judged_home)
-    return gather(judged_home, build, judge_build(judged_home, build))
+@pytest.fixture(scope="module")
+def page(made):
+    build = published(made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made.path.parent)
+        return gather(made, build, judge_build(made, build))
 
 
 def test_the_page_shows_headlines_types_latency_labels_misses_and_health(page):
     (chats,) = page["collections"]
     assert [h["key"] for h in chats["headlines"]] == [
-        "R@5",
-        "nDCG@10",
-        "packed_recall",
-        "packed_all",
-        "evidence_per_1000_tokens",
-        "irrelevant_tokens",
-        "context_precision",
-        "context_tokens",
-        "returned_P@5",
-        "current_fact_recall",
-        "stale@5",
-        "duplicate_share",
-        "false_retirement",
-        "citation_validity",
-        "p95_ms",
-    ]
+        "R@5", "nDCG@10", "packed_recall", "packed_all", "evidence_per_1000_tokens", "irrelevant_tokens",
+        "context_precision", "context_tokens", "returned_P@5", "current_fact_recall", "stale@5", "duplicate_share",
+        "false_retirement", "citation_validity", "p95_ms",
+    ]  # fmt: skip
     assert [(t["type"], t["queries"]) for t in chats["types"]] == [("single", 2), ("temporal", 1), ("updated", 1)]
     assert [x["step"] for x in chats["latency"]] == [
-        "total",
-        "embed",
-        "seeds",
-        "expand",
-        "rank",
-        "rerank",
-        "read",
-        "pack",
-    ]
+        "total", "embed", "seeds", "expand", "rank", "rerank", "read", "pack",
+    ]  # fmt: skip
     assert chats["confusion"]["UPDATE"]["UPDATE"] == 1 == chats["labelled"]
     assert chats["health"]["chains"] == {2: 1} and chats["health"]["retired_by_update"] == 1
     html = report_html(page)

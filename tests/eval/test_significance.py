@@ -50,7 +50,7 @@ def test_symmetric_noise_rarely_fails():
     assert alarms <= 2
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=40))
 def test_an_identical_run_never_fails_and_losing_everything_always_does(values):
     same = compare_paired(values, values)

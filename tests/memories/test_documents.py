@@ -125,15 +125,11 @@ TERN = "# 3. Use Tern\n\nDate: 2023-02-01\n\n## Status\n\n{status}\n\n## Decisio
 
 
 STATUSES = [
-    ("Superseded by [3. Use Tern](0003-tern.md)", "Accepted", True),
-    ("Superseded by Use Tern", "Accepted", True),
-    ("Accepted", "Accepted\n\nSupersedes ADR-1", True),
-    ("Superseded by ADR-3", "Accepted\n\nSupersedes ADR-1", True),
-    ("Superseded by ADR-3", "Superseded by ADR-1", False),
-    ("Accepted", "Proposed\n\nSupersedes ADR-1", False),
-    ("Partly superseded by ADR-3", "Accepted\n\nAmends ADR-1", False),
-    ("Deprecated", "Accepted", False),
-]
+    ("Superseded by [3. Use Tern](0003-tern.md)", "Accepted", True), ("Superseded by Use Tern", "Accepted", True),
+    ("Accepted", "Accepted\n\nSupersedes ADR-1", True), ("Superseded by ADR-3", "Accepted\n\nSupersedes ADR-1", True),
+    ("Superseded by ADR-3", "Superseded by ADR-1", False), ("Accepted", "Proposed\n\nSupersedes ADR-1", False),
+    ("Partly superseded by ADR-3", "Accepted\n\nAmends ADR-1", False), ("Deprecated", "Accepted", False),
+]  # fmt: skip
 
 
 def test_a_status_retires_what_was_replaced_unless_that_is_trusted_more(built, monkeypatch):

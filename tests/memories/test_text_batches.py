@@ -94,7 +94,7 @@ def _run_at(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     list(RayRunner(address).run(EmbedWork(space), text_batches(space, _TEXTS)))
 
 
-def test_an_address_where_nothing_answers_is_one_line(monkeypatch: pytest.MonkeyPatch):
+def test_an_address_where_nothing_answers_or_that_drops_packets_is_one_line(monkeypatch: pytest.MonkeyPatch):
     with socket.socket() as bound:  # it does not listen
         bound.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{bound.getsockname()[1]}"
@@ -102,8 +102,6 @@ def test_an_address_where_nothing_answers_is_one_line(monkeypatch: pytest.Monkey
             _run_at(address, monkeypatch)
     assert failed.value.exit_code == 3 and "\n" not in str(failed.value)
 
-
-def test_an_address_that_drops_packets_is_given_up_after_five_seconds(monkeypatch: pytest.MonkeyPatch):
     def drop(address: tuple[str, int], timeout: float) -> socket.socket:
         assert address == ("::1", 6379) and timeout == 5.0
         raise TimeoutError("timed out")

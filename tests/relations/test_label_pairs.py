@@ -38,20 +38,22 @@ def pairs_of(inputs):
     return candidate_pairs(inputs, word_vectors(inputs.memories))
 
 
-def test_each_candidate_pair_becomes_one_relation_and_costs_are_counted():
+def test_each_candidate_pair_becomes_one_relation_oldest_first_with_its_costs_part_and_likelihood():
     inputs = corpus()
     pairs, labeler = pairs_of(inputs), Counting()
     relations, usage = label_pairs(pairs, inputs.memories, labeler)
     assert relations.height == pairs.height == len(labeler.labelled) == 3
     assert relations.schema == pl.Schema(SCHEMAS["relations"])
     assert (usage["labelled"], usage["lm_calls"], usage["tokens"], usage["cost"], usage["EXTEND"]) == (
-        3,
-        3,
-        21,
-        0.75,
-        3,
-    )
+        3, 3, 21, 0.75, 3,
+    )  # fmt: skip
     assert set(relations["decided_at"]) == {None} and set(relations["labeler"]) == {"counting"}
+    inputs = corpus()
+    labeler = Reading()
+    relations, _ = label_pairs(pairs_of(inputs), inputs.memories, labeler)
+    of_newest = [older for newer, older in labeler.labelled if "12 May" in newer]
+    assert of_newest == ["The Falcon deadline is 3 May.", "The Falcon deadline is 9 May."]
+    assert set(relations["part"]) == {"[[0, 3]]"} and set(relations["likelihood"]) == {0.1}
 
 
 class Reading(Counting):
@@ -89,15 +91,6 @@ def test_a_confirmed_update_stays_in_the_list_of_its_memory_and_changes_no_other
     from_new, _ = label_pairs(pairs, inputs.memories, Reading(), None, decided)
     others = pl.col("labeler") != "person"
     assert again.filter(others).equals(from_new.filter(others)) and from_new.height == 3
-
-
-def test_candidates_come_oldest_first_and_part_and_likelihood_are_stored():
-    inputs = corpus()
-    labeler = Reading()
-    relations, _ = label_pairs(pairs_of(inputs), inputs.memories, labeler)
-    of_newest = [older for newer, older in labeler.labelled if "12 May" in newer]
-    assert of_newest == ["The Falcon deadline is 3 May.", "The Falcon deadline is 9 May."]
-    assert set(relations["part"]) == {"[[0, 3]]"} and set(relations["likelihood"]) == {0.1}
 
 
 def test_another_program_or_input_is_requested_again_and_a_decided_pair_is_not():

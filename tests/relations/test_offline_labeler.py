@@ -94,11 +94,17 @@ def test_what_a_rule_finds_raises_the_probability_and_names_the_part():
     assert [r.label for r in unlikely] == ["NONE", "NONE"]
 
 
-def test_a_judge_reads_the_likeliest_candidates_alone_and_only_where_they_are_likely():
+def test_the_judge_reads_the_likeliest_candidates_alone_and_counts_by_its_weights():
     chooser, judge = Scores({"a": 2.0, "b": 1.0, "c": -6.0, "d": -7.0}), Scores({})
     pairs = [*candidates("a", "d", "b"), LabelPair("m", "o9", "newest", "c")]
     assert len(labels(chooser, pairs, judge)) == 4
     assert chooser.questions == [["a", "d", "b"], ["c"]] and judge.questions == [["a", "b"]]
+    weighed = replace(CALIBRATION, judge=(0.5, 1.0, 0.0, 0.0))
+    chooser, pairs = Scores({"a": 1.0, "b": 0.5}), candidates("a", "b")
+    of_second = labels(chooser, pairs, Scores({"a": -3.0, "b": 3.0}), calibration=weighed)
+    assert [r.consequence for r in of_second] == [None, "superseded"]
+    doubtful = labels(chooser, pairs, Scores({"a": -3.0, "b": -3.0}, {"b": "extend"}), calibration=weighed)
+    assert [(r.consequence, r.label) for r in doubtful] == [(None, "NONE"), (None, "EXTEND")]
 
 
 @pytest.mark.parametrize(("score", "consequence"), [(3.0, "superseded"), (0.5, "disputed"), (-2.0, None)])
@@ -107,15 +113,6 @@ def test_between_the_lines_both_stay_and_the_newer_disputes_the_older(score, con
     assert got.consequence == consequence
     assert (got.label == "UPDATE") == (consequence == "superseded")
     assert got.decided == (consequence != "disputed")
-
-
-def test_what_the_judge_reads_counts_by_its_weights():
-    weighed = replace(CALIBRATION, judge=(0.5, 1.0, 0.0, 0.0))
-    chooser, pairs = Scores({"a": 1.0, "b": 0.5}), candidates("a", "b")
-    of_second = labels(chooser, pairs, Scores({"a": -3.0, "b": 3.0}), calibration=weighed)
-    assert [r.consequence for r in of_second] == [None, "superseded"]
-    doubtful = labels(chooser, pairs, Scores({"a": -3.0, "b": -3.0}, {"b": "extend"}), calibration=weighed)
-    assert [(r.consequence, r.label) for r in doubtful] == [(None, "NONE"), (None, "EXTEND")]
 
 
 def test_a_pair_that_may_well_be_an_update_is_not_certain_and_what_is_earlier_or_the_same_ends_nothing():

@@ -70,11 +70,8 @@ def test_only_an_update_by_a_later_observation_retires_and_dates_the_end():
     result = computed([a, b], [memory(a, "A"), memory(b, "B")], [update("B", "A")])
     old, new = row(result, "A"), row(result, "B")
     assert (old["is_latest"], old["valid_from"], old["valid_until"], old["superseded_by"]) == (
-        False,
-        day(1),
-        day(5),
-        "B",
-    )
+        False, day(1), day(5), "B",
+    )  # fmt: skip
     assert (new["is_latest"], new["valid_from"], new["valid_until"], new["superseded_by"]) == (True, day(5), None, None)
     early, late = dated("arrived-last", 1), dated("arrived-first", 5)
     assert latest([early, late], [memory(early, "A"), memory(late, "B")], [update("A", "B")]) == {"A", "B"}
@@ -193,7 +190,7 @@ def worlds(draw):
     return docs, memories, updates, stated
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds())
 def test_latest_iff_live_and_neither_updated_by_a_live_newer_memory_nor_in_a_replaced_document(world):
     docs, memories, updates, stated = world
@@ -238,7 +235,7 @@ def test_latest_iff_live_and_neither_updated_by_a_live_newer_memory_nor_in_a_rep
         assert is_latest == (d["is_current"] and not updated and (d["uri"], d["user_id"]) not in replaced)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(worlds(), st.randoms(use_true_random=False))
 def test_row_order_changes_nothing(world, random):
     docs, memories, updates, stated = world
@@ -248,7 +245,7 @@ def test_row_order_changes_nothing(world, random):
     assert computed(docs, memories, updates, stated).equals(expected)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(worlds())
 def test_a_superseder_is_of_the_same_scope_and_an_interval_is_never_inverted(world):
     docs, memories, updates, stated = world
@@ -259,7 +256,7 @@ def test_a_superseder_is_of_the_same_scope_and_an_interval_is_never_inverted(wor
         assert not (r["valid_from"] and r["valid_until"]) or r["valid_from"] <= r["valid_until"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(worlds(), st.data())
 def test_deleting_an_updater_never_retires_and_undoing_equals_never_having_related(world, data):
     docs, memories, updates, _ = world

@@ -3,6 +3,7 @@
 import io
 import json
 from email.message import EmailMessage
+from functools import cache
 
 import docx
 import openpyxl
@@ -151,6 +152,7 @@ def claude() -> str:
     return json.dumps(talks, ensure_ascii=False)
 
 
+@cache
 def samples() -> dict[str, bytes]:
     """Returns name -> bytes, a file for each format that can be read."""
     markdown = "\n\n".join(f"## {h}\n\n" + "\n\n".join(ps) for h, ps in outline("Markdown"))

@@ -96,14 +96,9 @@ def test_hostile_files_leave_the_rest_of_the_build_as_it_is_and_the_ui_lists_eac
     assert wrong == {}
     assert part.table("document_texts")["text"].str.len_chars().max() <= 20_000_000
     assert [u for u in part.table("documents")["uri"].sort() if u.startswith("paths.eml")] == [
-        "paths.eml",
-        "paths.eml#ab.txt",
-        "paths.eml#evil.txt",
-        "paths.eml#olute.md",
-        "paths.eml#part-4.txt",
-        "paths.eml#passwd.txt",
-        "paths.eml#x_y.txt",
-    ]
+        "paths.eml", "paths.eml#ab.txt", "paths.eml#evil.txt", "paths.eml#olute.md", "paths.eml#part-4.txt",
+        "paths.eml#passwd.txt", "paths.eml#x_y.txt",
+    ]  # fmt: skip
     with_hostile = part.table("documents").filter(pl.col("uri").is_in(list(good)))
     same = ["document_id", "uri", "title", "content_hash", "metadata"]
     assert with_hostile.select(same).equals(alone["documents"].select(same))

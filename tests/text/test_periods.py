@@ -22,8 +22,7 @@ NOW = dt.datetime(2024, 5, 15, 12, tzinfo=dt.UTC)  # a Wednesday
     ("text", "expected"),
     [
         ("She worked there from Oct 1721 to Mar 1918.", [(1721 + 273 / 365, 1918 + 90 / 365)]),
-        ("It opened in 1992", [(1992, 1993)]),
-        ("(1999\u20132001)", [(1999, 2002)]),
+        ("It opened in 1992", [(1992, 1993)]), ("(1999\u20132001)", [(1999, 2002)]),
         ("the season 2003-05 and 1998/99", [(2003, 2006), (1998, 2000)]),
         ("between May 1990 and May 1991", [(1990 + 120 / 365, 1991 + 151 / 365)]),
         ("in 1990 and 1995", [(1990, 1991), (1995, 1996)]),
@@ -32,13 +31,11 @@ NOW = dt.datetime(2024, 5, 15, 12, tzinfo=dt.UTC)  # a Wednesday
             "on March 3, 1999 and on 2020-07-04",
             [(1999 + 61 / 365, 1999 + 62 / 365), (2020 + 185 / 366, 2020 + 186 / 366)],
         ),
-        ("in the 1960s", [(1960, 1970)]),
-        ("on 31 June 2004", [(2004 + 152 / 366, 2004 + 182 / 366)]),
+        ("in the 1960s", [(1960, 1970)]), ("on 31 June 2004", [(2004 + 152 / 366, 2004 + 182 / 366)]),
         ("1,500 people, 12000 cars, RFC-2119, 3.1999, x1999, no date", []),
-        ("from 2005 to 2001", [(2005, math.inf), (-math.inf, 2002)]),
-        ("", []),
+        ("from 2005 to 2001", [(2005, math.inf), (-math.inf, 2002)]), ("", []),
     ],
-)
+)  # fmt: skip
 def test_periods_of_a_text(text, expected):
     assert [pytest.approx(p) for p in expected] == periods_of(text)
 

@@ -4,7 +4,7 @@ import datetime as dt
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palimpsest.text.date_mentions import stated_periods, to_period
@@ -181,6 +181,7 @@ def test_yesterday_in_a_memory_counts_from_the_day_that_it_was_stated(text, expe
     assert stated_periods(text, None) == [to_period(*days(*each)) for each in expected if each[0] == "19-01-01"]
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=300), st.dates())
 def test_any_question_from_any_day_is_read_without_an_error(text, reference):
     time = parse_question_time(text, reference)
@@ -213,6 +214,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("text", FORMS)
+@settings(max_examples=25)
 @given(day=st.dates())
 def test_a_text_may_be_stated_on_any_day_of_the_calendar(text, day):
     assert all(low < high for low, high in stated_periods(text, day))

@@ -19,11 +19,8 @@ def test_sentences_end_at_points_items_and_paragraphs_not_inside_numbers_or_at_w
         "Why?",
     ]
     assert sentences("Next\n\n- item one\n2. item two\nThe warranty is two\nyears.") == [
-        "Next",
-        "item one",
-        "item two",
-        "The warranty is two\nyears.",
-    ]
+        "Next", "item one", "item two", "The warranty is two\nyears.",
+    ]  # fmt: skip
 
 
 @given(st.text(max_size=200))

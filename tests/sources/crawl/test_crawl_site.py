@@ -364,15 +364,12 @@ def test_pages_go_to_a_collection_of_their_own_in_a_home_without_one(tmp_path: P
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("ftp://example.org/", "is no URL of http or https"),
-        ("file:///etc/passwd", "is no URL of http or https"),
-        ("https://ines:secret@example.org/", "names a user or a password"),
-        ("https://", "has no host that can be one"),
-        ("https://example.org:99999/", "is no URL"),
-        ("not a url", "is no URL of http or https"),
+        ("ftp://example.org/", "is no URL of http or https"), ("file:///etc/passwd", "is no URL of http or https"),
+        ("https://ines:secret@example.org/", "names a user or a password"), ("https://", "has no host that can be one"),
+        ("https://example.org:99999/", "is no URL"), ("not a url", "is no URL of http or https"),
         ("https://example.org/" + "x" * 3000, "is longer than"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_url_of_a_page_is_an_error_that_does_not_repeat_a_password(home, url, problem):
     with pytest.raises(ArgumentError, match=problem) as caught:
         ingest_url(home, url)

@@ -80,14 +80,10 @@ def test_a_secret_is_redacted_before_the_log_and_spans_still_hold_their_words(tm
     ]
     redactions = tables["redactions"].select("document_id", "kind", "field", "char_start", "line").rows()
     assert {(k, f) for _, k, f, _, _ in redactions} == {
-        ("aws access key", "text"),
-        ("aws access key", "title"),
-        ("password", "metadata.password"),
-        ("card number", "text"),
-        ("aws access key", "speaker"),
-        ("aws access key", "metadata.title"),
+        ("aws access key", "text"), ("aws access key", "title"), ("password", "metadata.password"),
+        ("card number", "text"), ("aws access key", "speaker"), ("aws access key", "metadata.title"),
         ("aws access key", "metadata.speakers"),
-    }
+    }  # fmt: skip
     for document_id, kind, field, start, line in redactions:
         if field == "text":
             text = texts[document_id]

@@ -41,13 +41,9 @@ def test_a_text_is_a_private_file_with_its_scope(home):
     (row,) = [json.loads(line) for line in path.read_text().splitlines()]
     assert row.pop("timestamp").startswith("20")
     assert row == {
-        "text": "The key is red.",
-        "user_id": "bob",
-        "project_id": "p",
-        "session_id": "s",
-        "tags": ["a", "b"],
+        "text": "The key is red.", "user_id": "bob", "project_id": "p", "session_id": "s", "tags": ["a", "b"],
         "type": "task",
-    }
+    }  # fmt: skip
     assert receipt.is_new and receipt.collection == "chats" and is_of_user(receipt.uri, "bob")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(home.inbox.stat().st_mode) == 0o700
 
@@ -61,9 +57,8 @@ def test_the_same_operation_id_writes_once_for_each_user_also_at_the_same_time(h
         ingest_text(home, "The key is green.", operation_id="k")
     assert len(files_of(home)) == 2
     home.remember_sources({"notes": write_notes(tmp_path / "n", {"a.md": "A."}, default="true") / "notes"})
-    ingest_text(home, "The key is red.", user="bob", operation_id="k", collection="chats")
-    again = ingest_text(home, "The key is red.", user="bob", operation_id="k")
-    assert again.collection == "chats" and not again.is_new
+    again = ingest_text(home, "The key is blue.", user="bob", operation_id="k")
+    assert again.collection == "chats" and not again.is_new, "the collection of the first time"
     assert ingest_text(home, "The key is red.", user="bob", operation_id="l").collection == "notes"
 
 
@@ -80,7 +75,7 @@ def test_writers_at_the_same_time_with_one_id_write_once(home):
     assert sum(r.is_new for r in receipts) == 1 and len(receipts) == 6 and len(files_of(home)) == 1
 
 
-def test_a_session_keeps_the_order_and_roles_of_its_turns_and_a_time_the_offset_of_its_clock(home):
+def test_a_session_keeps_the_order_and_roles_of_its_turns(home):
     turns = [{"role": "user", "content": "Where is it?"}, {"role": "assistant", "content": "Behind the clock."}]
     ingest_session(home, turns, session="s", observed_at=NOON)
     rows = [json.loads(line) for line in files_of(home)[0].read_text().splitlines()]
@@ -88,6 +83,9 @@ def test_a_session_keeps_the_order_and_roles_of_its_turns_and_a_time_the_offset_
         ("user", "Where is it?", NOON.isoformat()),
         ("assistant", "Behind the clock.", NOON.isoformat()),
     ]
+
+
+def test_a_time_keeps_the_offset_of_its_clock_and_is_filtered_by_the_day_there(home):
     late = "2026-03-01T23:30:00-08:00"
     ingest_text(home, "The key is red.", observed_at=dt.datetime.fromisoformat(late), operation_id="k")
     ingest_session(home, [{"content": "The key is old.", "timestamp": late}], operation_id="l")
@@ -130,18 +128,15 @@ def test_secrets_do_not_reach_the_inbox(home, tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("  ", {}, "text: has no words"),
-        ("...", {}, "text: has no words"),
+        ("  ", {}, "text: has no words"), ("...", {}, "text: has no words"),
         ("x" * 1_000_001, {}, "text: has 1,000,0.. bytes"),
-        ("A.", {"type": "fact"}, "type='fact': must be one of episodic"),
-        ("A.", {"user": " "}, "user: is no name"),
-        ("A.", {"user": "a\0b"}, "user: is no name"),
-        ("A.", {"project": "p" * 801}, "project: has 801 bytes"),
+        ("A.", {"type": "fact"}, "type='fact': must be one of episodic"), ("A.", {"user": " "}, "user: is no name"),
+        ("A.", {"user": "a\0b"}, "user: is no name"), ("A.", {"project": "p" * 801}, "project: has 801 bytes"),
         ("A.", {"collection": "nope"}, "collection='nope': not in this home; it has: chats"),
         ("A.", {"operation_id": "a\nb"}, "operation_id=.*printable"),
         ("A.", {"operation_id": "k" * 201}, "operation_id=.*printable"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_used_is_one_line_and_writes_nothing(home, text, options, message):
     with pytest.raises(ArgumentError, match=message) as error:
         ingest_text(home, text, **options)

@@ -116,11 +116,8 @@ def entry(name: str, value: str = f"{__name__}:good") -> EntryPoint:
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [
-        (["x", "X"], "both install a reader of .x"),
-        (["tar.gz"], "a name is a suffix without dots"),
-    ],
-)
+    [(["x", "X"], "both install a reader of .x"), (["tar.gz"], "a name is a suffix without dots")],
+)  # fmt: skip
 def test_entry_points_that_contradict_each_other_are_an_error(monkeypatch, names: list[str], message: str) -> None:
     monkeypatch.setattr(registry, "entry_points", lambda group: [entry(n) for n in names])
     with pytest.raises(PalimpsestError, match=message):

@@ -67,7 +67,7 @@ def test_a_document_survives_json(read, name: str, content: str) -> None:
         assert ExtractedDocument.from_json(json.loads(text)) == document
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     suffix=st.sampled_from(sorted(formats_by_suffix())),
     head=st.sampled_from([b"", b"%PDF-1.7\n", b"PK\x03\x04", b"---\n", b'{"text": ', b"\xef\xbb\xbf", b"\xff\xfe"]),

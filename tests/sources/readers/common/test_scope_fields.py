@@ -43,15 +43,12 @@ def test_front_matter_without_a_closing_line_that_names_a_user_rejects_the_file(
 @pytest.mark.parametrize(
     ("field", "user", "project"),
     [
-        ("user_id: null\nproject_id: ~", None, None),
-        ("user_id: ''", None, None),
-        ("user_id: 5\nproject_id: 012", "5", "012"),
-        ("user_id: 1.10\nproject_id: 2026-01-02", "1.10", "2026-01-02"),
-        ("user_id: 0x1F\nproject_id: 12:30", "0x1F", "12:30"),
-        ("user_id: 'no'", "no", None),
+        ("user_id: null\nproject_id: ~", None, None), ("user_id: ''", None, None),
+        ("user_id: 5\nproject_id: 012", "5", "012"), ("user_id: 1.10\nproject_id: 2026-01-02", "1.10", "2026-01-02"),
+        ("user_id: 0x1F\nproject_id: 12:30", "0x1F", "12:30"), ("user_id: 'no'", "no", None),
         ("user_id: ' ann  b '", "ann b", None),
     ],
-)
+)  # fmt: skip
 def test_a_user_and_a_project_are_text_as_written(read, field: str, user: str | None, project: str | None) -> None:
     (document,) = read("a.md", f"---\n{field}\n---\nWords of the note.\n").documents
     assert (document.user_id, document.project_id) == (user, project)

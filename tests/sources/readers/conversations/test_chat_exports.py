@@ -78,12 +78,9 @@ def test_calls_of_tools_are_turns_of_tools_and_pictures_are_counted(read) -> Non
     }
     found = read("conversations.json", chatgpt(tree, "f"))
     assert turns(found) == [
-        ("user", "[image]\nWhat is this?\n[file: plan.pdf]"),
-        ("assistant", "python(1+1)"),
-        ("tool", "2"),
-        ("assistant", "[image: a red bicycle]\nA bicycle."),
-        ("user", "And in winter?"),
-    ]
+        ("user", "[image]\nWhat is this?\n[file: plan.pdf]"), ("assistant", "python(1+1)"), ("tool", "2"),
+        ("assistant", "[image: a red bicycle]\nA bicycle."), ("user", "And in winter?"),
+    ]  # fmt: skip
     assert kinds(found) == [None, "tool", "tool", None, None]
     assert found.left_out == {"image": 3, "file": 1, "audio": 1} and found.problems == ()
 
@@ -99,27 +96,21 @@ def test_a_conversation_that_must_not_be_remembered_is_not_and_a_problem_names_c
 def test_of_claude_the_content_is_read_and_attached_texts_are_documents(read) -> None:
     notice = "Sure.\n```\nThis block is not supported on your current device yet.\n```"
     asked = {
-        "uuid": "m1",
-        "text": "Read this.",
-        "content": [{"type": "text", "text": "Read this."}],
-        "sender": "human",
+        "uuid": "m1", "text": "Read this.", "content": [{"type": "text", "text": "Read this."}], "sender": "human",
         "created_at": "2026-01-02T10:00:00.123456Z",
         "attachments": [{"file_name": "notes.md", "extracted_content": "# Boat\n\nThe mast is oak."}],
         "files": [{"file_name": "deck.png"}],
-    }
+    }  # fmt: skip
     answered = {
-        "uuid": "m2",
-        "text": notice,
+        "uuid": "m2", "text": notice,
         "content": [
-            {"type": "thinking", "thinking": "Let me see."},
-            {"type": "text", "text": "Sure."},
+            {"type": "thinking", "thinking": "Let me see."}, {"type": "text", "text": "Sure."},
             {"type": "tool_use", "name": "web_search", "input": {"query": "oak"}},
             {"type": "tool_result", "name": "web_search", "content": [{"type": "text", "text": "Oak is hard."}]},
             {"type": "text", "text": "Oak is fine."},
         ],
-        "sender": "assistant",
-        "created_at": "2026-01-02T10:00:05Z",
-    }
+        "sender": "assistant", "created_at": "2026-01-02T10:00:05Z",
+    }  # fmt: skip
     empty = {"uuid": "m3", "text": "", "content": [], "sender": "human", "created_at": "2026-01-02T10:01:00Z"}
     found = read("conversations.json", claude(asked, answered, empty))
     chat, attached = found.documents
@@ -292,7 +283,7 @@ MESSAGE = st.dictionaries(
 NAME = st.sampled_from("abcdef")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     mapping=st.dictionaries(
         NAME, st.fixed_dictionaries({"parent": NAME | JSON, "message": MESSAGE | JSON}), max_size=6
@@ -318,7 +309,7 @@ def test_no_export_raises_anything_but_a_rejection(read, mapping, current, messa
         assert json.loads(json.dumps(document.to_json(), allow_nan=False))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parents=st.lists(st.integers(0, 7), min_size=1, max_size=8), leaf=st.integers(0, 7))
 def test_each_message_is_in_the_shown_branch_or_counted(read, parents: list[int], leaf: int) -> None:
     mapping = {str(i): node(str(min(p, i - 1)) if i else None, "user", f"m{i}.") for i, p in enumerate(parents)}

@@ -62,13 +62,8 @@ def test_bad_lines_are_named_or_counted_and_the_rest_is_read(read) -> None:
     )  # fmt: skip
     assert [s.char_end - s.char_start for s in extraction.documents[0].segments] == [5, 8]
     assert [p.split(":")[0] for p in extraction.problems] == [
-        "line 2",
-        "line 3",
-        "line 8",
-        "line 4",
-        "line 5",
-        "line 7",
-    ]
+        "line 2", "line 3", "line 8", "line 4", "line 5", "line 7",
+    ]  # fmt: skip
     extraction = read("chat.jsonl", lines(turn("s", "u", "A", "Good."), *["{"] * 250), max_problems=100)
     assert len(extraction.problems) == 101
     assert extraction.problems[-1] == "and 150 more such problems"
@@ -112,11 +107,8 @@ def test_a_suite_row_is_a_document_of_its_scope_spoken_by_the_role_of_a_chat(rea
     )  # fmt: skip
     one, two = extraction.documents
     assert (one.uri, one.user_id, one.session_id, one.media_type) == (
-        "corpus.jsonl#c:1",
-        "conv-1",
-        "session_1",
-        SUITE_ROW,
-    )
+        "corpus.jsonl#c:1", "conv-1", "session_1", SUITE_ROW,
+    )  # fmt: skip
     assert one.text == "Look at this. [image: a photo of a dog]"
     assert one.metadata["image_caption"] == "a photo of a dog" and one.metadata["_id"] == "c:1"
     (segment,) = one.segments
@@ -129,12 +121,8 @@ def test_a_suite_row_is_a_document_of_its_scope_spoken_by_the_role_of_a_chat(rea
     rows = ({"_id": str(i), "text": "x", "meta": m} for i, m in enumerate(metas))
     segments = [d.segments[0] for d in read("c.jsonl", lines(*rows)).documents]
     assert [(s.kind, s.speaker) for s in segments] == [
-        ("turn", "user"),
-        ("turn", "Bot"),
-        ("turn", "tool"),
-        ("prose", None),
-        ("prose", None),
-    ]
+        ("turn", "user"), ("turn", "Bot"), ("turn", "tool"), ("prose", None), ("prose", None),
+    ]  # fmt: skip
     assert [s.stated and s.stated.kind for s in segments] == [None, None, "tool", None, None]
 
 

@@ -56,21 +56,18 @@ def test_a_change_of_the_names_reads_the_messages_again_and_names_outside_the_co
     (folder / "slack/users.json").write_text(json.dumps(USERS[:1]))
     assert scan_sources(folder, config, Decisions())["slack/ops/2026-03-02.json"][1] != before
     (tmp_path / "users.json").write_text(json.dumps(USERS))
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "a.json").write_text(json.dumps(MESSAGES))
-    assert "@W9" in read_source(tmp_path / "notes" / "a.json", "a.json").documents[0].text
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.json").write_text(json.dumps(MESSAGES))
+    assert "@W9" in read_source(tmp_path / "other" / "a.json", "a.json").documents[0].text
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("at 10:30:45 we met", "at 10:30:45 we met"),
-        ("<!here> a &lt;b&gt; c", "@here a <b> c"),
-        ("<mailto:a@x.example|a@x.example>", "a@x.example"),
-        ("<https://x.example/a>", "https://x.example/a"),
-        ("if a <b and c> d", "if a <b and c> d"),
-        ("ratio a:b:c stays :white_check_mark:", "ratio a:b:c stays"),
+        ("at 10:30:45 we met", "at 10:30:45 we met"), ("<!here> a &lt;b&gt; c", "@here a <b> c"),
+        ("<mailto:a@x.example|a@x.example>", "a@x.example"), ("<https://x.example/a>", "https://x.example/a"),
+        ("if a <b and c> d", "if a <b and c> d"), ("ratio a:b:c stays :white_check_mark:", "ratio a:b:c stays"),
     ],
-)
+)  # fmt: skip
 def test_marks(text: str, words: str) -> None:
     assert format_text(text, {}) == words

@@ -55,13 +55,10 @@ def test_a_docx_keeps_headings_paragraphs_lists_tables_and_merged_cells_in_order
     assert document.title == "Handbook" and document.metadata["author"] == "Ana"
     assert document.source_time == datetime(2024, 3, 1, 12, 30, tzinfo=UTC)
     assert [(s.kind, s.heading, document.text[s.char_start : s.char_end]) for s in document.segments] == [
-        ("heading", "Handbook", "Handbook"),
-        ("heading", "Leave", "Leave"),
-        ("prose", "Leave", "Everyone has 25 days."),
-        ("table", "Leave", "| Year | Days |\n| 2024 | 25 or 26 |"),
-        ("heading", "Travel", "Travel"),
+        ("heading", "Handbook", "Handbook"), ("heading", "Leave", "Leave"), ("prose", "Leave", "Everyone has 25 days."),
+        ("table", "Leave", "| Year | Days |\n| 2024 | 25 or 26 |"), ("heading", "Travel", "Travel"),
         ("prose", "Travel", "Book early."),
-    ]
+    ]  # fmt: skip
     made = docx.Document()
     table = made.add_table(1, 3)
     table.cell(0, 0).merge(table.cell(0, 1)).text = "wide"

@@ -93,10 +93,7 @@ def test_comments_on_a_slide_old_and_new_come_after_it_with_their_replies(read) 
     )
     (document,) = read("a.pptx", data).documents
     assert document.text.split("\n\n") == [
-        "One",
-        "Comment by Ana, 2026-01-02: Too long.",
-        "Two",
-        "Comment by Bo, 2026-02-03: Split it.",
+        "One", "Comment by Ana, 2026-01-02: Too long.", "Two", "Comment by Bo, 2026-02-03: Split it.",
         "Comment by Zoë: Done.",
-    ]
+    ]  # fmt: skip
     assert [s.page for s in document.segments] == [1, 1, 2, 2, 2]

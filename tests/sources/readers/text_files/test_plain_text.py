@@ -34,13 +34,10 @@ def test_line_ends_are_normalised_and_a_late_special_character_decides_the_encod
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "holds no bytes"),
-        (b" \n\t\r\n ", "holds no text"),
-        (b"\0\0\0", "binary|no text"),
-        (bytes(range(256)) * 40, "binary data"),
-        (b"\xff\xfea", "corrupt utf-16"),
+        (b"", "holds no bytes"), (b" \n\t\r\n ", "holds no text"), (b"\0\0\0", "binary|no text"),
+        (bytes(range(256)) * 40, "binary data"), (b"\xff\xfea", "corrupt utf-16"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_text_is_rejected_with_its_reason(read, content: bytes, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         read("a.txt", content)
@@ -57,12 +54,9 @@ def test_paragraphs_and_headings_are_found(read) -> None:
     ]
     (document,) = read("a.adoc", "= Book\n== One\nWords of one.\n\n=== Part\n\nWords of part.\n").documents
     assert [(s.kind, s.heading, document.text[s.char_start : s.char_end]) for s in document.segments] == [
-        ("heading", "Book", "= Book"),
-        ("heading", "Book > One", "== One"),
-        ("prose", "Book > One", "Words of one."),
-        ("heading", "Book > One > Part", "=== Part"),
-        ("prose", "Book > One > Part", "Words of part."),
-    ]
+        ("heading", "Book", "= Book"), ("heading", "Book > One", "== One"), ("prose", "Book > One", "Words of one."),
+        ("heading", "Book > One > Part", "=== Part"), ("prose", "Book > One > Part", "Words of part."),
+    ]  # fmt: skip
 
 
 def test_text_longer_than_the_limit_is_rejected_with_both_figures(read) -> None:
