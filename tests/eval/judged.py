@@ -1,6 +1,7 @@
 """A small home that was built and judged for real: two users, one fact that changed, questions about both."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,9 @@ def judged_home(made, monkeypatch) -> Home:
     """The home, with its folder as the working directory, so that its golden set is the one that is read."""
     monkeypatch.chdir(made.path.parent)
     return made
+
+
+@pytest.fixture
+def copied_home(judged_home, tmp_path) -> Home:
+    """A copy of the home with the vectors of all, for a test that changes it."""
+    return Home(shutil.copytree(judged_home.path, tmp_path / "home"), judged_home.embeddings)

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import STATES
 from palimpsest_eval.report.charts import columns
@@ -125,46 +126,29 @@ def test_a_home_without_a_build_is_an_error(tmp_path):
         health_of(Home(tmp_path))
 
 
-def test_a_record_has_numbers_and_no_name(judged_home, tmp_path):
-    import shutil
-
-    shutil.copytree(judged_home.path, tmp_path / "home")
-    home = Home(tmp_path / "home", judged_home.embeddings)
-    found = record_health(home)
-    line = (home.path / "health/history.jsonl").read_text()
+def test_a_record_has_numbers_and_no_name_and_a_delete_removes_the_page_that_names_users(copied_home):
+    found = record_health(copied_home)
+    line = (copied_home.path / "health/history.jsonl").read_text()
     assert json.loads(line)["numbers"] == found.numbers
-    assert "ann" not in line and "chats" not in line and (home.path / "health/report.html").is_file()
+    assert "ann" not in line and "chats" not in line
+    page = copied_home.path / "health/report.html"
+    assert "bob" in page.read_text()
+    delete(Home(copied_home.path), user="bob")
+    assert not page.exists() and [row.build_id for row in read_history(copied_home)] == ["000001"]
 
 
-def test_the_asset_has_the_numbers_as_metadata_and_writes_the_page(judged_home, tmp_path):
-    import shutil
-
+def test_the_asset_has_the_numbers_as_metadata_and_writes_the_page(copied_home):
     import dagster as dg
 
     from palimpsest.orchestration.published_assets import memory_health
     from palimpsest.orchestration.resources import HomeResource
 
-    shutil.copytree(judged_home.path, tmp_path / "home")
-    resources = {"home": HomeResource(path=str(tmp_path / "home"), embeddings_path=str(judged_home.embeddings))}
+    resources = {"home": HomeResource(path=str(copied_home.path), embeddings_path=str(copied_home.embeddings))}
     done = dg.materialize([memory_health], resources=resources, selection=[memory_health])
     (event,) = done.asset_materializations_for_node("memory_health")
-    numbers = health_of(Home(tmp_path / "home")).numbers
+    numbers = health_of(copied_home).numbers
     shown = {name: value.value for name, value in event.metadata.items()}
     assert numbers["latest"] == 4.0 and {n: shown[n] for n in numbers if "age" not in n} == {
         n: v for n, v in numbers.items() if "age" not in n
     }
-    assert (tmp_path / "home/health/report.html").is_file()
-
-
-def test_a_delete_removes_the_page_that_names_users_and_keeps_the_numbers(judged_home, tmp_path):
-    import shutil
-
-    from palimpsest.pipeline.deletion.delete import delete
-
-    shutil.copytree(judged_home.path, tmp_path / "home")
-    home = Home(tmp_path / "home", judged_home.embeddings)
-    record_health(home)
-    assert "bob" in (home.path / "health/report.html").read_text()
-    delete(Home(tmp_path / "home"), user="bob")
-    assert not (home.path / "health/report.html").exists()
-    assert [row.build_id for row in read_history(home)] == ["000001"]
+    assert (copied_home.path / "health/report.html").is_file()
