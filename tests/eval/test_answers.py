@@ -17,16 +17,10 @@ GOOD = (
 )
 
 
-def test_a_line_holds_when_its_span_holds_its_words_white_space_aside():
+def test_a_line_also_of_parts_holds_when_its_span_holds_its_words_and_what_is_left_out_is_marked():
     assert check_citations(GOOD, SOURCES) == (2, [])
     assert check_citations(GOOD.replace("  replaced: ", "  context: "), SOURCES) == (2, [])
     assert check_citations("", SOURCES) == (0, [])
-
-
-PARTS = "- (2024-02-01) The […] moved to […] [memory:m3]\nSources:\n[memory:m3] news.md, page 2, chars 0-3, 11-21"
-
-
-def test_a_line_of_parts_holds_when_each_span_holds_its_part_and_what_is_left_out_is_marked():
     assert check_citations(PARTS, SOURCES) == (1, [])
     for old, new, why in (
         ("The […] moved", "The moved", "holds other words"),
@@ -38,6 +32,9 @@ def test_a_line_of_parts_holds_when_each_span_holds_its_part_and_what_is_left_ou
     ):
         (error,) = check_citations(PARTS.replace(old, new), SOURCES)[1]
         assert why in error
+
+
+PARTS = "- (2024-02-01) The […] moved to […] [memory:m3]\nSources:\n[memory:m3] news.md, page 2, chars 0-3, 11-21"
 
 
 @pytest.mark.parametrize(

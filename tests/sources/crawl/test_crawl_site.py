@@ -290,15 +290,7 @@ def test_what_a_killed_crawl_left_is_no_source_and_is_swept(home, site):
     assert crawl(home, site).stored == [site.page("/a")]
 
 
-def test_the_pause_that_a_site_asks_for_is_kept_up_to_a_limit():
-    def robots(delay: str) -> Robots:
-        return Robots(Protego.parse(f"User-agent: palimpsest\nCrawl-delay: {delay}\n"))
-
-    assert [robots(delay).delay_s(0.2) for delay in ("2", "0.1", "9999", "soon")] == [2.0, 0.2, MAX_DELAY_S, 0.2]
-    assert own_delay_s(AddressPolicy(), "https://example.org/", None) == 0.2
-
-
-def test_pages_are_private_files_with_session_url_and_time(home, site):
+def test_pages_are_private_files_with_session_url_and_time_and_the_pause_that_a_site_asks_for_is_kept(home, site):
     site.pages["/"] = html("The pump.")
     done = crawl(home, site)
     (page,) = web_pages(home.web, "notes")
@@ -307,6 +299,12 @@ def test_pages_are_private_files_with_session_url_and_time(home, site):
     assert fields["fetched_at"].startswith("20")
     modes = {stat.S_IMODE(path.stat().st_mode) for path in page.folder.iterdir()}
     assert modes == {0o600} and stat.S_IMODE(page.folder.stat().st_mode) == 0o700
+
+    def robots(delay: str) -> Robots:
+        return Robots(Protego.parse(f"User-agent: palimpsest\nCrawl-delay: {delay}\n"))
+
+    assert [robots(delay).delay_s(0.2) for delay in ("2", "0.1", "9999", "soon")] == [2.0, 0.2, MAX_DELAY_S, 0.2]
+    assert own_delay_s(AddressPolicy(), "https://example.org/", None) == 0.2
 
 
 def test_mode_ingest_is_an_error_where_the_url_or_the_site_was_read(home, site):

@@ -81,13 +81,10 @@ def test_a_file_that_cannot_be_used_is_one_line_and_those_of_other_collections_g
         list(list_sites(home))
 
 
-def test_entries_without_a_schedule_wait_for_a_person(home, site):
+def test_entries_without_a_schedule_wait_for_a_person_and_sources_yaml_is_no_source(home, site):
     site.pages["/"] = html("Start.")
     write(home, f"web: [{{url: {site.url}}}]\n")
     assert not ingest_due(home, scheduled_only=True).crawls and len(ingest_due(home).crawls) == 1
-
-
-def test_sources_yaml_is_no_source(home):
     write(home, "web: []\n")
     folder = home.sources["notes"]
     assert list(source_files(folder, load_collection(folder))) == []

@@ -28,7 +28,7 @@ def test_what_cannot_be_read_is_rejected_with_a_reason(read, name: str, content:
         read(name, content, max_bytes=2_000_000)
 
 
-def test_text_without_a_suffix_and_common_suffixes_are_read_and_times_of_the_file_system_never_count(
+def test_text_without_a_suffix_is_read_file_times_never_count_and_a_pipe_a_folder_and_a_lost_link_are_rejected(
     read, tmp_path: Path
 ) -> None:
     (document,) = read("README", "Zoë wrote this.\n").documents
@@ -40,9 +40,6 @@ def test_text_without_a_suffix_and_common_suffixes_are_read_and_times_of_the_fil
     os.utime(tmp_path / "a.md", (1, 1))
     assert read_source(tmp_path / "a.md", "a.md") == first
     assert first.documents[0].source_time is None
-
-
-def test_a_pipe_a_folder_and_a_dangling_link_are_rejected_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     (tmp_path / "folder.txt").mkdir()
     (tmp_path / "link.txt").symlink_to(tmp_path / "nowhere")

@@ -136,11 +136,13 @@ def test_a_worker_dies_with_the_build_that_is_killed_although_it_hangs(tmp_path)
     assert wait_for(lambda: not any(runs(pid) for pid in pids))
 
 
-def test_no_worker_is_a_failed_component_and_not_a_reject_of_every_source(tmp_path, monkeypatch) -> None:
+def test_no_worker_is_a_failed_component_and_the_time_of_a_source_follows_its_size(tmp_path, monkeypatch) -> None:
     (tmp_path / "a.txt").write_text("Words.")
     monkeypatch.setattr("sys.executable", "/nonexistent/python")
     with pytest.raises(ComponentFailed, match="a reader process does not start"):
         list(read_sources([(tmp_path / "a.txt", "a.txt")]))
+    assert [Limits().seconds_for(size) for size in (0, 4_000_000, 50_000_000)] == [20, 40, 120]
+    assert Limits(max_seconds=5).seconds_for(0) == 5
 
 
 def test_workers_see_no_secrets_of_the_environment(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,8 +162,3 @@ def test_names_that_are_not_utf8_and_modules_of_the_folder_reach_or_take_over_no
     (tmp_path / "a.txt").write_text("Words.")
     monkeypatch.chdir(tmp_path)
     assert [isinstance(o, Extraction) for _, o in read_sources([(Path("a.txt"), "a.txt")])] == [True]
-
-
-def test_the_time_that_a_source_may_take_follows_its_size() -> None:
-    assert [Limits().seconds_for(size) for size in (0, 4_000_000, 50_000_000)] == [20, 40, 120]
-    assert Limits(max_seconds=5).seconds_for(0) == 5

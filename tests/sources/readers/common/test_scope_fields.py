@@ -35,9 +35,14 @@ def test_front_matter_with_an_unusable_user_project_or_session_rejects_the_file(
         read("a.txt", "Words of the note.\n")
 
 
-def test_front_matter_without_a_closing_line_that_names_a_user_rejects_the_file(read) -> None:
+def test_front_matter_without_an_end_and_a_conversation_of_an_unusable_user_are_left_out(read) -> None:
     with pytest.raises(Rejected, match="front matter: no closing line of three dashes; add it; it states user_id"):
         read("a.md", "---\nuser_id: ann\n# Notes\nWords.\n")
+    messages = [{"role": "user", "content": "I live in Porto."}]
+    export = [{"id": "a", "user_id": "ann", "messages": messages}, {"id": "b", "user_id": ["x"], "messages": messages}]
+    found = read("chats.json", json.dumps(export))
+    assert [(d.user_id, d.session_id) for d in found.documents] == [("ann", "a")]
+    assert found.problems == ("conversation 2: user_id (a list) is no name; write one name, as text; it is left out",)
 
 
 @pytest.mark.parametrize(
@@ -81,11 +86,3 @@ def test_a_row_of_a_suite_with_an_unusable_scope_is_left_out(read, field: str, v
     found = read("corpus.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
     assert [d.text for d in found.documents] == ["One."]
     assert found.problems[0].startswith("line 2: _id '2': ") and found.problems[0].endswith("; the row is left out")
-
-
-def test_a_conversation_of_an_export_with_an_unusable_user_is_left_out(read) -> None:
-    messages = [{"role": "user", "content": "I live in Porto."}]
-    export = [{"id": "a", "user_id": "ann", "messages": messages}, {"id": "b", "user_id": ["x"], "messages": messages}]
-    found = read("chats.json", json.dumps(export))
-    assert [(d.user_id, d.session_id) for d in found.documents] == [("ann", "a")]
-    assert found.problems == ("conversation 2: user_id (a list) is no name; write one name, as text; it is left out",)

@@ -35,12 +35,11 @@ def test_what_is_usual_in_front_matter_is_no_problem(read, raw: str) -> None:
     assert read("a.md", f"---\n{raw}\n---\nWords of the note.\n").problems == ()
 
 
-def test_a_title_is_text_as_written(read) -> None:
+def test_titles_are_text_as_written_and_front_matter_validity_and_sidecars_without_sense_are_listed(
+    read, tmp_path
+) -> None:
     titles = [read("a.md", f"---\ntitle: {t}\n---\nWords.\n").documents[0].title for t in ("12:30:45", "no", "1.10")]
     assert titles == ["12:30:45", "no", "1.10"]
-
-
-def test_front_matter_without_an_end_a_validity_that_ends_first_and_a_bad_sidecar_are_listed(read, tmp_path) -> None:
     problem = "front matter: no closing line of three dashes; add it (it was read as text)"
     assert read("a.md", "---\ntitle: Plans\n# Notes\nWords.\n").problems == (problem,)
     assert read("a.md", "---\nNote: this begins below a line.\n\nWords.\n").problems == ()

@@ -54,26 +54,6 @@ def test_exports_of_chats_are_conversations(read, messages: list[dict]) -> None:
     assert (document.title, document.text) == ("T", "user: Hi.")
 
 
-def test_the_current_branch_of_a_tree_of_messages_is_read(read) -> None:
-    def node(parent: str | None, role: str, text: str, time: float) -> dict:
-        return {
-            "parent": parent,
-            "message": {"author": {"role": role}, "content": {"parts": [text]}, "create_time": time},
-        }
-
-    tree = {
-        "title": "Trip",
-        "current_node": "c",
-        "mapping": {
-            "a": node(None, "user", "Where?", 1704164645.5),
-            "b": node("a", "assistant", "Discarded.", 1704164646.5),
-            "c": node("a", "assistant", "Lisbon.", 1704164647.5),
-        },
-    }
-    (document,) = read("export.json", json.dumps([tree])).documents
-    assert (document.title, document.text) == ("Trip", "user: Where?\nassistant: Lisbon.")
-
-
 def test_json_that_is_no_conversation_is_kept_and_what_is_wrong_with_it_is_explained(read) -> None:
     (document,) = read("data.json", '{"budget": 40000}\n').documents
     assert segment_texts(document) == [("code", None, '{"budget": 40000}')]

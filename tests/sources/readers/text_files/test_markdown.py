@@ -27,7 +27,7 @@ days = 25
 """
 
 
-def test_blocks_have_their_heading_path_and_exact_span() -> None:
+def test_blocks_have_their_heading_path_and_exact_span_and_the_first_heading_is_the_title(read) -> None:
     segments = markdown_segments(PAGE)
     assert [(s.kind, s.heading, PAGE[s.char_start : s.char_end].split("\n")[0]) for s in segments] == [
         ("heading", "Leave policy", "# Leave policy"),
@@ -39,9 +39,6 @@ def test_blocks_have_their_heading_path_and_exact_span() -> None:
         ("heading", "Leave policy > Sick leave", "## **Sick** leave"),
         ("prose", "Leave policy > Sick leave", "- call in"),
     ]
-
-
-def test_a_link_definition_is_kept_and_a_higher_heading_closes_the_lower_ones() -> None:
     text = "One [a].\n\n[a]: https://example.org/a\n\nTwo.\n"
     assert [text[s.char_start : s.char_end] for s in markdown_segments(text)] == [
         "One [a].",
@@ -50,6 +47,8 @@ def test_a_link_definition_is_kept_and_a_higher_heading_closes_the_lower_ones() 
     ]
     text = "Top\n===\n\n### deep\n\nx\n\n## next\n\ny\n"
     assert [s.heading for s in markdown_segments(text) if s.kind == "prose"] == ["Top > deep", "Top > next"]
+    assert read("a.md", "intro\n\n# Real title\n").documents[0].title == "Real title"
+    assert read("leave-policy_2024.md", "just text").documents[0].title == "leave policy 2024"
 
 
 def test_front_matter_gives_title_scope_dates_and_relations(read) -> None:
@@ -69,11 +68,6 @@ def test_front_matter_gives_title_scope_dates_and_relations(read) -> None:
         StatedRelation("rules/draft.md", "UPDATE"),
     )
     assert document.text == "# Other\n\nBody.\n"
-
-
-def test_the_title_is_the_first_heading_else_the_files_name(read) -> None:
-    assert read("a.md", "intro\n\n# Real title\n").documents[0].title == "Real title"
-    assert read("leave-policy_2024.md", "just text").documents[0].title == "leave policy 2024"
 
 
 def test_broken_front_matter_or_relations_are_a_problem_a_thematic_break_none(read) -> None:

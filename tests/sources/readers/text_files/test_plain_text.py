@@ -43,7 +43,7 @@ def test_what_is_not_text_is_rejected_with_its_reason(read, content: bytes, reas
         read("a.txt", content)
 
 
-def test_paragraphs_and_headings_are_found(read) -> None:
+def test_paragraphs_and_headings_are_found_in_text_up_to_the_limit(read) -> None:
     text = "=====\nTitle\n=====\n\nIntro line one\nline two\n\nPart\n----\nBody.\n\n  \n\nLast.\n"
     assert [(s.kind, s.heading, text[s.char_start : s.char_end]) for s in text_segments(text)] == [
         ("heading", "Title", "=====\nTitle\n====="),
@@ -57,8 +57,5 @@ def test_paragraphs_and_headings_are_found(read) -> None:
         ("heading", "Book", "= Book"), ("heading", "Book > One", "== One"), ("prose", "Book > One", "Words of one."),
         ("heading", "Book > One > Part", "=== Part"), ("prose", "Book > One > Part", "Words of part."),
     ]  # fmt: skip
-
-
-def test_text_longer_than_the_limit_is_rejected_with_both_figures(read) -> None:
     with pytest.raises(Rejected, match="5,000 characters of text, the limit is 1,000"):
         read("a.txt", "x" * 5000, max_chars=1000)
