@@ -36,6 +36,7 @@ def test_sitemaps_of_a_large_site_are_read_to_their_limits_and_no_more(site, mon
     found = read_sitemaps(site)
     assert len(found.sitemaps) == 5 and len(found.urls) == 4 and not found.is_whole
     assert len(site.requests) == 5 and found.problems == ((site.page("/4.xml"), "more than 5 sitemaps"),)
+    site.requests.clear()
     monkeypatch.setattr(sitemaps, "MAX_URLS", 20)
     site.pages["/sitemap.xml"] = sitemap_index(*(site.page(f"/{n}.xml") for n in range(9)))
     site.answer = lambda path: sitemap(*(site.page(f"{path.removesuffix('.xml')}/{n}") for n in range(15)))
