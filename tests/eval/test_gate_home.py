@@ -9,6 +9,7 @@ from palimpsest.pipeline.finish import stage_build
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import Reader
 from palimpsest.store.builds import published
+from palimpsest.store.home import Home
 from palimpsest_eval.gate.baseline import build_settings
 from palimpsest_eval.runs.judge_build import accept_home, compare_builds, find_violations, judge_home, next_steps
 
@@ -45,14 +46,15 @@ def test_a_broken_question_shows_the_first_words_of_its_results_before_and_now(j
     assert "My locker code is quixotic-77." in got.to_json()["collections"][0]["texts"].values()
 
 
-def test_tables_changed_behind_a_builds_back_close_the_gate(copied_home):
-    build = published(copied_home)
-    assert find_violations(copied_home, build) == []
+def test_tables_changed_behind_a_builds_back_close_the_gate(judged_home, tmp_path):
+    home = Home(shutil.copytree(judged_home.path, tmp_path / "home"), judged_home.embeddings)
+    build = published(home)
+    assert find_violations(home, build) == []
     table = next(build.path.rglob("topics.parquet"))
     changed = pl.read_parquet(table).with_columns(label=pl.lit("edited"))
     table.unlink()  # a hard link of another build's
     changed.write_parquet(table)
-    got = judge_home(copied_home)
+    got = judge_home(home)
     assert got.status == "failed" and any("invariant 1 (digest)" in r for r in got.collections[0].reasons)
 
 
@@ -64,18 +66,17 @@ def test_a_build_records_its_settings_as_they_took_effect(judged_home):
     assert "description" not in found
 
 
-def test_a_weight_of_zero_is_named_by_gate_and_compare_and_by_the_verdict_of_the_build(
-    judged_home, copied_home, tmp_path
-):
+def test_a_weight_of_zero_is_named_by_gate_and_compare_and_by_the_verdict_of_the_build(judged_home, tmp_path):
     (accepted,) = accept_home(judged_home, "as it is")
+    home = Home(shutil.copytree(judged_home.path, tmp_path / "home"), judged_home.embeddings)
     shutil.copytree(judged_home.path.parent / "corpus", tmp_path / "corpus")
     with (tmp_path / "corpus/chats/collection.yaml").open("a") as f:
         f.write("weights: {words: 0}\n")
-    stage_build(copied_home, make_plan(copied_home, [tmp_path / "corpus"]))
-    verdict = judge_home(copied_home)
+    stage_build(home, make_plan(home, [tmp_path / "corpus"]))
+    verdict = judge_home(home)
     accepted.path.unlink()
     assert verdict.settings_changed == ["chats.weights.words 0.8 -> 0"]
-    found, text = compare_builds(copied_home, "1", "2")
+    found, text = compare_builds(home, "1", "2")
     assert found["settings"]["changed"][0]["text"] == "chats.weights.words 0.8 -> 0"
     assert text.startswith("settings changed: chats.weights.words 0.8 -> 0\n")
 

@@ -83,9 +83,7 @@ def test_a_server_gets_batches_and_its_dimension_is_asked_for_once_and_may_not_c
         load_batch_embedder(Space("openai:toy", "", 16)).encode(["x"])
 
 
-def test_a_busy_server_is_tried_again_a_refusal_is_not_and_nonsense_is_a_failed_component(
-    tmp_path, embedding_server, monkeypatch
-):
+def test_a_busy_server_is_tried_again_and_a_refusal_is_not(tmp_path, embedding_server, monkeypatch):
     monkeypatch.setattr(server_embedder, "_FIRST_WAIT_S", 0.01)
     embedding_server.failures = [503, 429]
     assert space_of("openai:toy", tmp_path).dimensions == 8 and embedding_server.requests == 3
@@ -93,6 +91,9 @@ def test_a_busy_server_is_tried_again_a_refusal_is_not_and_nonsense_is_a_failed_
     with pytest.raises(PalimpsestError, match="status 401") as refused:
         load_batch_embedder(Space("openai:toy", "", 8)).encode(["x"])
     assert embedding_server.requests == 4 and "secret" not in str(refused.value)
+
+
+def test_a_server_that_stays_away_or_answers_nonsense_is_a_failed_component(tmp_path, embedding_server, monkeypatch):
     monkeypatch.setattr(server_embedder, "_FIRST_WAIT_S", 0.01)
     embedding_server.failures = [500] * 6
     with pytest.raises(ComponentFailed, match="status 500"):

@@ -60,13 +60,11 @@ def test_turns_and_front_matter_describe_their_memories(memories):
     assert rows.select("valid_from", "valid_until").rows() == [(None, None)]
 
 
-def test_without_the_setting_all_are_trusted_alike_and_privacy_alone_is_a_new_version(memories):
+def test_a_change_of_privacy_alone_is_a_new_version_of_the_document(memories):
     first = memories({"chat.jsonl": turn("A one.")})
     second = memories({"chat.jsonl": turn("A one.", privacy={"pii": True})})
     assert first["pii"].to_list() == [False] and second["pii"].to_list() == [True]
     assert first["memory_id"].to_list() == second["memory_id"].to_list()
-    rows = memories({"a.jsonl": turn("Hello there."), "b.md": "A note."})
-    assert set(rows["trust"]) == {0.5}
 
 
 def trust_of(rows):
@@ -87,6 +85,11 @@ def test_trust_is_the_speakers_else_the_kinds_else_the_collections_and_the_least
     assert rows["speaker"].to_list() == [None] and rows["trust"].to_list() == [0.1]
 
 
+def test_without_the_setting_all_are_trusted_alike(memories):
+    rows = memories({"a.jsonl": turn("Hello there."), "b.md": "A note."})
+    assert set(rows["trust"]) == {0.5}
+
+
 def test_what_a_source_states_can_only_lower_its_trust(memories):
     files = {
         "vouches.md": "---\ntrust: 1\n---\nI am right.",
@@ -97,6 +100,11 @@ def test_what_a_source_states_can_only_lower_its_trust(memories):
         "a.jsonl": turn("Sure.", trust=0.9) + turn("Perhaps.", trust=0.25) + turn("Who knows.", trust="low"),
     }
     assert trust_of(memories(files)) == {
-        "I am right.": 0.5, "I may be wrong.": 0.2, "A foundation.": 0.5, "A scan.": 0.1, "Sure.": 0.5,
-        "Perhaps.": 0.25, "Who knows.": 0.5,
-    }  # fmt: skip
+        "I am right.": 0.5,
+        "I may be wrong.": 0.2,
+        "A foundation.": 0.5,
+        "A scan.": 0.1,
+        "Sure.": 0.5,
+        "Perhaps.": 0.25,
+        "Who knows.": 0.5,
+    }

@@ -48,15 +48,26 @@ def two():
     return inputs, pl.DataFrame(scope), newer, older
 
 
-def test_an_update_and_a_persons_decision_are_reported_with_relation_evidence_and_day():
+def test_an_update_is_reported_with_its_relation_and_evidence():
     inputs, pairs, newer, older = two()
     relations, _ = label_pairs(pairs, inputs.memories, UpdateLabeler())
     assert reasons(inputs, relations) == {
         older: {
-            "kind": "updated", "by": newer, "relation_id": relation_id(newer, older), "label": "UPDATE",
-            "confidence": 0.9, "labeler": "says", "rule": "slot:day", "from": "Monday", "to": "Friday", **SPANS,
-        },
-    }  # fmt: skip
+            "kind": "updated",
+            "by": newer,
+            "relation_id": relation_id(newer, older),
+            "label": "UPDATE",
+            "confidence": 0.9,
+            "labeler": "says",
+            "rule": "slot:day",
+            "from": "Monday",
+            "to": "Friday",
+            **SPANS,
+        }
+    }
+
+
+def test_a_persons_decision_is_reported_with_its_day_whether_it_retires_or_keeps():
     inputs, pairs, newer, older = two()
     for label, kind in (("UPDATE", "updated"), ("NONE", "kept")):
         decision = RelationOverride(relation_id(newer, older), newer, older, label, "2026-02-03T10:00:00+00:00")
@@ -75,9 +86,12 @@ def test_an_edit_a_replaced_document_and_a_missing_source_are_distinguished():
     texts = {"edited out": first, "still here": second, "old rule": old, "new rule": new, "lost": gone}
     inputs = formed([first, second, old, new, gone], [chunk(d, f"It is {t}.") for t, d in texts.items()])
     stated = {
-        "collection": ["c"], "user_id": ["u"], "newer_uri": ["rules-2.md"], "older_uri": ["rules-1.md"],
+        "collection": ["c"],
+        "user_id": ["u"],
+        "newer_uri": ["rules-2.md"],
+        "older_uri": ["rules-1.md"],
         "label": ["UPDATE"],
-    }  # fmt: skip
+    }
     ids = by_text(inputs.memories)
     edited = {"kind": "edited", "by": second["document_id"], "uri": "a.md", "at": day(5).isoformat()}
     replaced = {"kind": "replaced", "by": new["document_id"], "uri": "rules-2.md", "title": "Rules"}

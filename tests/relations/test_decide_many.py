@@ -48,7 +48,7 @@ def decided(home):
     return {d.relation_id: d.label for d in read_decisions(home.decisions).relations}
 
 
-def test_many_relations_are_confirmed_or_undone_at_once_each_as_what_it_is_or_was_nearly_given(home):
+def test_many_relations_are_confirmed_at_once_each_as_what_it_is_or_was_nearly_given(home):
     done = call(home, "confirm", "r1", "r2", "r3", "r1", "--json")
     assert decided(home) == {"r1": "UPDATE", "r2": "EXTEND", "r3": "UPDATE"}
     assert len(home.decisions.read_text().splitlines()) == 3
@@ -58,10 +58,11 @@ def test_many_relations_are_confirmed_or_undone_at_once_each_as_what_it_is_or_wa
         ("r2", "EXTEND", "EXTEND"),
         ("r3", "NONE", "UPDATE"),
     ]
+
+
+def test_many_relations_are_undone_at_once(home):
     assert call(home, "undo", "r1", "r2").exit_code == 0
     assert decided(home) == {"r1": "NONE", "r2": "NONE"}
-    with pytest.raises(PalimpsestError, match="--as MAYBE"):
-        decide(home, "confirm", [("r1",)], "MAYBE")
 
 
 def test_what_review_lists_can_be_piped_into_confirm(home):
@@ -93,3 +94,8 @@ def test_where_one_cannot_be_decided_none_is(home, arguments, message):
     done = call(home, *arguments)
     assert done.exit_code != 0 and message in f"{done.output} {done.exception}"
     assert not home.decisions.exists()
+
+
+def test_a_label_that_is_none_is_refused(home):
+    with pytest.raises(PalimpsestError, match="--as MAYBE"):
+        decide(home, "confirm", [("r1",)], "MAYBE")

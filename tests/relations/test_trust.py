@@ -55,9 +55,12 @@ def test_a_less_trusted_update_retires_nothing_and_is_proposed():
     found = refused["label"], refused["conflict"], refused["consequence"], usage["low_trust"], usage["UPDATE"]
     assert found == ("NONE", None, "disputed", 2, 1)
     assert json.loads(refused["evidence"]) == {
-        "rule": "low trust", "instead_of": "UPDATE", "newer_trust": 0.2, "older_trust": 0.5,
+        "rule": "low trust",
+        "instead_of": "UPDATE",
+        "newer_trust": 0.2,
+        "older_trust": 0.5,
         "label_evidence": {"rule": "slot:deadline", "older": [0, 3], "newer": [0, 3]},
-    }  # fmt: skip
+    }
     rows = review_table(tables(inputs, memories, relations))
     # a is retired by b: only what is open is proposed.
     assert rows.select("why", "rank", "instead_of", "conflict", "newer_id", "older_id").rows() == [
@@ -73,7 +76,7 @@ def test_equal_or_higher_trust_replaces(newer_trust):
     assert latest(tables(inputs, memories, relations)) == {c} and set(relations["conflict"]) == {"dynamic"}
 
 
-def test_only_an_update_needs_trust_and_a_pair_that_no_model_answered_is_asked_again():
+def test_only_an_update_needs_trust_and_memories_of_builds_without_are_trusted_alike():
     inputs, pairs, _ = made()
     memories = trusted(inputs, m2=0.0)
     relations, usage = labelled(memories, pairs, Counting("EXTEND"))
@@ -83,11 +86,6 @@ def test_only_an_update_needs_trust_and_a_pair_that_no_model_answered_is_asked_a
     relations, _ = labelled(memories, pairs, Counting())
     assert latest(tables(inputs, memories, relations)) == {c}
     assert refuse_low_trust(relations.clear(), memories).is_empty()
-    inputs, pairs, _ = made()
-    memories = trusted(inputs, m2=0.2)
-    unpaid, _ = labelled(memories, pairs, FixedLabeler("NONE", 0.0, rule="unpaid", why="budget"))
-    _, usage = labelled(memories, pairs, FixedLabeler("UPDATE"), unpaid)
-    assert usage["labelled"] == 3 and usage["low_trust"] == 2
 
 
 def test_another_trust_labels_nothing_again_and_equals_a_build_from_scratch():
@@ -116,6 +114,14 @@ def test_what_a_person_confirmed_wins_and_an_undo_takes_it_back():
         both = tables(inputs, memories, relations, decisions)
         assert latest(both) == expected and usage["labelled"] == 0
         assert review_table(both).is_empty()
+
+
+def test_a_pair_that_no_model_answered_is_asked_again_whatever_its_trust():
+    inputs, pairs, _ = made()
+    memories = trusted(inputs, m2=0.2)
+    unpaid, _ = labelled(memories, pairs, FixedLabeler("NONE", 0.0, rule="unpaid", why="budget"))
+    _, usage = labelled(memories, pairs, FixedLabeler("UPDATE"), unpaid)
+    assert usage["labelled"] == 3 and usage["low_trust"] == 2
 
 
 def test_a_static_conflict_is_disputed_until_a_person_decided_or_one_side_is_retired():
@@ -148,7 +154,7 @@ def replaced(docs, rows, *stated):
     return set(state.filter("is_latest")["memory_id"]), refused_replacements(memories, documents(*docs), stated)
 
 
-def test_a_stated_replacement_by_a_less_trusted_document_is_reported_and_only_what_is_trusted_more_stays():
+def test_a_stated_replacement_by_a_less_trusted_document_is_reported_and_retires_nothing():
     a, b = dated("a", 1, trust=0.8), dated("b", 2, trust=0.3)
     rows = [memory(a, "A", trust=0.8), memory(b, "B", trust=0.3)]
     found, refused = replaced([a, b], rows, ("b", "a"))
@@ -158,6 +164,9 @@ def test_a_stated_replacement_by_a_less_trusted_document_is_reported_and_only_wh
     ]
     found, refused = replaced([a, b], rows, ("a", "b"))
     assert found == {"A"} and refused.is_empty()
+
+
+def test_only_what_is_trusted_more_stays_of_a_replaced_document_and_a_circle_blocks_nothing():
     a, b = dated("a", 1, trust=0.3), dated("b", 2, trust=0.5)
     rows = [memory(a, "Ana", trust=0.9), memory(a, "Bot", 1, trust=0.3), memory(b, "B", trust=0.5)]
     found, refused = replaced([a, b], rows, ("b", "a"))
