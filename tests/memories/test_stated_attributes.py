@@ -41,7 +41,7 @@ def turn(text, **fields):
     return json.dumps({"session_id": "s", "speaker": "ana", "text": text, **fields}) + "\n"
 
 
-def test_turns_and_front_matter_describe_their_memories(memories):
+def test_each_turn_has_its_own_fields(memories):
     private = {"pii": True, "retention_days": 10}
     rows = turn("A one.", importance=0.9, tags=["x"], privacy=private, timestamp="2026-04-28") + turn("B two.")
     found = memories({"chat.jsonl": rows})
@@ -50,14 +50,15 @@ def test_turns_and_front_matter_describe_their_memories(memories):
         ("B two.", "episodic", [], 0.5, "default", "message", False, True),
     ]
     assert found["retention_until"].to_list() == [datetime(2026, 5, 8, tzinfo=UTC), None]
+
+
+def test_front_matter_describes_every_memory_of_its_document(memories):
     front = "---\ntype: preference\nprivacy: {user_visible: false, retention_days: 5}\n---\nTea, not coffee.\n"
     found = memories({"a.md": front}, retention_days=30)
     assert found.select(SHOWN).rows() == [
         ("Tea, not coffee.", "preference", [], 0.7, "type", "file", False, False),
     ]
     assert found["retention_until"].to_list() == [datetime(2026, 5, 6, tzinfo=UTC)]  # undated: since it was read
-    rows = memories({"a.md": "---\nvalid_from: 2027-01-01\nvalid_until: 2026-01-01\n---\nThe gate opens at nine.\n"})
-    assert rows.select("valid_from", "valid_until").rows() == [(None, None)]
 
 
 def test_a_change_of_privacy_alone_is_a_new_version_of_the_document(memories):
@@ -71,7 +72,7 @@ def trust_of(rows):
     return dict(rows.select("text", "trust").iter_rows())
 
 
-def test_trust_is_the_speakers_else_the_kinds_else_the_collections_and_the_least_of_a_chunks(memories):
+def test_trust_is_the_speakers_else_the_kinds_else_the_collections(memories):
     turns = turn("My desk is in room 4.", speaker="Ana") + turn("It is in room 9.", speaker="Bot")
     turns += turn("Room 9 is free.", speaker="Ben", kind="import")
     trust = {"default": 0.6, "kinds": {"import": 0.3}, "speakers": {"ANA": 0.9, "bot": 0.1}}
@@ -80,9 +81,6 @@ def test_trust_is_the_speakers_else_the_kinds_else_the_collections_and_the_least
         "It is in room 9.": 0.1,
         "Room 9 is free.": 0.3,
     }
-    turns = turn("The gate opens at eight.", speaker="Ana") + turn("It opens at nine.", speaker="Bot")
-    rows = memories({"a.jsonl": turns}, unit="chunk", trust={"speakers": {"Ana": 0.9, "Bot": 0.1}})
-    assert rows["speaker"].to_list() == [None] and rows["trust"].to_list() == [0.1]
 
 
 def test_without_the_setting_all_are_trusted_alike(memories):
@@ -108,3 +106,14 @@ def test_what_a_source_states_can_only_lower_its_trust(memories):
         "Perhaps.": 0.25,
         "Who knows.": 0.5,
     }
+
+
+def test_a_chunk_of_several_speakers_is_trusted_as_the_least_of_them(memories):
+    turns = turn("The gate opens at eight.", speaker="Ana") + turn("It opens at nine.", speaker="Bot")
+    rows = memories({"a.jsonl": turns}, unit="chunk", trust={"speakers": {"Ana": 0.9, "Bot": 0.1}})
+    assert rows["speaker"].to_list() == [None] and rows["trust"].to_list() == [0.1]
+
+
+def test_a_validity_that_ends_before_it_starts_is_not_used(memories):
+    rows = memories({"a.md": "---\nvalid_from: 2027-01-01\nvalid_until: 2026-01-01\n---\nThe gate opens at nine.\n"})
+    assert rows.select("valid_from", "valid_until").rows() == [(None, None)]
