@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_
 
 import click
 
-from palimpsest.cli.shared import STRATEGY, Output, common, visible
+from palimpsest.cli.shared import STRATEGY, WHICH_COLLECTION, Output, common, visible
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.request.search_request import OPTIONS, SearchOptions, bounds, offer
 from palimpsest.query.request.strategies import Weights
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from palimpsest.store.decisions import Verdict
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
+_MAX_OTHERS = 6
 
 
 def search_options(command: _Command) -> _Command:
@@ -68,7 +69,7 @@ def _click_type(field: "FieldInfo") -> dict[str, Any]:
 @click.command()
 @common
 @click.argument("text")
-@click.option("--collection", help="Collection to search. [default: the only one, or the one marked default]")
+@click.option("--collection", help=f"Collection to search. {WHICH_COLLECTION}")
 @click.option("--user", help="Whose memories. [default: the collection's user_id]")
 @click.option("--all-projects", is_flag=True, help="Search all projects of the user and the general memory.")
 @click.option("--all-collections", is_flag=True, help="Search every collection of the user.")
@@ -106,9 +107,20 @@ def query(
             all_collections=all_collections,
             include_pending=options["include_pending"],
         )
+        if collection is None and not all_collections:
+            say_collection(reader, scopes)
         results = reader.search(text, scopes, **options)
         out.text(results.message()["content"] if as_message else results_text(results, options["explain"]))
         out.result(results.to_json() | ({"message": {**results.message()}} if as_message else {}))
+
+
+def say_collection(reader: "Reader", scopes: "Sequence[Scope]") -> None:
+    """Says on stderr which collection is read, where none was named and the build has several."""
+    others = sorted({s.collection for s in reader.scopes()} - {s.collection for s in scopes})
+    if scopes and others:
+        names = ", ".join(others[:_MAX_OTHERS]) + (" and more" if len(others) > _MAX_OTHERS else "")
+        at = scopes[0]
+        click.echo(f"in collection {at.collection}, user {at.user_id}; --collection names another: {names}", err=True)
 
 
 @click.command()
@@ -118,7 +130,7 @@ def query(
 @click.option("--same", "verdict", flag_value="same", help="NAME and OTHER are one, from the next build on.")
 @click.option("--apart", "verdict", flag_value="apart", help="NAME and OTHER are two, from the next build on.")
 @click.option("--undecided", "verdict", flag_value="undecided", help="Take such a decision back.")
-@click.option("--collection", help="Collection of the names. [default: the only one, or the one marked default]")
+@click.option("--collection", help=f"Collection of the names. {WHICH_COLLECTION}")
 @click.option("--user", help="Whose names. [default: the collection's user_id]")
 @click.option("--project", default="", help="Project of the names. [default: the general memory]")
 def entity(
@@ -184,9 +196,7 @@ def scope_options(f: _Command) -> _Command:
     """Adds --collection, --user and --project to a command."""
     f = click.option("--project", help="This project and the general memory. [default: the general memory alone]")(f)
     f = click.option("--user", help="Whose memories. [default: the collection's user_id]")(f)
-    return click.option("--collection", help="Collection to read. [default: the only one, or the one marked default]")(
-        f
-    )
+    return click.option("--collection", help=f"Collection to read. {WHICH_COLLECTION}")(f)
 
 
 def privacy_options(f: _Command) -> _Command:
@@ -241,10 +251,10 @@ class ScopeOptions:
         from palimpsest.query.reader import open_home
 
         with open_home(self.home_path, backend=self.backend) as reader:
-            yield (
-                reader,
-                reader.resolve_scopes(self.collection, self.user, self.project, all_collections=all_collections),
-            )
+            scopes = reader.resolve_scopes(self.collection, self.user, self.project, all_collections=all_collections)
+            if self.collection is None and not all_collections:
+                say_collection(reader, scopes)
+            yield reader, scopes
 
 
 _SHOWN = 100  # lines for people; JSON has all

@@ -20,6 +20,7 @@ from palimpsest.store.table_store import is_remote
 FOLDER = click.Path(path_type=Path)
 STRATEGY = click.Choice(["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"])
 
+WHICH_COLLECTION = "[default: the one that has all memories of --user; else the only one, or the one marked default]"
 _MAX_REASONS = 3
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -77,8 +78,7 @@ def collection_option(f: _Command) -> _Command:
     """Adds --collection to a command that stores something."""
     return click.option(
         "--collection",
-        help="Where it belongs. [default: the one that has all memories of --user; else the only one, or the one "
-        "marked default]",
+        help=f"Where it belongs. {WHICH_COLLECTION}",
     )(f)
 
 
