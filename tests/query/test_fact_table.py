@@ -66,5 +66,5 @@ def test_two_latest_values_of_a_slot_that_has_one_at_a_time_conflict(tmp_path: P
 
 
 def test_an_unknown_subject_is_an_error_that_names_the_fix(table: FactTable) -> None:
-    with pytest.raises(ArgumentError, match="palimpsest fact list"):
+    with pytest.raises(ArgumentError, match="; facts shows all"):
         table.facts("Nobody")

@@ -80,7 +80,7 @@ def test_a_user_without_a_collection_is_read_where_all_memories_of_the_user_are_
         assert (
             reader.resolve_scopes(user="bo") == [Scope("wiki", "bo")] and reader.resolve_scope().collection == "notes"
         )
-        with pytest.raises(ArgumentError, match="^collection: cy has memories in wiki, yard; name one of them$"):
+        with pytest.raises(ArgumentError, match=r"^collection: cy has memories in wiki, yard; name one of them$"):
             reader.resolve_scopes(user="cy")
     said = CliRunner().invoke(query, ["which database?", "--user", "bo", "--home", str(path)])
     assert "in collection wiki, user bo; --collection names another: notes, yard" in said.stderr

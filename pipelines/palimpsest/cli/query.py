@@ -338,9 +338,7 @@ def profile(**options: Any) -> None:
     """What USER states of themselves and what was formed from it: what lasts, then what is recent, each line cited.
 
     Then what the build found for the standing questions of questions.yaml; + marks what is new since the build before.
-    """  # noqa: DOC501 (the docstring is the help text)
-    if not options["user"].strip():
-        raise click.UsageError("USER is empty; palimpsest scopes lists users")
+    """
     given = ScopeOptions(**options)
     with given.open(all_collections=given.collection is None) as (reader, scopes):
         found = reader.profile(scopes, **given.shown)
