@@ -48,6 +48,8 @@ def test_a_search_in_a_project_sees_the_project_and_the_general_memory_and_nothi
     assert found(reader, reader.resolve_scope()) == ["g1", "g2"]
     assert found(reader, reader.resolve_scopes(all_projects=True)) == ["a1", "b1", "g1", "g2"]
     assert found(reader, reader.resolve_scopes(all_collections=True)) == ["g1", "g2", "w1"]
+    answer = reader.search("which database?", reader.resolve_scopes(all_projects=True))
+    assert "… and " in answer.context and all(f"] {i}.md" in results_text(answer) for i in ("a1", "b1", "g1", "g2"))
     every = reader.resolve_scopes(all_collections=True, project="alpha")
     assert every == [Scope("notes", "ana"), Scope("notes", "ana", "alpha"), Scope("wiki", "ana")]
 

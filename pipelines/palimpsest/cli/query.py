@@ -10,6 +10,7 @@ import click
 
 from palimpsest.cli.shared import STRATEGY, WHICH_COLLECTION, Output, common, visible
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import counted
 from palimpsest.query.request.search_request import OPTIONS, SearchOptions, bounds, offer
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import changed_line
@@ -401,7 +402,11 @@ def _print_abstract(options: ScopeOptions, summary: "Summary", sentences: int) -
     written = LmSummarizer().rewrite(summary, sentences)
     if written.failed:
         raise ComponentFailed(f"--abstractive: {written.failed}; run again, or without it")
-    note = [f"({written.dropped} sentences left out: their sources do not state them)"] if written.dropped else []
+    note = (
+        [f"({counted(written.dropped, 'sentence')} left out: their sources do not state them)"]
+        if written.dropped
+        else []
+    )
     options.output.text("\n".join([*(s.cited for s in written.sentences), *note]))
     options.output.result(written.to_json())
 
