@@ -356,7 +356,7 @@ def check_spans(tables: Tables) -> list[Violation]:
             for row_id, document_id, text, start, end in rows.select(columns).iter_rows()
             if start is None or end is None or start < 0 or text != (texts.get(document_id) or "")[start:end]
         }
-        found += report(8, "spans", f"{name}: {{span does}} not hold its text", wrong)
+        found += report(8, "spans", f"{name}: {{span does}} not match the text", wrong)
     lengths = tables["memories"].select("memory_id", pl.col("text").str.len_chars().alias("length"))
     mentions = tables["mentions"].drop_nulls(["char_start", "char_end"]).join(lengths, on="memory_id", how="inner")
     outside = mentions.filter(
