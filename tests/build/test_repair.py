@@ -215,7 +215,7 @@ def test_damage_that_only_verify_sees_is_repaired_by_build_with_repair(home) -> 
     _flip_silently(log.text_path(log.current().filter(uri="b.md")["text_key"][0]))
     assert last_json(_build(home))["repaired"] == []  # nothing changed, and nothing is read
     (found,) = verify_home(home).lines
-    assert "1 files are damaged or missing; run palimpsest build --repair" in found
+    assert "1 file is damaged or missing; run palimpsest build --repair" in found
     done = _build(home, "--repair")
     assert last_json(done)["repaired"] == ["log of notes: the text of b.md was damaged; it is read again"]
     assert last_json(done)["digest"] == published(home).manifest.digest and not verify_home(home).violations

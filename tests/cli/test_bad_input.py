@@ -115,7 +115,14 @@ def test_a_new_home_inside_a_home_or_a_collection_is_refused_before_anything_is_
     ("command", "message"),
     [
         (["import", "nowhere"], "DIR nowhere: no export.json in it"),
-        (["profile", " "], "USER is empty"),
+        (["profile", " "], "'USER': is empty; give one"),
+        (["query", "where?", "--project", ""], "'--project': is empty; give one, or leave it out"),
+        (["query", "where?", "--task", " "], "'--task': is empty"),
+        (["query", "where?", "--turn", ""], "'--turn': is empty"),
+        (["remember", "I moved.", "--user", ""], "'--user': is empty"),
+        (["remember", "I moved.", "--session", ""], "'--session': is empty"),
+        (["graph", "node", "add", "Basin", "--project", ""], "'--project': is empty"),
+        (["build", "--corpus", ""], "'--corpus': is empty"),
         (["remember", "I moved.", "--date", "yesterday"], "'yesterday' is no time; write one such as 2026-03-01"),
     ],
 )

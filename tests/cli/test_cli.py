@@ -106,7 +106,7 @@ def test_one_user_never_sees_the_other(built):
             ["query", "x", "--as-of", "soon", "--home", "HOME", "--collection", "chats"],
             "--as-of soon: not a date; write 2024-05-31",
         ),
-        (["query", " ", "--home", "HOME", "--collection", "chats"], "TEXT: is empty"),
+        (["query", " ", "--home", "HOME", "--collection", "chats"], "'TEXT': is empty"),
         (["suite", "no-such-suite"], "no-such-suite"),
         (["label", "--pairs", "none.jsonl", "--out", "o"], "none.jsonl"),
         (["frobnicate"], "frobnicate"),

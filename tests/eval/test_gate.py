@@ -78,7 +78,7 @@ def test_a_silent_part_of_the_ranking_fewer_results_and_a_retired_answer_fail_th
     known = accept_baseline(gate_run([latest] * 99 + [retired]), tmp_path / "b.json", "one is known", who="test")
     assert decide(gate_run([latest] * 99 + [retired]), known, True).status == "passed"
     got = decide(gate_run([retired, *[latest] * 99]), known, True)
-    assert got.reasons == ("1 answers that are still true were retired since the baseline: q000",)
+    assert got.reasons == ("1 answer still true and retired since the baseline: q000",)
     assert decide(gate_run([retired] * 100), baseline, True).status == "passed", "an older baseline does not know it"
 
 

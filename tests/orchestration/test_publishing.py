@@ -73,7 +73,7 @@ def test_the_last_run_of_a_batch_publishes_and_the_others_do_not(instance):
     assert why_not_yet(instance, first) == ""
     waiting = add_run(instance, STATUS.NOT_STARTED, palimpsest__batch="b")
     add_run(instance, STATUS.NOT_STARTED, palimpsest__batch="other")
-    assert why_not_yet(instance, first) == "1 collections are still to be built"
+    assert why_not_yet(instance, first) == "1 collection is still to be built"
     instance.delete_run(waiting.run_id)
     last = add_run(instance, STATUS.SUCCESS, palimpsest__batch="b")
     assert why_not_yet(instance, first) == "another collection ended later"
@@ -84,7 +84,7 @@ def test_a_failed_run_that_will_be_retried_is_waited_for_and_one_that_will_not_i
     done = add_run(instance, STATUS.SUCCESS, palimpsest__batch="b")
     failed = add_run(instance, STATUS.FAILURE, palimpsest__batch="b")
     instance.add_run_tags(failed.run_id, {"dagster/will_retry": "true"})
-    assert why_not_yet(instance, done) == "1 collections are still to be built"
+    assert why_not_yet(instance, done) == "1 collection is still to be built"
     instance.add_run_tags(failed.run_id, {"dagster/auto_retry_run_id": "another"})
     assert why_not_yet(instance, done) == ""
     assert why_not_yet(instance, failed) == "another collection ended later"
@@ -115,7 +115,7 @@ def test_partitions_of_a_backfill_that_have_no_run_yet_are_waited_for(instance):
     backfill = backfill_of("fill", ["chats", "notes"])
     instance.add_backfill(backfill)
     done = add_run(instance, STATUS.SUCCESS, dagster__backfill="fill")
-    assert why_not_yet(instance, done) == "1 collections are still to be built"
+    assert why_not_yet(instance, done) == "1 collection is still to be built"
     instance.update_backfill(backfill.with_status(BulkActionStatus.CANCELED))
     assert why_not_yet(instance, done) == ""
 

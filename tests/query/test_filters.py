@@ -443,8 +443,28 @@ def test_a_search_in_a_project_sees_the_project_and_the_general_memory_and_nothi
     assert found_scopes(reader_scopes, reader_scopes.resolve_scope()) == ["g1", "g2"]
     assert found_scopes(reader_scopes, reader_scopes.resolve_scopes(all_projects=True)) == ["a1", "b1", "g1", "g2"]
     assert found_scopes(reader_scopes, reader_scopes.resolve_scopes(all_collections=True)) == ["g1", "g2", "w1"]
+    answer = reader_scopes.search("which database?", reader_scopes.resolve_scopes(all_projects=True))
+    assert "… and " in answer.context and all(f"] {i}.md" in results_text(answer) for i in ("a1", "b1", "g1", "g2"))
     every = reader_scopes.resolve_scopes(all_collections=True, project="alpha")
     assert every == [Scope("notes", "ana"), Scope("notes", "ana", "alpha"), Scope("wiki", "ana")]
+
+
+def test_a_user_without_a_collection_is_read_where_all_memories_of_the_user_are_as_the_inbox_stores_them(tmp_path):
+    made = [memory("n1", "The office is in Leiden."), memory("w1", "A database.", collection="wiki", user_id="bo")]
+    made += [
+        memory("x1", "A sail.", collection="yard", user_id="cy"),
+        memory("x2", "C.", collection="wiki", user_id="cy"),
+    ]
+    settings = {"notes": {"default": True, "user_id": "ana"}, "wiki": {"user_id": "bo"}, "yard": {"user_id": "cy"}}
+    path = home_scopes(tmp_path / "h", tables(made), collections=settings)
+    with open_home(path) as reader:
+        assert reader.resolve_scopes(user="bo") == [Scope("wiki", "bo")]
+        assert reader.resolve_scope().collection == "notes"
+        with pytest.raises(ArgumentError, match=r"^collection: cy has memories in wiki, yard; name one of them$"):
+            reader.resolve_scopes(user="cy")
+    said = CliRunner().invoke(query, ["which database?", "--user", "bo", "--home", str(path)])
+    assert "in collection wiki, user bo; --collection names another: notes, yard" in said.stderr
+    assert "A database." in said.stdout and "collection wiki" not in said.stdout
 
 
 def test_an_answer_has_the_scope_of_each_memory_and_valid_citations(reader_scopes):

@@ -286,7 +286,7 @@ def test_facts_are_found_by_key_or_search_with_history_and_hidden_ones_only_on_d
     assert "ida_moreau.is" in [line.key for line in hidden]
     assert "Paris" not in {line.value for line in (*table.facts().facts, *table.get("ida.lives_in").facts)}
     assert [line.value for line in stated.facts(("notes", "ben")).facts().facts] == ["Paris"]
-    with pytest.raises(ArgumentError, match="palimpsest fact list"):
+    with pytest.raises(ArgumentError, match="; facts shows all"):
         table.facts("Nobody")
 
 

@@ -77,6 +77,30 @@ def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served):
     speak(Home(served / "home"), "ann", work, permissions=["read"])
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("search_memory", {"query": ""}, "query: "),
+        ("get_context", {"query": "?!"}, "query: has no words"),
+        ("search_memory", {"query": "bike", "collection": ""}, "collection\n  Value error, is empty"),
+        ("add_memory", {"text": "I like tea.", "session": " "}, "session\n  Value error, is empty"),
+        ("get_relations", {"question": "?!"}, "question: has no words"),
+        (
+            "search_nodes",
+            {"name": "zxnobody"},
+            "has this name; get_relations looks for words",
+        ),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_named_as_the_tool_names_it(served: Path, tool, arguments, message):
+    async def work(client: Client) -> None:
+        result = await client.call_tool(tool, arguments)
+        assert result.is_error and message in text_of(result), text_of(result)
+        assert "palimpsest " not in text_of(result)
+
+    speak(Home(served / "home"), "ann", work, permissions=["read", "write"])
+
+
 def test_without_a_token_no_tool_is_listed(served):
     with pytest.raises(BaseException):  # noqa: B017 (the client raises a group of its own)
         speak(Home(served / "home"), None, tools_of)

@@ -46,6 +46,19 @@ def test_every_answer_has_the_headers_and_errors_are_problem_details(clients):
     assert nothing.keys() == found.keys() and nothing["memories"] == [] and nothing["message"]["content"]
 
 
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("/search?q=..", "q: has no words; enter a question or keywords"),
+        ("/search?q=bike&project=", "project: Value error, is empty; give one, or leave it out"),
+        ("/search?q=bike&session=%20", "session: Value error, is empty; give one, or leave it out"),
+        ("/graph?collection=", "collection: Value error, is empty; give one, or leave it out"),
+    ],
+)
+def test_a_parameter_that_cannot_be_used_is_named_as_the_request_names_it(clients, path, detail):
+    assert clients("ann").get(path).json()["detail"] == detail
+
+
 def test_a_query_parameter_that_an_endpoint_does_not_have_is_named(clients):
     for path in ("/search?q=bike&limit=3", "/users/me?x=1", "/memory/abc?deep=1", "/graph?colection=a"):
         answer, name = clients("ann").get(path), path.rpartition("?")[2].split("&")[-1].partition("=")[0]

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 import polars as pl
 
+from palimpsest.core.files import counted
 from palimpsest.core.ids import SCOPE, JsonObject, JsonValue
 from palimpsest.store.tables import empty
 from palimpsest_eval.gate.baseline import changed_code, changed_settings
@@ -159,7 +160,7 @@ def compare_text(difference: Mapping[str, Any]) -> str:
         if "means" not in found:
             lines.append(f"metrics of {collection}: {found['note']}")
             continue
-        lines.append(f"metrics of {collection} ({found['queries']} questions in both):")
+        lines.append(f"metrics of {collection} ({counted(found['queries'], 'question')} in both):")
         lines += [f"  {m}: {v['a']:.3f} -> {v['b']:.3f} ({v['b'] - v['a']:+.3f})" for m, v in found["means"].items()]
         for moved in found["moved"]["examples"]:
             values = ", ".join(f"{m} {v['a']:.2f} -> {v['b']:.2f}" for m, v in moved["metrics"].items())

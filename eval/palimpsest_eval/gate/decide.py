@@ -139,7 +139,7 @@ def _broken_rules(run: GoldenRun, invariants: Sequence[Violation]) -> list[str]:
 def _unusable(run: GoldenRun) -> list[str]:
     reasons = []
     if not run.answered:
-        reasons.append(f"no judged query was answered: {len(run.per_query)} queries, none got a result")
+        reasons.append(f"no judged query was answered: {counted(len(run.per_query), 'query')}, none got a result")
     missing = [m for m in _JUDGED if any(m not in values for values in run.per_query.values())]
     return reasons + [f"the run has no {m}" for m in missing]
 
@@ -179,7 +179,9 @@ def _against_baseline(
     if baseline.collection != run.collection:
         found.reasons.append(f"the baseline is of collection {baseline.collection!r}; {ACCEPT}")
     if 2 * len(shared) < max(len(run.per_query), len(baseline.per_query)):
-        found.reasons.append(f"only {len(shared)} questions are in both the golden set and the baseline; {ACCEPT}")
+        found.reasons.append(
+            f"only {counted(len(shared), 'question', 'is')} in both the golden set and the baseline; {ACCEPT}"
+        )
         return verdict
     missing = [m for m in _JUDGED for q in shared if not math.isfinite(baseline.per_query[q].get(m, math.nan))]
     if missing:
@@ -266,7 +268,7 @@ def _compare_retired(run: GoldenRun, baseline: Baseline, shared: Sequence[str], 
     lost = [q for q in shared if before[q].get(RETIRED, 1.0) < after[q].get(RETIRED, 0.0)]
     if lost:
         named = ", ".join(lost[:_MAX_NAMED])
-        found.reasons.append(f"{len(lost)} answers that are still true were retired since the baseline: {named}")
+        found.reasons.append(f"{counted(len(lost), 'answer')} still true and retired since the baseline: {named}")
 
 
 def _compare_stale(run: GoldenRun, baseline: Baseline, shared: Sequence[str], found: _Findings) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """The invariants of DESIGN.md that can be checked on a finished build, each by a small function with a name."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -9,7 +10,7 @@ from typing import Any, cast
 import polars as pl
 
 from palimpsest.core.errors import first_line_of
-from palimpsest.core.files import FORMAT
+from palimpsest.core.files import FORMAT, counted
 from palimpsest.core.ids import SCOPE, JsonObject, text_hash
 from palimpsest.index.graph_tables import linking_relations
 from palimpsest.memories.formed import stated_memories
@@ -55,12 +56,22 @@ class Violation:
         return asdict(self) | {"examples": list(self.examples)}
 
 
+_COUNTED = re.compile(r"\{([\w ]+)\}")
+
+
 def report(invariant: int, name: str, message: str, ids: Iterable[object]) -> list[Violation]:
-    """Returns one violation over the offending ids, or none without any. `{n}` in `message` is their number."""
+    """Returns one violation over the offending ids, or none without any.
+
+    Args:
+        invariant: its number.
+        name: of the check.
+        message: `{noun}` or `{noun verb}` in it becomes their number with both in that number.
+        ids: what offends.
+    """
     listed = sorted(map(str, ids))
     if not listed:
         return []
-    message = message.replace("{n}", str(len(listed)))
+    message = _COUNTED.sub(lambda found: counted(len(listed), *found[1].rsplit(" ", 1)), message)
     return [Violation(invariant, name, message, len(listed), tuple(listed[:MAX_EXAMPLES]))]
 
 
@@ -77,11 +88,11 @@ def check_nodes(tables: Tables) -> list[Violation]:
     unweighted = edges.filter(~pl.col("weight").is_between(0.0, 1.0).fill_null(False)).select(edge_id).to_series()
     loops = edges.filter(pl.col("source_id") == pl.col("target_id")).select(edge_id).to_series()
     return [
-        *report(11, "node_types", "nodes: {n} have another type than the contract lists", odd_types),
-        *report(11, "importance", "nodes: {n} have no importance from 0 to 1", unscored),
-        *report(11, "edge_types", "edges: {n} have another type than the contract lists", odd_edges),
-        *report(11, "edge_weights", "edges: {n} have no weight from 0 to 1", unweighted),
-        *report(11, "edge_loops", "edges: {n} lead from a node to itself", loops),
+        *report(11, "node_types", "{node has} another type than the contract lists", odd_types),
+        *report(11, "importance", "{node has} no importance from 0 to 1", unscored),
+        *report(11, "edge_types", "{edge has} another type than the contract lists", odd_edges),
+        *report(11, "edge_weights", "{edge has} no weight from 0 to 1", unweighted),
+        *report(11, "edge_loops", "{edge leads} from a node to itself", loops),
     ]
 
 
@@ -106,7 +117,7 @@ def check_complete(tables: Tables) -> list[Violation]:
     """2: every memory has a version, with a decision in it."""
     versions = tables["versions"].filter(pl.col("is_latest").is_not_null())
     bare = tables["memories"].join(versions, on="memory_id", how="anti")["memory_id"]
-    return report(2, "versions_complete", "{n} memories have no version", bare)
+    return report(2, "versions_complete", "{memory has} no version", bare)
 
 
 def check_recomputed(tables: Tables, decisions: Decisions | None) -> list[Violation]:
@@ -119,7 +130,7 @@ def check_recomputed(tables: Tables, decisions: Decisions | None) -> list[Violat
     both = t["versions"].join(fresh, on="memory_id", how="inner", suffix="_fresh")
     differs = pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_fresh")) for c in columns)
     return report(
-        2, "versions_recomputed", "{n} versions differ from what they follow from", both.filter(differs)["memory_id"]
+        2, "versions_recomputed", "{version differs} from what they follow from", both.filter(differs)["memory_id"]
     )
 
 
@@ -133,8 +144,8 @@ def check_newer_wins(tables: Tables) -> list[Violation]:
         (pl.col("label") == "UPDATE") & ~is_newer("_newer", "_older") & ~is_newer("_older", "_newer")
     )
     return [
-        *report(2, "newer_wins", "{n} relations lead from an earlier memory to a later one", backwards["relation_id"]),
-        *report(2, "newer_wins", "{n} UPDATEs are between memories of equal or unknown time", unordered["relation_id"]),
+        *report(2, "newer_wins", "{relation leads} from an earlier memory to a later one", backwards["relation_id"]),
+        *report(2, "newer_wins", "{UPDATE is} between memories of equal or unknown time", unordered["relation_id"]),
     ]
 
 
@@ -155,9 +166,9 @@ def check_chains(tables: Tables) -> list[Violation]:
     both = [older for older in ended if version.get(older, (False, None))[0]]
     headless = [m for m in set(older_of) - set(newer_of) if version.get(m, (True, None)) == (False, None)]
     return [
-        *report(2, "chains", "{n} memories update themselves in a circle", _in_circles(older_of, newer_of)),
-        *report(2, "chains", "{n} memories are latest although a live one updates them", both),
-        *report(2, "chains", "{n} chains of UPDATEs have no latest end", headless),
+        *report(2, "chains", "in a circle of updates: {memory}", _in_circles(older_of, newer_of)),
+        *report(2, "chains", "{memory is} latest although updated by a live one", both),
+        *report(2, "chains", "a latest end is missing in {chain} of UPDATEs", headless),
     ]
 
 
@@ -177,9 +188,9 @@ def check_superseded_by(tables: Tables) -> list[Violation]:
     unknown = rows.filter(pl.col("collection_of").is_null())["memory_id"]
     crossing = rows.filter(pl.any_horizontal(pl.col(c) != pl.col(f"{c}_of") for c in SCOPE))["memory_id"]
     return [
-        *report(2, "superseded_by", "{n} latest memories name what superseded them", named),
-        *report(4, "references", "versions.superseded_by: {n} memories name no memory or document", unknown),
-        *report(3, "scopes", "versions.superseded_by: {n} memories are superseded from another scope", crossing),
+        *report(2, "superseded_by", "{latest memory names} what superseded them", named),
+        *report(4, "references", "versions.superseded_by: {memory names} no memory or document", unknown),
+        *report(3, "scopes", "versions.superseded_by: {memory is} superseded from another scope", crossing),
     ]
 
 
@@ -190,7 +201,7 @@ def check_trust(tables: Tables) -> list[Violation]:
     for end in ("newer", "older"):
         pairs = pairs.join(trust.rename({"memory_id": f"{end}_id", "trust": f"{end}_trust"}), on=f"{end}_id")
     wrong = pairs.filter(pl.col("newer_trust") < pl.col("older_trust"))["relation_id"]
-    return report(2, "trust", "{n} UPDATEs are by a memory that is trusted less than what it replaces", wrong)
+    return report(2, "trust", "{UPDATE is} by a memory that is trusted less than what it replaces", wrong)
 
 
 def _placed_pairs(tables: Tables) -> pl.DataFrame:
@@ -254,7 +265,7 @@ def check_schema(tables: Tables) -> list[Violation]:
     for name, schema in SCHEMAS.items():
         actual = tables[name].schema
         wrong = [c for c in {**schema, **actual} if c not in actual or c not in schema or actual[c] != schema[c]]
-        found += report(1, "schema", f"{name}: {{n}} columns differ from the contract", wrong)
+        found += report(1, "schema", f"{name}: {{column differs}} from the contract", wrong)
     return found
 
 
@@ -268,9 +279,9 @@ def check_unique_ids(tables: Tables) -> list[Violation]:
         parts = [pl.col(c).cast(pl.String).fill_null("null") for c in key]
         ids = tables[name].select(pl.concat_str(parts, separator="/")).to_series()
         twice = ids.filter(ids.is_duplicated()).unique()
-        found += report(1, "unique_ids", f"{name}: {{n}} ids are used more than once", twice)
+        found += report(1, "unique_ids", f"{name}: {{id is}} used more than once", twice)
         unset = tables[name].filter(pl.any_horizontal(pl.col(key).is_null()))
-        found += report(1, "unique_ids", f"{name}: {{n}} rows have no id", ["null"] * unset.height)
+        found += report(1, "unique_ids", f"{name}: {{row has}} no id", ["null"] * unset.height)
     return found
 
 
@@ -279,7 +290,7 @@ def check_current_documents(tables: Tables) -> list[Violation]:
     key = [*SCOPE, "uri", "session_id"]
     current = tables["documents"].filter("is_current")
     twice = current.filter(pl.struct(key).is_duplicated())["document_id"]
-    return report(1, "current_documents", "{n} documents are current with another of the same source and scope", twice)
+    return report(1, "current_documents", "{document is} current with another of the same source and scope", twice)
 
 
 def check_references(tables: Tables) -> list[Violation]:
@@ -288,13 +299,13 @@ def check_references(tables: Tables) -> list[Violation]:
     for table, reference in _checked_references():
         targets = [tables[t].select(pl.col(key_of(t)).alias("id")) for t in reference.tables]
         gone = _named_ids(tables, table, reference).join(pl.concat(targets), on="id", how="anti")["id"]
-        message = f"{table.name}.{reference.column}: {{n}} ids are not in {' or '.join(reference.tables)}"
+        message = f"{table.name}.{reference.column}: {{id is}} not in {' or '.join(reference.tables)}"
         found += report(4, "references", message, gone)
     used = pl.concat(
         [tables["mentions"]["entity_id"], tables["topic_edges"]["source_id"], tables["topic_edges"]["target_id"]]
     )
     orphans = set(tables["entities"]["entity_id"]) - set(used)
-    return found + report(4, "orphans", "entities: {n} are mentioned nowhere", orphans)
+    return found + report(4, "orphans", "{entity is} mentioned nowhere", orphans)
 
 
 def _checked_references() -> Iterator[tuple[Table, Reference]]:
@@ -321,11 +332,11 @@ def check_scopes(tables: Tables) -> list[Violation]:
         ]
         rows = _named_ids(tables, table, reference, *SCOPE).join(pl.concat(of).unique("id", keep="first"), on="id")
         crossing = rows.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"of_{c}")) for c in SCOPE))["id"].unique()
-        found += report(3, "scopes", f"{table.name}.{reference.column}: {{n}} ids belong to another scope", crossing)
+        found += report(3, "scopes", f"{table.name}.{reference.column}: {{id belongs}} to another scope", crossing)
     for name, schema in SCHEMAS.items():
         if set(SCOPE) <= set(schema):
             unset = tables[name].filter(pl.any_horizontal(pl.col(SCOPE).is_null()))
-            found += report(3, "scopes", f"{name}: {{n}} rows have no scope", ["null"] * unset.height)
+            found += report(3, "scopes", f"{name}: {{row has}} no scope", ["null"] * unset.height)
     return found
 
 
@@ -345,7 +356,7 @@ def check_spans(tables: Tables) -> list[Violation]:
             for row_id, document_id, text, start, end in rows.select(columns).iter_rows()
             if start is None or end is None or start < 0 or text != (texts.get(document_id) or "")[start:end]
         }
-        found += report(8, "spans", f"{name}: the spans of {{n}} do not hold their text", wrong)
+        found += report(8, "spans", f"{name}: {{span does}} not match the text", wrong)
     lengths = tables["memories"].select("memory_id", pl.col("text").str.len_chars().alias("length"))
     mentions = tables["mentions"].drop_nulls(["char_start", "char_end"]).join(lengths, on="memory_id", how="inner")
     outside = mentions.filter(
@@ -353,7 +364,7 @@ def check_spans(tables: Tables) -> list[Violation]:
         | (pl.col("char_end") <= pl.col("char_start"))
         | (pl.col("char_end") > pl.col("length"))
     )
-    return found + report(8, "spans", "mentions: {n} spans lie outside their memory", outside["memory_id"])
+    return found + report(8, "spans", "mentions: {span lies} outside the memory", outside["memory_id"])
 
 
 def check_embed_inputs(tables: Tables) -> list[Violation]:
@@ -364,8 +375,8 @@ def check_embed_inputs(tables: Tables) -> list[Violation]:
     wrong = {m for m, text, key in hashed.iter_rows() if key is not None and text_hash(text or "") != key}
     wrong |= set(inputs.filter(pl.col("text_hash").is_null())["memory_id"])
     return [
-        *report(6, "embed_inputs", "{n} memories have nothing to embed", bare),
-        *report(6, "embed_inputs", "{n} memories are embedded under another text's hash", wrong),
+        *report(6, "embed_inputs", "{memory has} nothing to embed", bare),
+        *report(6, "embed_inputs", "{memory is} embedded under another text's hash", wrong),
     ]
 
 
@@ -373,7 +384,7 @@ def check_vectors(tables: Tables, known: Collection[str]) -> list[Violation]:
     """7: every text that is to be embedded has a vector."""
     texts = pl.concat([tables[t].select("memory_id", "text_hash") for t in ("embed_inputs", "context_inputs")])
     without = texts.drop_nulls("text_hash").filter(~pl.col("text_hash").is_in(list(known)))["memory_id"].unique()
-    return report(7, "vectors", "{n} memories have no vector", without)
+    return report(7, "vectors", "{memory has} no vector", without)
 
 
 def check_deleted(tables: Tables, decisions: Decisions) -> list[Violation]:
@@ -384,7 +395,7 @@ def check_deleted(tables: Tables, decisions: Decisions) -> list[Violation]:
         .iter_rows()
     )
     back = {document_id for document_id, collection, *names in rows if decisions.hides_document(collection, *names)}
-    found = report(4, "deleted", "{n} documents were deleted and are in the build", back)
+    found = report(4, "deleted", "{document was} deleted and still in the build", back)
     if not decisions.erased:
         return found
     erased, columns = ErasedTexts(decisions.erased), ("user_id", "uri", "session_id", "text", "segments")
@@ -399,7 +410,7 @@ def check_deleted(tables: Tables, decisions: Decisions) -> list[Violation]:
         removal = erased.remove_from(collection, cast(TextRow, row))
         if removal is None or removal.spans:
             with_deleted_text.add(document_id)
-    return [*found, *report(4, "deleted", "{n} documents hold texts that were deleted", with_deleted_text)]
+    return [*found, *report(4, "deleted", "{document holds} texts that were deleted", with_deleted_text)]
 
 
 def check_rejects(tables: Tables) -> list[Violation]:
@@ -407,7 +418,7 @@ def check_rejects(tables: Tables) -> list[Violation]:
     silent = tables["rejects"].filter(
         pl.any_horizontal(pl.col(c).fill_null("").str.strip_chars() == "" for c in ("uri", "stage", "reason"))
     )
-    return report(9, "rejects", "{n} rejects do not say what, where and why", silent["uri"].fill_null("null"))
+    return report(9, "rejects", "{reject does} not say what, where and why", silent["uri"].fill_null("null"))
 
 
 CHECKS: tuple[Callable[[Tables], list[Violation]], ...] = (
@@ -526,11 +537,11 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
     for name, sql, rows in expected:
         want, have = Counter(rows), Counter(read(sql))
         missing, extra = (want - have).elements(), (have - want).elements()
-        found += report(5, _NAME, f"{name}: {{n}} rows are not in the index, or differ there", (r[0] for r in missing))
-        found += report(5, _NAME, f"{name}: {{n}} rows of the index are not in the tables", (r[0] for r in extra))
+        found += report(5, _NAME, f"{name}: {{row is}} not in the index, or not as it is", (r[0] for r in missing))
+        found += report(5, _NAME, f"{name}: {{row is}} in the index and not in the tables", (r[0] for r in extra))
     queries = (
-        (3, "relations: {n} of the index cross a scope", _CROSSING),
-        (3, "words: the postings of {n} scopes reach into another", _POSTINGS),
+        (3, "{relation} of the index across scopes", _CROSSING),
+        (3, "words: the postings of {scope} reach into another", _POSTINGS),
         (5, "words: postings without a term, or terms without postings", _UNMATCHED_TERMS),
     )
     return found + [

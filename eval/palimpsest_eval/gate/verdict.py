@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from palimpsest.core.files import counted
 from palimpsest.core.ids import JsonObject
 from palimpsest_eval.gate.baseline import SettingChange
 from palimpsest_eval.golden.golden_run import STALE, GoldenRun, Hit
@@ -213,7 +214,7 @@ def verdict_markdown(verdict: CollectionVerdict) -> str:
         lines += [f"Code changed since the baseline: {_plain(', '.join(verdict.code_changed))}.", ""]
     if verdict.latency_ms:
         percentiles = ", ".join(f"{name} {value:.1f} ms" for name, value in verdict.latency_ms.items())
-        lines += [f"{verdict.queries} questions judged; latency {percentiles}.", ""]
+        lines += [f"{counted(verdict.queries, 'question')} judged; latency {percentiles}.", ""]
     if verdict.quality:
         lines += [f"Besides the ranking: {', '.join(_quality(verdict))}.", ""]
     if verdict.broken:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from palimpsest.consolidation.consolidate import consolidation_settings
 from palimpsest.consolidation.decide import SETTING, confirm, finish_confirmed, needs_person, refuse
 from palimpsest.consolidation.find_proposals import published_build, settled
-from palimpsest.core.files import FORMAT_FILE, POINTER, say
+from palimpsest.core.files import FORMAT_FILE, POINTER, counted, say
 from palimpsest.pipeline.finish import stage_build
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.relations.labelers.label_pairs import relation_id
@@ -204,7 +204,7 @@ class _Trials:
 
     def _try(self, ids: Sequence[str]) -> tuple[str, Runs]:
         """Returns the first measure that a group makes worse, empty where there is none, and the golden runs."""
-        say(f"trial {self.found.trials}: {len(ids)} proposals")
+        say(f"trial {self.found.trials}: {counted(len(ids), 'proposal')}")
         with trial_home(self._home) as trial:
             confirm(trial, ids, by=SETTING)
             plan = make_plan(trial, None)

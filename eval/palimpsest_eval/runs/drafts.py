@@ -80,7 +80,8 @@ def write_drafts(path: Path, drafts: Sequence[Question]) -> None:
     """
     if not drafts:
         raise PalimpsestError(
-            f"gate --init: {path.stem} has no latest memory of {MIN_WORDS} words; write {path} by hand"
+            f"gate --init: {path.stem} has no latest memory of {MIN_WORDS} words to ask for (one with a retention, "
+            f"pii: true or user_visible: false is none); write {path} by hand"
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

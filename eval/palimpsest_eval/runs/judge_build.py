@@ -67,7 +67,7 @@ def find_violations(home: Home, build: Build) -> list[Violation]:
     try:
         known, tables = known_texts(home, build), build.tables(indexed_tables())
     except DamagedFile as e:
-        return report(1, "tables", "{n} tables cannot be read", [e])
+        return report(1, "tables", "{table} cannot be read", [e])
     decisions = read_decisions(home.decisions)
     if (undone := build.manifest.undone) is not None:  # what was undone later takes effect in the next build
         decisions = replace(decisions, undone=frozenset(undone))
@@ -267,8 +267,8 @@ def judge_home(home: Home, baseline_file: Path | None = None, report_file: Path 
 
 # `palimpsest verify`: every invariant that a home at rest can show.
 
-_DAMAGED = "{n} files are damaged or missing; run palimpsest build --repair, which repairs what it can"
-_UNFINISHED = "{n} deletes were begun and not finished; run the same palimpsest delete again"
+_DAMAGED = "{file is} damaged or missing; run palimpsest build --repair, which repairs what it can"
+_UNFINISHED = "{delete was} begun and not finished; run the same palimpsest delete again"
 
 
 @dataclass(frozen=True)

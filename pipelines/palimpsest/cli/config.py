@@ -95,7 +95,7 @@ def edit(as_json: bool, in_project: bool) -> None:
 @_json
 @_project
 @click.argument("key")
-@click.argument("value", required=False)
+@click.argument("value", required=False, type=click.UNPROCESSED)  # an empty one is a value too
 def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
     """Set KEY, such as lm.server, in the user's file or in the project's.
 

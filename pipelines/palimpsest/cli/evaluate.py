@@ -8,6 +8,7 @@ from click.core import ParameterSource
 
 from palimpsest.cli.shared import FOLDER, STRATEGY, CostParam, Output, common, embedder_option, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
+from palimpsest.core.files import counted
 from palimpsest.core.times import readable
 from palimpsest.store.home import Home
 from palimpsest_eval.suites.score_benchmark import BENCHMARKS
@@ -71,7 +72,9 @@ def _draft_questions(out: Output, home: Home, collection: str | None, count: int
 
     written = init_golden(home, collection, count)
     out.text(
-        "\n".join([*(f"wrote {n} drafts: {path}" for path, n in written.items()), next_steps(home, list(written))])
+        "\n".join(
+            [*(f"wrote {counted(n, 'draft')}: {path}" for path, n in written.items()), next_steps(home, list(written))]
+        )
     )
     out.result({"drafts": written})
 
@@ -135,10 +138,10 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
         from palimpsest.neo4j_graph.published_graph import check_published
 
         violations += check_published(Home(home_path))
-    out.text("\n".join([*violations, f"build {found.build_id}: {len(violations)} violations"]))
+    out.text("\n".join([*violations, f"build {found.build_id}: {counted(len(violations), 'violation')}"]))
     out.result(found.to_json() | {"violations": violations})
     if violations:
-        raise Refused(f"verify: {len(violations)} violations, the first: {violations[0]}")
+        raise Refused(f"verify: {counted(len(violations), 'violation')}, the first: {violations[0]}")
 
 
 @click.command()
@@ -356,7 +359,7 @@ def label(
     out = Output(as_json)
     done = label_file(pairs_file, out_file, labeler, train_file, max_cost, home_path)
     seconds = done.seconds.load + done.seconds.features + done.seconds.predict
-    out.text(f"{done.pairs} pairs labelled in {seconds:.2f} s: {out_file}")
+    out.text(f"{counted(done.pairs, 'pair')} labelled in {seconds:.2f} s: {out_file}")
     if done.metrics is not None:
         out.text(done.metrics.text())
     out.result(done.to_json())

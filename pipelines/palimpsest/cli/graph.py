@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from palimpsest.cli.query import ScopeOptions, privacy_options, scope_options
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.shared import WHICH_COLLECTION, Output, common
 from palimpsest.store.graph_decisions import EDGE_TYPES, NODE_TYPES, NodeValues
 from palimpsest.store.home import Home
 
@@ -29,9 +29,7 @@ def _scope_options(f: _Command) -> _Command:
     """Adds --collection, --user and --project: the one scope that is decided about."""
     f = click.option("--project", default="", help="Project of the node. [default: the general memory]")(f)
     f = click.option("--user", help="Whose node. [default: the collection's user_id]")(f)
-    return click.option(
-        "--collection", help="Collection of the node. [default: the only one, or the one marked default]"
-    )(f)
+    return click.option("--collection", help=f"Collection of the node. {WHICH_COLLECTION}")(f)
 
 
 def _parse_properties(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> _Properties:

@@ -41,7 +41,7 @@ def upgrade(home_path: Path, as_json: bool, backend: str, corpora: tuple[Path, .
     else:
         out.text(
             f"home {home_path}: upgraded from format {done.before} to {done.format}; build {done.build_id}, "
-            f"{done.memories:,} memories, digest {done.digest}"
+            f"{counted(done.memories, 'memory')}, digest {done.digest}"
         )
     out.result(done.to_json())
 
@@ -83,7 +83,7 @@ def backup(
     done = series.backup if series else backup_home(Home(home_path), file, password)
     sealed = "encrypted" if done.encrypted else "not encrypted"
     of = f"build {done.build_id}, digest {done.digest}" if done.build_id else "no build is published"
-    out.text(f"{done.file}: {done.files:,} files, {done.bytes >> 20:,} MiB, {sealed}; {of}")
+    out.text(f"{done.file}: {counted(done.files, 'file')}, {done.bytes >> 20:,} MiB, {sealed}; {of}")
     for removed in series.removed if series else ():
         out.text(f"removed {removed}")
     out.result((series or done).to_json())
@@ -105,7 +105,7 @@ def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_f
         raise PalimpsestError(f"home {home_path}: its {running[0]} runs; stop it with palimpsest service stop first")
     done = restore_home(file, Home(home_path), read_password(password_file, PASSWORD_VARIABLE), force)
     of = f"build {done.build_id}, digest {done.digest}" if done.build_id else "it has no published build"
-    out.text(f"home {done.home}: {done.files:,} files restored and checked; {of}")
+    out.text(f"home {done.home}: {counted(done.files, 'file')} restored and checked; {of}")
     if done.moved_aside:
         out.text(f"what was there before is in {done.moved_aside}")
     if done.needs_upgrade:

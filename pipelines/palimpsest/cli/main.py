@@ -14,14 +14,17 @@ import click
 
 from palimpsest.core.errors import STOPPED, ArgumentError, PalimpsestError, fault_of, missing_extra
 
-_NAME_OF_ARGUMENT = {
+_NAME_OF = {
     "text": "TEXT",
     "name": "NAME",
     "folder": "DIR",
     "url": "URL",
     "uri": "URI",
     "file": "FILE",
+    "relations": "palimpsest graph relations TEXT",
+    "facts": "palimpsest fact list",
 }
+"""How messages name what the command that was called has no parameter for."""
 _MAX_ERROR_CHARS = 390
 _OTHER_NAMES = {"collections": "collection", "documents": "document"}
 
@@ -88,8 +91,11 @@ class _Commands(click.Group):
         name = _OTHER_NAMES.get(name, name)
         if name not in _COMMANDS:
             return None
+        from palimpsest.cli.shared import refuse_empty_texts
+
         module = importlib.import_module(f"palimpsest.cli.{_COMMANDS[name][0]}")
         command: click.Command = getattr(module, "import_" if name == "import" else name)
+        refuse_empty_texts(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -128,7 +134,7 @@ def main() -> None:
         cli(standalone_mode=False)
         _ignore_interrupts()
     except ArgumentError as e:
-        _fail(e.as_option(_option_name(e.argument)), e.exit_code)
+        _fail(e.as_option(_option_name), e.exit_code)
     except PalimpsestError as e:
         _fail(str(e), e.exit_code)
     except click.exceptions.NoArgsIsHelpError as e:
@@ -151,10 +157,15 @@ def main() -> None:
 
 
 def _option_name(argument: str) -> str:
-    """Returns what sets an argument on the command line: an option of the command that was called, else one like it."""
-    options = (p for p in _called_command().params if isinstance(p, click.Option) and p.name == argument)
-    like_it = _NAME_OF_ARGUMENT.get(argument) or f"--{argument.replace('_', '-')}"
-    return next((option.opts[0] for option in options), like_it)
+    """Returns what sets an argument on the command line: a parameter of the command that was called, else one like it.
+
+    The name of a function of the reader gives the command that calls it.
+    """
+    for parameter in _called_command().params:
+        if parameter.name == argument:
+            is_option = isinstance(parameter, click.Option)
+            return parameter.opts[0] if is_option else parameter.human_readable_name
+    return _NAME_OF.get(argument) or f"--{argument.replace('_', '-')}"
 
 
 def _called_command() -> click.Command:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_
 
 import click
 
-from palimpsest.cli.shared import STRATEGY, Output, common, visible
+from palimpsest.cli.shared import STRATEGY, WHICH_COLLECTION, Output, common, visible
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import counted
 from palimpsest.query.request.search_request import OPTIONS, SearchOptions, bounds, offer
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import changed_line
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from palimpsest.store.decisions import Verdict
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
+_MAX_OTHERS = 6
 
 
 def search_options(command: _Command) -> _Command:
@@ -68,7 +70,7 @@ def _click_type(field: "FieldInfo") -> dict[str, Any]:
 @click.command()
 @common
 @click.argument("text")
-@click.option("--collection", help="Collection to search. [default: the only one, or the one marked default]")
+@click.option("--collection", help=f"Collection to search. {WHICH_COLLECTION}")
 @click.option("--user", help="Whose memories. [default: the collection's user_id]")
 @click.option("--all-projects", is_flag=True, help="Search all projects of the user and the general memory.")
 @click.option("--all-collections", is_flag=True, help="Search every collection of the user.")
@@ -106,9 +108,20 @@ def query(
             all_collections=all_collections,
             include_pending=options["include_pending"],
         )
+        if collection is None and not all_collections:
+            say_collection(reader, scopes)
         results = reader.search(text, scopes, **options)
         out.text(results.message()["content"] if as_message else results_text(results, options["explain"]))
         out.result(results.to_json() | ({"message": {**results.message()}} if as_message else {}))
+
+
+def say_collection(reader: "Reader", scopes: "Sequence[Scope]") -> None:
+    """Says on stderr which collection is read, where none was named and the build has several."""
+    others = sorted({s.collection for s in reader.scopes()} - {s.collection for s in scopes})
+    if scopes and others:
+        names = ", ".join(others[:_MAX_OTHERS]) + (" and more" if len(others) > _MAX_OTHERS else "")
+        at = scopes[0]
+        click.echo(f"in collection {at.collection}, user {at.user_id}; --collection names another: {names}", err=True)
 
 
 @click.command()
@@ -118,7 +131,7 @@ def query(
 @click.option("--same", "verdict", flag_value="same", help="NAME and OTHER are one, from the next build on.")
 @click.option("--apart", "verdict", flag_value="apart", help="NAME and OTHER are two, from the next build on.")
 @click.option("--undecided", "verdict", flag_value="undecided", help="Take such a decision back.")
-@click.option("--collection", help="Collection of the names. [default: the only one, or the one marked default]")
+@click.option("--collection", help=f"Collection of the names. {WHICH_COLLECTION}")
 @click.option("--user", help="Whose names. [default: the collection's user_id]")
 @click.option("--project", default="", help="Project of the names. [default: the general memory]")
 def entity(
@@ -184,9 +197,7 @@ def scope_options(f: _Command) -> _Command:
     """Adds --collection, --user and --project to a command."""
     f = click.option("--project", help="This project and the general memory. [default: the general memory alone]")(f)
     f = click.option("--user", help="Whose memories. [default: the collection's user_id]")(f)
-    return click.option("--collection", help="Collection to read. [default: the only one, or the one marked default]")(
-        f
-    )
+    return click.option("--collection", help=f"Collection to read. {WHICH_COLLECTION}")(f)
 
 
 def privacy_options(f: _Command) -> _Command:
@@ -241,10 +252,10 @@ class ScopeOptions:
         from palimpsest.query.reader import open_home
 
         with open_home(self.home_path, backend=self.backend) as reader:
-            yield (
-                reader,
-                reader.resolve_scopes(self.collection, self.user, self.project, all_collections=all_collections),
-            )
+            scopes = reader.resolve_scopes(self.collection, self.user, self.project, all_collections=all_collections)
+            if self.collection is None and not all_collections:
+                say_collection(reader, scopes)
+            yield reader, scopes
 
 
 _SHOWN = 100  # lines for people; JSON has all
@@ -328,9 +339,7 @@ def profile(**options: Any) -> None:
     """What USER states of themselves and what was formed from it: what lasts, then what is recent, each line cited.
 
     Then what the build found for the standing questions of questions.yaml; + marks what is new since the build before.
-    """  # noqa: DOC501 (the docstring is the help text)
-    if not options["user"].strip():
-        raise click.UsageError("USER is empty; palimpsest scopes lists users")
+    """
     given = ScopeOptions(**options)
     with given.open(all_collections=given.collection is None) as (reader, scopes):
         found = reader.profile(scopes, **given.shown)
@@ -393,7 +402,11 @@ def _print_abstract(options: ScopeOptions, summary: "Summary", sentences: int) -
     written = LmSummarizer().rewrite(summary, sentences)
     if written.failed:
         raise ComponentFailed(f"--abstractive: {written.failed}; run again, or without it")
-    note = [f"({written.dropped} sentences left out: their sources do not state them)"] if written.dropped else []
+    note = (
+        [f"({counted(written.dropped, 'sentence')} left out: their sources do not state them)"]
+        if written.dropped
+        else []
+    )
     options.output.text("\n".join([*(s.cited for s in written.sentences), *note]))
     options.output.result(written.to_json())
 

@@ -182,7 +182,7 @@ def _decide(
     pairs: tuple[tuple[str, str], ...],
     label: str | None,
 ) -> None:
-    from palimpsest.relations.relation_review import decide
+    from palimpsest.relations.relation_review import current_build, decide
 
     ids = [i for name in relation for i in (_read_ids() if name == "-" else [name])]
     if not ids and not pairs:
@@ -191,9 +191,17 @@ def _decide(
     decisions = decide(Home(home_path), kind, [*((i,) for i in ids), *pairs], label)
     lines = [f"{d.relation_id}: {d.was} -> {d.label}" for d in decisions]
     lines += [f"{d.older_id} stays retired: {d.stays_retired}" for d in decisions if d.stays_retired]
-    out.text("\n".join([*lines, f"{len(decisions)} decided, from the next palimpsest build on"]))
+    collections = _collections_of(current_build(Home(home_path)), [d.older_id for d in decisions])
+    out.text("\n".join([*lines, f"{len(decisions)} decided, from the next palimpsest build of {collections} on"]))
     records = [asdict(d) for d in decisions]
     out.result({"relations": records} | (records[0] if len(records) == 1 else {}))
+
+
+def _collections_of(build: "Build", memory_ids: Sequence[str]) -> str:
+    """Returns the collections of memories: a build of others leaves a decision for later."""
+    memories = {name: build.table(name, "memories")["memory_id"] for name in build.collections}
+    found = [name for name, ids in memories.items() if ids.is_in(memory_ids).any()]
+    return f"collection {', '.join(found)}"
 
 
 def _read_ids() -> list[str]:

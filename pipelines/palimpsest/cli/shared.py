@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.times import parse_time
@@ -17,9 +18,9 @@ from palimpsest.store.home import DEFAULT_HOME, send_unwritten
 from palimpsest.store.remote_home import local_home
 from palimpsest.store.table_store import is_remote
 
-FOLDER = click.Path(path_type=Path)
 STRATEGY = click.Choice(["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"])
 
+WHICH_COLLECTION = "[default: the one that has all memories of --user; else the only one, or the one marked default]"
 _MAX_REASONS = 3
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -77,8 +78,7 @@ def collection_option(f: _Command) -> _Command:
     """Adds --collection to a command that stores something."""
     return click.option(
         "--collection",
-        help="Where it belongs. [default: the one that has all memories of --user; else the only one, or the one "
-        "marked default]",
+        help=f"Where it belongs. {WHICH_COLLECTION}",
     )(f)
 
 
@@ -98,6 +98,43 @@ def _read_embedder(_: click.Context, option: click.Parameter, embedder: str | No
     if embedder is not None and not embedder.strip():
         raise click.BadParameter("names no embedder; use minilm, bge-small-en-v1.5, a model's name or folder")
     return None if embedder is None else absolute_path(embedder, None)
+
+
+class _TextParam(click.types.StringParamType):
+    """A text that says something: an empty one, such as an unset variable of a script, is an error and no default."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the text; fails where it was given and is empty."""
+        _refuse_empty(value, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _FolderParam(click.Path):
+    """A path that is not empty: an empty one would be the working directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the path; fails where it is empty."""
+        _refuse_empty(value, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _refuse_empty(value: object, param: click.Parameter | None, ctx: click.Context | None) -> None:
+    is_given = ctx and param and param.name and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+    if is_given and isinstance(value, str) and not value.strip():
+        fix = "give one" if isinstance(param, click.Argument) else "give one, or leave it out"
+        raise click.BadParameter(f"is empty; {fix}", ctx, param)
+
+
+FOLDER = _FolderParam(path_type=Path)
+
+
+def refuse_empty_texts(command: click.Command) -> None:
+    """Makes every text that a command, or one below it, takes refuse an empty value."""
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        refuse_empty_texts(below)
+    for parameter in command.params:
+        if type(parameter.type) is click.types.StringParamType:
+            parameter.type = _TextParam()
 
 
 class CostParam(click.FloatRange):

@@ -95,10 +95,14 @@ def operation(home_path: Path, as_json: bool, backend: str, operation_id: str, u
 
     out = Output(as_json)
     status = operation_status(Home(home_path), operation_id, user)
-    formed = f": {status.chunks} chunks, {status.entities} entities, {status.facts} facts" if status.chunks else ""
+    formed = _formed(status.chunks, status.entities, status.facts) if status.chunks else ""
     why = f" ({status.reason})" if status.reason else ""
     out.text(f"{status.state}{formed}{why}; {status.uri} in collection {status.collection}")
     out.result(status.to_json())
+
+
+def _formed(chunks: int, entities: int | None, facts: int | None) -> str:
+    return f": {counted(chunks, 'chunk')}, {counted(entities or 0, 'entity')}, {counted(facts or 0, 'fact')}"
 
 
 def _is_path(text: str) -> bool:
@@ -314,14 +318,14 @@ def directory(
     out = Output(as_json)
     done = ingest_folder(home_path, folder, collection=collection, user=user, project=project)
     where = f" in collection {', '.join(done.collections)}" if done.collections else ""
-    out.text(f"received {done.received} new files, {done.known} as before{where}; {_READ_BY_BUILD}")
+    out.text(f"received {counted(done.received, 'new file')}, {done.known} as before{where}; {_READ_BY_BUILD}")
     for name in done.empty:
         out.text(f"  warning: {name}: is empty, left out")
     for name, why in done.failures:
         out.text(f"  {name}: {why}")
     out.result(done.to_json())
     if done.failures:
-        raise ArgumentError("folder", f"{len(done.failures)} files cannot be sent; they are listed above", str(folder))
+        raise ArgumentError("folder", f"{counted(len(done.failures), 'file')} cannot be sent; see above", str(folder))
 
 
 @click.command()

@@ -1,5 +1,6 @@
 """What `palimpsest build` prints for people: the summary, the rejects, and a dry run."""
 
+from palimpsest.core.files import counted
 from palimpsest.pipeline.plan import DryRun
 from palimpsest.pipeline.summary import BuildSummary
 from palimpsest.store.builds import published, staged
@@ -14,7 +15,7 @@ def build_text(done: BuildSummary) -> str:
     skipped = [f"  skipped    {uri}: deleted, and still on disk" for uri in done.skipped or ()]
     if not done.changed and done.published and "plan" in done.seconds:
         writes = done.work.get("graph_writes", 0)
-        loaded = f"; {writes} writes to Neo4j" if writes else ""
+        loaded = f"; {counted(writes, 'write')} to Neo4j" if writes else ""
         return "\n".join(
             [f"nothing changed: build {done.build_id} is up to date{loaded} ({done.wall_s:.1f} s)", *skipped]
         )
@@ -38,7 +39,7 @@ def build_text(done: BuildSummary) -> str:
     if done.past_retention:
         lines.append(f"  left out   {done.past_retention} past their retention")
     if done.expired:
-        lines.append(f"  deleted    {done.expired} memories past their retention or of denied users")
+        lines.append(f"  deleted    {counted(done.expired, 'memory')} past their retention or of denied users")
     lines += changes_lines(done.changes)
     return "\n".join([*lines, *skipped, *(f"  warning: {w}" for w in done.gate.get("warnings", []))])
 
@@ -102,9 +103,10 @@ def dry_run_text(plan: DryRun) -> str:
         return "nothing changed: a build would do nothing"
     counts = plan.counts
     return (
-        f"would build {', '.join(plan.changed)}: {counts['files']} files, {counts['chunks']} chunks, "
-        f"{counts['tokens']} tokens; {counts['memories']} new memories, {counts['embeddings']} texts to embed, about "
+        f"would build {', '.join(plan.changed)}: {counted(counts['files'], 'file')}, "
+        f"{counted(counts['chunks'], 'chunk')}, {counted(counts['tokens'], 'token')}; "
+        f"{counted(counts['memories'], 'new memory')}, {counted(counts['embeddings'], 'text')} to embed, about "
         f"{counts['candidate_pairs']} candidate pairs, {counts['lm_calls']} LM calls (cost {plan.cost:.2f}); "
-        f"about {plan.seconds:.0f} s; {counts['removed_sources']} sources are gone, "
-        f"{counts['removed_memories']} memories would be retired, {counts['deleted_memories']} deleted"
+        f"about {plan.seconds:.0f} s; {counted(counts['removed_sources'], 'source', 'is')} gone, "
+        f"{counted(counts['removed_memories'], 'memory')} would be retired, {counts['deleted_memories']} deleted"
     )

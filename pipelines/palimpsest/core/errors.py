@@ -1,6 +1,10 @@
 """The one exception family. The command line turns each into one line and an exit code, never a traceback."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+
+_NAMED = re.compile(r"`(\w+)`")
 
 
 class PalimpsestError(Exception):
@@ -10,22 +14,28 @@ class PalimpsestError(Exception):
 
 
 class ArgumentError(PalimpsestError):
-    """An argument of the Python API is wrong. The command line names the option instead of the argument."""
+    """An argument of the Python API is wrong. The command line and the service name it as their callers do."""
 
     def __init__(self, argument: str, problem: str, value: object = None):
         """Makes the error.
 
         Args:
             argument: name of the Python argument.
-            problem: what is wrong, and what is right.
+            problem: what is wrong, and what is right. What each interface calls by a name of its own is in backquotes:
+                another argument, or a function of the reader.
             value: what was given; None where the argument is missing.
         """
-        super().__init__(f"{argument}{'' if value is None else f'={value!r}'}: {problem}")
         self.argument, self.problem, self.value = argument, problem, value
+        super().__init__(f"{argument}{'' if value is None else f'={value!r}'}: {self.problem_for(str)}")
 
-    def as_option(self, option: str) -> str:
-        """Returns the message for the command line, where `option` sets the argument."""
-        return f"{option}{'' if self.value is None else f' {self.value}'}: {self.problem}"
+    def problem_for(self, name_of: Callable[[str], str]) -> str:
+        """Returns the problem for an interface; `name_of` gives its name of an argument or a function."""
+        return _NAMED.sub(lambda found: name_of(found[1]), self.problem)
+
+    def as_option(self, name_of: Callable[[str], str]) -> str:
+        """Returns the message for the command line, where `name_of` gives the option that sets an argument."""
+        value = "" if self.value is None else f" {self.value}"
+        return f"{name_of(self.argument)}{value}: {self.problem_for(name_of)}"
 
 
 class DamagedFile(PalimpsestError):

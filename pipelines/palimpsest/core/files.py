@@ -360,8 +360,12 @@ def _lines(what: str, total: int, unit: str) -> Callable[[int], None]:
 # Numbers of things in a line for people.
 
 
-def counted(number: int, noun: str) -> str:
-    """Returns `1 memory` or `2 memories`."""
+_PLURAL = {"has": "have", "is": "are", "was": "were", "does": "do"}
+
+
+def counted(number: int, noun: str, verb: str = "") -> str:
+    """Returns `1 memory` or `2 memories`; with the verb `has`, `1 memory has` or `2 memories have`."""
     if number != 1:
-        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun}"
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
+        verb = _PLURAL.get(verb, verb.removesuffix("s"))
+    return f"{number:,} {noun} {verb}".rstrip()

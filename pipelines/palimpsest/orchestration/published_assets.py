@@ -12,6 +12,7 @@ import dagster as dg
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.files import counted
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.neo4j_graph.model import CHECKS, WARNINGS
 from palimpsest.orchestration.build_assets import freshness_of_builds
@@ -70,7 +71,7 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
         found = check_staged(home.home())
         manifest = staged(home.home()).manifest
         tag_run(context, manifest.build_id)
-    context.log.info(f"indexed {manifest.memories} memories, {len(found)} violations")
+    context.log.info(f"indexed {counted(manifest.memories, 'memory')}, {counted(len(found), 'violation')}")
     lines = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in found[:_MAX_VIOLATIONS]) or "none"
     violations, shown = manifest.violations or [], {"violations": dg.MetadataValue.md(lines)}
     yield dg.MaterializeResult(
@@ -324,7 +325,7 @@ def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.M
         )
     with retried(context):
         done = measure(path, None, "auto", BUDGET_TOKENS, None)
-    context.log.info(f"{done.suite}: R@5 {done.metrics['R@5']:.3f} over {done.queries} queries")
+    context.log.info(f"{done.suite}: R@5 {done.metrics['R@5']:.3f} over {counted(done.queries, 'query')}")
     types = "\n".join(
         f"| {kind} | {means['queries']} | {means['R@5']:.3f} | {means['packed_recall']:.3f} |"
         for kind, means in done.by_type.items()
@@ -407,6 +408,8 @@ def backup_file(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mat
         context.log.info(f"{FOLDER_VARIABLE} is not set: no backup")
         return dg.MaterializeResult(metadata={"files": 0})
     done = backup_dated(home.home(), *series, read_password(None, PASSWORD_VARIABLE))
-    context.log.info(f"{done.backup.file}: {done.backup.files} files; {len(done.removed)} older ones removed")
+    context.log.info(
+        f"{done.backup.file}: {counted(done.backup.files, 'file')}; {counted(len(done.removed), 'older one')} removed"
+    )
     size = {"bytes": done.backup.bytes, "files": done.backup.files, "removed": len(done.removed)}
     return dg.MaterializeResult(metadata={"file": done.backup.file, **size})

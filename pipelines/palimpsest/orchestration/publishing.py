@@ -7,6 +7,7 @@ import dagster as dg
 from dagster._core.execution.backfill import BulkActionStatus
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import counted
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.automation import (
     EXECUTOR,
@@ -84,7 +85,7 @@ def why_not_yet(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
     unfinished = sum(r.status in _UNFINISHED or _will_be_retried(instance, r) for r in runs)
     unfinished += _not_launched(instance, run.tags.get(_BACKFILL), runs)
     if unfinished:
-        return f"{unfinished} collections are still to be built"
+        return f"{counted(unfinished, 'collection', 'is')} still to be built"
     ends = [
         (r.end_time or 0.0, r.storage_id, r.dagster_run.run_id)
         for r in records

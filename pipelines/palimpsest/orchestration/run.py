@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError, Refused, fault_in, missing_in
-from palimpsest.core.files import say
+from palimpsest.core.files import counted, say
 from palimpsest.core.parallel import configured_runner
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.dev_server import DEFINITIONS, write_dagster_yaml
@@ -212,7 +212,8 @@ def _build(home: Home, options: _Options) -> BuildSummary:
         # A delete looks up in every table and text what it removes.
         expired = 0 if repairs.need_build else delete_due(home)
         if unfinished := unfinished_deletes(home):
-            say(f"warning: {len(unfinished)} deletes were begun and not finished; run the same palimpsest delete again")
+            number = counted(len(unfinished), "delete", "was")
+            say(f"warning: {number} begun and not finished; run the same palimpsest delete again")
         plan = _plan_with_repairs(home, options, repairs)
         home.remember_sources(plan.collections)
         confirm_collections(home, plan.unchanged)

@@ -16,6 +16,7 @@ from dagster._core.launcher import DefaultRunLauncher
 from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import counted
 from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.core.parallel import process_created_s
 from palimpsest.orchestration.build_assets import fresh_collections
@@ -263,4 +264,4 @@ def regular_freshness(context: dg.ScheduleEvaluationContext, home: HomeResource)
 def interrupted_runs(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.SkipReason:
     """Starts no run: Dagster's daemon retries those that it marks."""
     closed = close_interrupted_runs(context.instance, home.home())
-    return dg.SkipReason(f"{len(closed)} runs were interrupted" if closed else "every run has its process")
+    return dg.SkipReason(f"{counted(len(closed), 'run', 'was')} interrupted" if closed else "every run has its process")

@@ -21,7 +21,7 @@ from palimpsest.query.request.types import Filters, Memory, Scope, ShownMemory
 from palimpsest.query.rerank import AnyReranker, open_reranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
-from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes
+from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes, usual_collection
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.search import run_search
@@ -173,7 +173,7 @@ class Reader:
         check_names(self._backend.collections(), self._backend.scopes(), collection, user)
 
     def resolve_scope(self, collection: str | None = None, user: str | None = None, project: str = "") -> Scope:
-        """Returns one scope by name: the named, only or default collection, the named or its default user, the project.
+        """Returns one scope by name: the collection as `resolve_scopes` chooses it, the user, the project.
 
         Without a project it is the user's general memory. `resolve_scopes` gives what a search in a project reads.
 
@@ -196,7 +196,7 @@ class Reader:
         """Returns the scopes that a search reads: `search` takes them as they are.
 
         Args:
-            collection: default: the only one, or the one marked default.
+            collection: default: the one that has all memories of `user`; else the only one, or the one marked default.
             user: default: the collection's user_id.
             project: the project and the user's general memory; without it the general memory alone.
             all_projects: all projects of the user, and the general memory.
@@ -207,6 +207,8 @@ class Reader:
             ArgumentError: as `resolve_scope` does, or two arguments exclude each other.
         """
         scopes = self._backend.scopes()
+        if collection is None and not all_collections:
+            collection = usual_collection(scopes, user)
         if include_pending and self._home is not None:
             from palimpsest.query.pending import unbuilt_scopes
 

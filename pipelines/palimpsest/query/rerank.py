@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from palimpsest.core.errors import ComponentFailed, PalimpsestError, first_line_of, missing_extra
+from palimpsest.core.errors import ArgumentError, ComponentFailed, first_line_of, missing_extra
 from palimpsest.query.context.changes import reasons_of_parts, without_ended_parts
 from palimpsest.query.ranking.merge import READ, relevance
 from palimpsest.query.ranking.scoring import z_values
@@ -160,6 +161,7 @@ def open_reranker(name: str | None, home: Path | None) -> AnyReranker | None:
         home: where the ledger of paid answers is; without one nothing is stored.
 
     Raises:
+        ArgumentError: it is no name of a model.
         PalimpsestError: `lm` is named, and a setting of the language model is missing or wrong.
     """
     name = os.environ.get(ENVIRONMENT_VARIABLE, "") or AnswerReader.name if name is None else name
@@ -173,7 +175,7 @@ def open_reranker(name: str | None, home: Path | None) -> AnyReranker | None:
 
         return LmReranker(lm_settings(), home)
     if "\0" in name or name.startswith("-"):
-        raise PalimpsestError(f"reranker: {name[:80]!r} is no folder and no name of a model; fix it")
+        raise ArgumentError("reranker", "is no folder and no name of a model; fix it", name[:80])
 
     return CrossEncoderReranker(name)
 
@@ -250,6 +252,7 @@ def _memories(ranked: Sequence[Ranked]) -> list[Memory]:
 
 
 _BATCH = 32
+_HUB_TIMEOUT_S = 3
 
 
 class CrossEncoderReranker:
@@ -272,7 +275,7 @@ class CrossEncoderReranker:
         """See Reranker; what the model predicts for each pair, truncated to what it reads.
 
         Raises:
-            PalimpsestError: the model cannot be loaded, or has not one output.
+            ArgumentError: the model is not there, cannot be loaded, or has not one output.
         """
         with self._lock:
             scores = self._model.predict(
@@ -282,22 +285,64 @@ class CrossEncoderReranker:
 
     @cached_property
     def _model(self) -> "CrossEncoder":
+        model = self._find()
+        if model.num_labels != 1:
+            problem = f"has {model.num_labels} outputs; give a model that has one"
+            raise ArgumentError("reranker", problem, self._name)
+        return model
+
+    def _find(self) -> "CrossEncoder":
+        if Path(self._name).is_dir():
+            return self._load(local_files_only=True)
+        if _is_cached(self._name):
+            with suppress(ArgumentError):  # its download was stopped
+                return self._load(local_files_only=True)
+        _ask_hub(self._name)
+        return self._load(local_files_only=False)
+
+    def _load(self, local_files_only: bool) -> "CrossEncoder":
         try:
             from sentence_transformers import CrossEncoder
             from transformers.utils import logging
 
             logging.disable_progress_bar()  # type: ignore[no-untyped-call]
             model: CrossEncoder = CrossEncoder(
-                self._name, device="cpu", trust_remote_code=False, model_kwargs={"use_safetensors": True}
+                self._name,
+                device="cpu",
+                trust_remote_code=False,
+                local_files_only=local_files_only,
+                model_kwargs={"use_safetensors": True},
             )
+            return model
         except ModuleNotFoundError as e:
             raise missing_extra(e, "build") or e from None
         except (OSError, ValueError, KeyError) as e:
-            reason = first_line_of(e)
-            raise PalimpsestError(
-                f"reranker: {self._name} cannot be loaded ({reason}); give the folder or the name of a cross-encoder"
-                " with safetensors weights, or lm"
-            ) from None
-        if model.num_labels != 1:
-            raise PalimpsestError(f"reranker: {self._name} has {model.num_labels} outputs; give a model that has one")
-        return model
+            problem = f"cannot be loaded ({first_line_of(e)}); give the folder or the name of a cross-encoder"
+            raise ArgumentError("reranker", f"{problem} with safetensors weights, or lm", self._name) from None
+
+
+def _is_cached(name: str) -> bool:
+    from huggingface_hub import hf_hub_download
+
+    try:
+        hf_hub_download(name, "config.json", local_files_only=True)
+    except (OSError, ValueError):  # it is not there, or no name of a model
+        return False
+    return True
+
+
+def _ask_hub(name: str) -> None:
+    """Asks the hub once for a model.
+
+    Loading asks for each of its files, several times over, before it says that there is no network or no such model.
+
+    Raises:
+        ArgumentError: the hub has none, or does not answer.
+    """
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().model_info(name, timeout=_HUB_TIMEOUT_S)
+    except Exception as e:  # the hub's client raises classes of its own
+        problem = f"is no folder and no model that the hub gives ({first_line_of(e)}); name another, lm or none"
+        raise ArgumentError("reranker", problem, name[:80]) from None

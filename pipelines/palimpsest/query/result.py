@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from palimpsest.core.files import counted
 from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.query.context.changes import PART, likely_changes
 from palimpsest.query.context.explain import Reason, Version, describe_reason
@@ -124,6 +125,11 @@ class SearchResult:
     def context(self) -> str:
         """The context as text, cited; empty where it has no line."""
         return write_context(self.lines, self.citations, count_tokens)
+
+    @property
+    def context_with_all_sources(self) -> str:
+        """The context for people: with each source that it cites, also beyond the share of its tokens."""
+        return write_context(self.lines, self.citations, lambda _: 0)
 
     def context_with(self, sources: str) -> str:
         """Returns the context with its sources written in another way; see `SearchRequest.sources`."""
@@ -352,14 +358,14 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
     lines += [result.citations.write(m.line)[2:] for m in result.pending]
     if not (result.memories or result.pending):
         return "\n".join([*lines, f"nothing found in this scope; {_why_nothing(result)}"])
-    return "\n".join([*lines, "", result.context or "(nothing fits the budget)"])
+    return "\n".join([*lines, "", result.context_with_all_sources or "(nothing fits the budget)"])
 
 
 def _why_nothing(result: SearchResult) -> str:
     """Returns what may have left everything out."""
     given = {name: value for name, value in result.filters.items() if value}
     if below := given.pop("below_min_score", None):
-        return f"min_score left out {below} memories"
+        return f"min_score left out {counted(int(str(below)), 'memory')}"
     if given:
         return f"these leave memories out: {', '.join(sorted(given))}"
     return "palimpsest scopes lists whose memories there are"
@@ -423,14 +429,17 @@ def scopes_text(found: Sequence[tuple[Scope, int | None]]) -> str:
     for scope, size in found:
         project = f"  project {shorten_text(scope.project_id, _LINE_CHARS)}" if scope.project_id else ""
         owner = f"{scope.collection}  user {shorten_text(scope.user_id, _LINE_CHARS)}{project}"
-        lines.append(f"{owner}  {'?' if size is None else f'{size:,}'} memories")
+        lines.append(f"{owner}  {'? memories' if size is None else counted(size, 'memory')}")
     return "\n".join(lines) or "no scope has a memory"
 
 
 def _subgraph_lines(subgraph: "Subgraph | None") -> list[str]:
     if subgraph is None:
         return []
-    counts = f"{len(subgraph.nodes)} nodes, {len(subgraph.edges)} edges, {len(subgraph.facts)} facts"
+    counts = ", ".join(
+        counted(len(found), noun)
+        for found, noun in ((subgraph.nodes, "node"), (subgraph.edges, "edge"), (subgraph.facts, "fact"))
+    )
     return [f"subgraph: {counts}", *(f"     {line.cited}" for line in subgraph.lines)]
 
 

@@ -15,14 +15,12 @@ from palimpsest.query.graph.subgraph import MAX_NODES
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.guard import Identity
 from palimpsest.serve.problems import NotFound, Problem
+from palimpsest.serve.search_routes import Collection, Name, Project
 from palimpsest.serve.state import JsonRouter, MayRead, MayWrite, Service, SharedService
 from palimpsest.store.graph_decisions import EdgeType, NodeType, NodeValues
 from palimpsest.store.home import Home
 
 router = JsonRouter(tags=["graph"])
-Name = Annotated[str, Field(min_length=1, max_length=256)]
-Collection = Annotated[str | None, Query(max_length=256, description="only this collection")]
-Project = Annotated[str | None, Query(max_length=256, description="only this project and the general memory")]
 Offset = Annotated[int, Query(ge=0, le=100_000_000, description="nodes to skip")]
 Limit = Annotated[int, Query(ge=1, le=MAX_NODES, description="nodes of the page")]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -40,7 +38,7 @@ class SentNode(BaseModel):
 
     name: Name
     collection: Name
-    project: str = Field(default="", max_length=256)
+    project: Name | None = None
     type: NodeType | None = None
     description: str | None = Field(default=None, max_length=2_000)
     aliases: list[Name] = Field(default=[], max_length=20)
@@ -59,7 +57,7 @@ class SentEdge(BaseModel):
     source: Name
     target: Name
     collection: Name
-    project: str = Field(default="", max_length=256)
+    project: Name | None = None
     type: EdgeType = "related_to"
     weight: Share = 1.0
 
@@ -101,7 +99,7 @@ def outline(
 @router.get("/api/v1/knowledge/nodes", summary="List or find nodes")
 def nodes(
     view: MayRead,
-    name: Annotated[str | None, Query(min_length=1, max_length=256, description="a name; without it all")] = None,
+    name: Annotated[Name | None, Query(description="a name; without it all")] = None,
     collection: Collection = None,
     offset: Offset = 0,
     limit: Limit = 1000,
@@ -130,7 +128,7 @@ def edges(view: MayRead, collection: Collection = None, offset: Offset = 0, limi
 @router.get("/api/v1/knowledge/graph", summary="Show what is near a node")
 def near(
     view: MayRead,
-    name: Annotated[str, Query(min_length=1, max_length=256)],
+    name: Annotated[Name, Query()],
     depth: Annotated[int, Query(ge=0, le=4)] = 2,
     collection: Collection = None,
 ) -> JsonObject:
@@ -171,7 +169,7 @@ def _decide(
     sent: SentNode | SentEdge,
     decide: Callable[[Home, ScopeKey], node_decisions.Decided],
 ) -> JsonObject:
-    scope = Scope(sent.collection, identity.user, sent.project)
+    scope = Scope(sent.collection, identity.user, sent.project or "")
     with service.reader.view(identity) as view:
         if scope not in view.own_scopes():
             raise NotFound

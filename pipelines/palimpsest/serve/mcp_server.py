@@ -31,7 +31,7 @@ from palimpsest.serve.guard import Guard, Identity, Permission, client_address, 
 from palimpsest.serve.memories_routes import SentMemory, begin_delete, find_operation, receive, receive_file
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem, invalid_argument
-from palimpsest.serve.search_routes import SearchBody, answer
+from palimpsest.serve.search_routes import Name, SearchBody, answer
 from palimpsest.serve.state import Service
 from palimpsest.serve.views import check_own, show_history, show_memory
 from palimpsest.sources.crawl.address_guard import AddressPolicy
@@ -55,7 +55,12 @@ class Tools:
         self.service, self._caller = service, caller
 
     def search_memory(
-        self, query: str, k: int = 10, collection: str | None = None, strategy: Strategy = "auto", history: bool = False
+        self,
+        query: str,
+        k: int = 10,
+        collection: Name | None = None,
+        strategy: Strategy = "auto",
+        history: bool = False,
     ) -> JsonObject:
         """Finds the memories that best answer a question. With history also what was superseded."""
         parameters = SearchBody(q=query, k=k, collection=collection, strategy=strategy, history=history)
@@ -81,7 +86,7 @@ class Tools:
         """Returns all versions of a memory's fact, newest first, with what replaced each and why."""
         return self.may("read", lambda view: show_history(view, memory_id))
 
-    def add_memory(self, text: str, collection: str | None = None, session: str | None = None) -> JsonObject:
+    def add_memory(self, text: str, collection: Name | None = None, session: Name | None = None) -> JsonObject:
         """Remembers a text for the user. It can be searched once it is built; get_operation says when."""
         sent = SentMemory(text=text, collection=collection, session=session)
         return self.may("write", lambda view: receive(self.service, view.identity, sent, None))
@@ -95,7 +100,7 @@ class Tools:
 
         return self.may("delete", begin)
 
-    def search_nodes(self, name: str, collection: str | None = None) -> JsonObject:
+    def search_nodes(self, name: Name, collection: Name | None = None) -> JsonObject:
         """Finds the people, places, projects and topics with a name, with their facts and edges."""
         return self._graph(lambda reader, scopes: reader.graph(scopes).node(name).to_json(), collection)
 
@@ -126,11 +131,14 @@ class Tools:
         me = self._caller()
         return {"user": me.user, "projects": sorted(me.projects), "permissions": sorted(me.permissions)}
 
-    def _graph(self, ask: Callable[[Reader, list[Scope]], JsonObject], collection: str | None = None) -> JsonObject:
+    def _graph(self, ask: Callable[[Reader, list[Scope]], JsonObject], collection: Name | None = None) -> JsonObject:
         def read(view: CallerView) -> JsonObject:
             if not (scopes := view.scopes(collection)):
                 raise NotFound
-            return ask(view.reader, scopes)
+            try:
+                return ask(view.reader, scopes)
+            except ArgumentError as e:
+                raise ArgumentError("question", e.problem, e.value) if e.argument == "text" else e from None
 
         return self.may("read", read)
 
@@ -161,11 +169,18 @@ class Tools:
         except Problem as e:
             raise ToolError(e.detail) from None
         except ArgumentError as e:
-            raise ToolError(
-                f"{e.argument}: {e.problem}" if e.argument != "collection" else "no such collection"
-            ) from None
+            named = f"{_name(e.argument)}: {e.problem_for(_name)}"
+            raise ToolError(named if e.argument != "collection" else "no such collection") from None
         except PalimpsestError:
             raise ToolError("the memory store cannot answer now") from None
+
+
+_NAMES = {"q": "query", "relations": "get_relations"}
+
+
+def _name(name: str) -> str:
+    """Returns what tools call an argument of a request, or a function of the reader."""
+    return _NAMES.get(name, name)
 
 
 def add_tools(server: MCPServer[None], service: Service, caller: Caller) -> None:
@@ -196,7 +211,7 @@ def add_tool(server: MCPServer[None], tool: Callable[..., JsonObject | str], ann
         try:
             return tool(*args, **arguments)
         except ValidationError as e:
-            raise ToolError(invalid_argument(e)) from None
+            raise ToolError(invalid_argument(e, _name)) from None
 
     server.add_tool(checked, annotations=annotations, structured_output=False)
     added = server._tool_manager.get_tool(tool.__name__)  # the library ignores other arguments
@@ -252,7 +267,7 @@ class RareTools(Tools):
     """What these tools do for a caller."""
 
     def ingest_file(
-        self, name: str, content_base64: str, collection: str | None = None, project: str | None = None
+        self, name: str, content_base64: str, collection: Name | None = None, project: Name | None = None
     ) -> JsonObject:
         """Sends a file (PDF, Word, Markdown, mail, ...) by name and content. get_operation says when it is built."""  # noqa: DOC501 (the docstring is for agents)
         try:
@@ -262,7 +277,7 @@ class RareTools(Tools):
         sent = SentMemory(text=name, collection=collection, project=project)
         return self.may("write", lambda view: receive_file(self.service, view.identity, sent, name, data, None))
 
-    def ingest_url(self, url: str, collection: str | None = None, project: str | None = None) -> JsonObject:
+    def ingest_url(self, url: str, collection: Name | None = None, project: Name | None = None) -> JsonObject:
         """Reads one page of the web; robots.txt is honored. The next build forms its memories."""
 
         def read(me: Identity) -> JsonObject:
@@ -275,7 +290,7 @@ class RareTools(Tools):
 
         return self.may_without_view("write", read)
 
-    def list_documents(self, collection: str | None = None) -> JsonObject:
+    def list_documents(self, collection: Name | None = None) -> JsonObject:
         """Lists the documents of the user's memories, with how many memories each has."""
         return self.may("read", lambda view: {"documents": self._documents(view, collection)})
 

@@ -1,6 +1,7 @@
 """Errors as problem details (RFC 9457): one form for all, and nothing of the inside in it."""
 
 import logging
+from collections.abc import Callable
 from http import HTTPStatus
 
 from fastapi import FastAPI, Request
@@ -14,6 +15,8 @@ from palimpsest.core.errors import ArgumentError, PalimpsestError
 MEDIA_TYPE = "application/problem+json"
 _LOG = logging.getLogger("palimpsest.serve")
 _MAX_DETAIL_CHARS = 300
+_NAMES = {"operation_id": "Idempotency-Key"}
+"""Names of arguments in requests, where they differ."""
 
 
 class Problem(Exception):
@@ -37,10 +40,15 @@ def problem_response(status: int, detail: str, headers: dict[str, str] | None = 
     return JSONResponse(content, status, headers, MEDIA_TYPE)
 
 
-def invalid_argument(error: RequestValidationError | ValidationError) -> str:
-    """Returns what is wrong with the first argument that cannot be used, without its value."""
+def invalid_argument(error: RequestValidationError | ValidationError, name_of: Callable[[str], str] = str) -> str:
+    """Returns what is wrong with the first argument that cannot be used, without its value.
+
+    Args:
+        error: of a request.
+        name_of: gives the name that the caller knows an argument by.
+    """
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in ("query", "body", "path"))
+    place = ".".join(name_of(str(part)) for part in first["loc"] if part not in ("query", "body", "path"))
     return f"{place or 'body'}: {first['msg']}"[:_MAX_DETAIL_CHARS]
 
 
@@ -54,8 +62,8 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(ArgumentError)
     def _argument(_: Request, e: ArgumentError) -> JSONResponse:
         # Other messages are about what the caller sent; this one would list the collections of the home.
-        problem = "there is no such collection, or name one" if e.argument == "collection" else e.problem
-        return problem_response(422, f"{e.argument}: {problem}"[:_MAX_DETAIL_CHARS])
+        problem = "there is no such collection, or name one" if e.argument == "collection" else e.problem_for(str)
+        return problem_response(422, f"{_NAMES.get(e.argument, e.argument)}: {problem}"[:_MAX_DETAIL_CHARS])
 
     @app.exception_handler(PalimpsestError)
     def _failed(_: Request, e: PalimpsestError) -> JSONResponse:

@@ -4,9 +4,10 @@ import datetime as dt
 from typing import Annotated, Any
 
 from fastapi import Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
+from palimpsest.core.errors import ArgumentError
 from palimpsest.core.ids import JsonObject
 from palimpsest.core.times import parse_time
 from palimpsest.query.request.search_request import OPTIONS, StrategyName, bounds, offer
@@ -41,7 +42,20 @@ def _iso_time_or_day(value: object) -> dt.datetime | dt.date | None:
     return found.date() if found and len(str(value).strip()) <= len("2026-03-01") else found
 
 
-Name = Annotated[str, Field(max_length=256)]
+def _not_blank(name: str) -> str:
+    """Returns a name as it is.
+
+    Raises:
+        ValueError: it is empty.
+    """
+    if not name.strip():
+        raise ValueError("is empty; give one, or leave it out")
+    return name
+
+
+Name = Annotated[str, Field(max_length=256, json_schema_extra={"minLength": 1}), AfterValidator(_not_blank)]
+Collection = Annotated[Name | None, Query(description="only this collection")]
+Project = Annotated[Name | None, Query(description="only this project and the general memory")]
 IsoTime = Annotated[dt.datetime, BeforeValidator(_iso_time)]
 IsoTimeOrDay = Annotated[dt.datetime | dt.date, BeforeValidator(_iso_time_or_day)]
 """A time, or a day: of each speaker's own clock where memories are compared with it."""
@@ -135,7 +149,10 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
         options["hops"] = 0
     service.warming.searched(view.identity.user)
     with service.searching:
-        found = view.reader.search(parameters.q, scopes, **options)
+        try:
+            found = view.reader.search(parameters.q, scopes, **options)
+        except ArgumentError as e:
+            raise ArgumentError("q", e.problem, e.value) if e.argument == "text" else e from None
     service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
     return _shown(found)
 

@@ -1,11 +1,12 @@
 """A reranker reads the best candidates; what it says is fused with the ranking, and its failure changes nothing."""
 
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.rerank import RERANKED, RerankerFailed, open_reranker
@@ -139,8 +140,17 @@ def test_the_environment_names_a_reranker_and_an_empty_name_is_none(tmp_path, mo
 
 @pytest.mark.slow
 def test_a_folder_without_a_model_is_one_clear_line(index, tmp_path):
-    with pytest.raises(PalimpsestError, match=r"reranker: .* cannot be loaded"):
+    with pytest.raises(PalimpsestError, match=r"reranker=.*: cannot be loaded"):
         search(index, open_reranker(str(tmp_path), None))
+
+
+@pytest.mark.parametrize("name", ["nosuchmodel", "no such model", "nobody/nosuchmodel"])
+def test_a_model_that_nobody_has_is_one_clear_line_at_once(monkeypatch, name):
+    asked = Mock(side_effect=ConnectionError("nobody answers"))
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", asked)
+    with pytest.raises(ArgumentError, match=r"^reranker='.*': is no folder and no model that the hub gives"):
+        open_reranker(name, None).score(QUESTION, ["a", "b"])
+    assert asked.call_count == 1
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,7 @@ def _format_proof(counts: Mapping[str, int], erased: Erased, probes: Probes, in_
     lines = [
         f"deleted {count_deleted(counts)}, {counted(erased.vectors, 'vector')}, "
         f"{counted(erased.ledger, 'answer')} of a language model, {counted(erased.runs, 'run')}",
-        f"proof: none of {len(probes)} ids, lines and names is in any of {proof.files} files{graph}",
+        f"proof: none of {len(probes)} ids, lines and names is in any of {counted(proof.files, 'file')}{graph}",
     ]
     if in_columns:
         lines.append(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypedDict, TypeVar
 
 from palimpsest.core.errors import ArgumentError
+from palimpsest.core.files import counted
 from palimpsest.query.context.quotes import consecutive_runs
 from palimpsest.query.request.types import Memory, shorten_text, visible
 
@@ -288,7 +289,7 @@ def memory_message(
 
     kept, left_out = _within_budgets(lines, lambda line: owner(line)[1], budgets or {})
     text = harmless(write_context(kept, citations, count, lambda line: owner(line)[0]))
-    note = [f"({left_out} lines left out: budgets by type)"] if left_out else []
+    note = [f"({counted(left_out, 'line')} left out: budgets by type)"] if left_out else []
     guard = f"{GUARD} {_CITE_ID if citations.sources == 'full' else _CITE_NUMBER}"
     return {"role": role, "content": "\n".join([HEADER, guard, _OPEN, text, *note, _CLOSE])}
 

@@ -124,9 +124,7 @@ class FactTable:
             ids = self._subjects(graph, subject) if subject else graph.graph.nodes_of_type((), limit)
             found += _keyed(graph, [f for f in graph.facts_of(ids) if not subject or f.subject_id in set(ids)])
         if subject and not found and not any(self._subjects(g, subject) for g in self._graphs):
-            raise ArgumentError(
-                "subject", "no node in this scope has this name; palimpsest fact list shows all", subject
-            )
+            raise ArgumentError("subject", "no node in this scope has this name; `facts` shows all", subject)
         return FactAnswer(_in_order(found, history)[:limit])
 
     def get(self, text: str, *, history: bool = False) -> FactAnswer:

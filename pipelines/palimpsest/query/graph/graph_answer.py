@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from palimpsest.core.errors import ArgumentError
+from palimpsest.core.files import counted
 from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.query.request.types import Edge, Fact, Node
 from palimpsest.query.scope.served_graph import ServedGraph
@@ -153,9 +154,10 @@ def answer_text(answer: GraphAnswer) -> str:
     if not answer.names:  # a neighborhood, not a question
         first = answer.nodes[0]
         also = f", also {', '.join(first.aliases)}" if first.aliases else ""
-        read = "" if first.access_count is None else f", read {first.access_count} times"
+        read = "" if first.access_count is None else f", read {counted(first.access_count, 'time')}"
         lines.append(
-            f"{first.name} ({first.type}{also}): {first.memory_count} memories{read}, {len(answer.nodes)} nodes here"
+            f"{first.name} ({first.type}{also}): {counted(first.memory_count, 'memory')}{read}, "
+            f"{counted(len(answer.nodes), 'node')} here"
         )
         if first.description:
             lines.append(f"  {' '.join(first.description.split())[:_MAX_DESCRIPTION]}")

@@ -186,7 +186,7 @@ class GraphReader:
         reached: NodeFilter = _ANY,
         only_from: bool = False,
     ) -> GraphAnswer:
-        wanted, parts = name_words(clean_text(name)), []
+        wanted, parts = name_words(clean_text(name, "name")), []
         for s in self._scopes:
             if s.graph is None:
                 continue
@@ -196,8 +196,8 @@ class GraphReader:
                 shown = _with_access_counts(s, _touching(found, set(ids)), self._usage) if only_from else found
                 parts.append(_neighborhood_answer(s.graph, shown))
         if not parts:
-            fits = " and satisfies node_types and where" if named else ""
-            hint = f"no node in this scope has this name{fits}; palimpsest graph relations TEXT looks for words"
+            fits = " and satisfies `node_types` and `where`" if named else ""
+            hint = f"no node in this scope has this name{fits}; `relations` looks for words"
             raise ArgumentError("name", hint, " ".join(name.split())[:_SHOWN_CHARS])
         return _merge(parts, None, by_time=False)
 

@@ -46,19 +46,19 @@ ScopeArgument = Scope | tuple[str, str] | tuple[str, str, str] | Sequence[Scope]
 # Values of arguments, checked and converted. Each raises an ArgumentError that says what to give.
 
 
-def clean_text(text: str) -> str:
+def clean_text(text: str, argument: str = "text") -> str:
     """Returns the text as the tokenizer and SQL accept it: no NUL, no lone surrogate, at most `MAX_TEXT_CHARS`.
 
     Raises:
         ArgumentError: it has no words.
     """
     if not isinstance(text, str):
-        raise ArgumentError("text", "must be a text", text)
+        raise ArgumentError(argument, "must be a text", text)
     cleaned = _clean(text)
     if not cleaned:
-        raise ArgumentError("text", "is empty; enter a question or keywords")
+        raise ArgumentError(argument, "is empty; enter a question or keywords")
     if not any(c.isalnum() for c in cleaned):
-        raise ArgumentError("text", "has no words; enter a question or keywords")
+        raise ArgumentError(argument, "has no words; enter a question or keywords")
     return cleaned
 
 
@@ -156,6 +156,19 @@ def _names(names: Sequence[str], argument: ValidationInfo) -> tuple[str, ...]:
     if any(not n.strip() for n in names):
         raise ArgumentError(name, "has an empty name; leave it out")
     return tuple(sorted(set(names)))
+
+
+def _name(name: str | None, argument: ValidationInfo) -> str | None:
+    """Returns a name as it is.
+
+    Raises:
+        ArgumentError: it is no text, or empty.
+    """
+    if not isinstance(name, str | None):
+        raise ArgumentError(argument.field_name or "", "must be a text", name)
+    if name is not None and not name.strip():
+        raise ArgumentError(argument.field_name or "", "is empty; give one, or leave it out")
+    return name
 
 
 def _texts(texts: Sequence[str], argument: ValidationInfo) -> tuple[str, ...]:
@@ -291,6 +304,7 @@ class Offer:
 _SERVED = Offer(served=True)
 StrategyName = Literal["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"]
 Sources = Literal["short", "full", "none"]
+_Name = Annotated[str | None, PlainValidator(_name, str | None)]
 _Names = Annotated[tuple[str, ...], PlainValidator(_names, list[str])]
 _Texts = Annotated[tuple[str, ...], PlainValidator(_texts, list[str])]
 _Text = Annotated[str, PlainValidator(_text, str)]
@@ -303,16 +317,16 @@ class SearchRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
 
-    text: Annotated[str, PlainValidator(clean_text, str)] = Field(
+    text: Annotated[str, PlainValidator(lambda text: clean_text(text), str)] = Field(
         description=f"The question; what is beyond {MAX_TEXT_CHARS:,} characters is not read."
     )
     scopes: SkipJsonSchema[SkipValidation[tuple[Scope, ...]]] = Field(
         description="Where to search, each by its own statistics."
     )
-    project: str | None = Field(
+    project: _Name = Field(
         None, description="Search this project and the general memory. [default: the general memory alone]"
     )
-    session: Annotated[str | None, _SERVED] = Field(None, description="Only memories of this session.")
+    session: Annotated[_Name, _SERVED] = Field(None, description="Only memories of this session.")
     k: Annotated[int, Offer(served=True, most=100)] = Field(
         10, ge=1, le=MAX_K, description="How many memories at most."
     )
@@ -405,10 +419,10 @@ class SearchRequest(BaseModel):
             ArgumentError: two fields exclude each other.
         """
         if self.since and self.until and _seconds(self.since) > _seconds(self.until):
-            raise ArgumentError("since", "must not be later than until", self.since.isoformat())
+            raise ArgumentError("since", "must not be later than `until`", self.since.isoformat())
         of_nodes = self.narrow or self.node_types or self.node_where or self.depth != 1
         if of_nodes and self.strategy != _BY_NODES and isinstance(self.strategy, str):
-            problem = f"must be {_BY_NODES} with narrow, node_types, node_where or depth"
+            problem = f"must be {_BY_NODES} with `narrow`, `node_types`, `node_where` or `depth`"
             raise ArgumentError("strategy", problem, self.strategy)
         return self
 

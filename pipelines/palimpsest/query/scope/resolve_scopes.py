@@ -40,6 +40,15 @@ def resolve_collection(collections: Mapping[str, CollectionInfo], name: str | No
     return chosen[0]
 
 
+def usual_collection(scopes: Iterable[Scope], user: str | None) -> str | None:
+    """Returns the collection that has all memories of a named user; None where there is none, or there are several.
+
+    The inbox chooses by the same rule, so that what was sent without a collection is found without one.
+    """
+    found = {s.collection for s in scopes if s.user_id == user}
+    return found.pop() if len(found) == 1 else None
+
+
 def resolve_user(collection: CollectionInfo, scopes: Sequence[Scope], name: str | None) -> str:
     """Returns the requested user of a collection: the named one, else the collection's default user.
 
@@ -116,7 +125,7 @@ def resolve_scopes(
     Args:
         collections: those of the build.
         scopes: every scope of the build that has a memory, sorted.
-        collection: see `resolve_collection`.
+        collection: default: see `usual_collection`, then `resolve_collection`.
         user: see `resolve_user`.
         project: read this project and the general memory; without it the general memory alone.
         all_projects: read all projects of the user and the general memory.
@@ -129,7 +138,10 @@ def resolve_scopes(
         raise ArgumentError("all_projects", "excludes a project")
     if collection and all_collections:
         raise ArgumentError("all_collections", "excludes a collection")
-    names = [resolve_collection(collections, collection)] if not all_collections else []
+    names = []
+    if not all_collections:
+        names = [resolve_collection(collections, collection or usual_collection(scopes, user))]
+        _check_default(names[0] if collection is None else None, scopes, user)
     if all_collections:
         user = user or resolve_user(collections[resolve_collection(collections, None)], scopes, None)
         names = [n for n in collections if any(s[:2] == (n, user) for s in scopes)]
@@ -151,6 +163,18 @@ def resolve_scopes(
         of_owner = [s for s in scopes if s[:2] == (name, owner)]
         found += of_owner if all_projects and of_owner else project_scopes(scopes, name, owner, project)
     return found
+
+
+def _check_default(chosen: str | None, scopes: Sequence[Scope], user: str | None) -> None:
+    """Checks a collection that nobody named.
+
+    Raises:
+        ArgumentError: it has nothing of the named user, and several others have.
+    """
+    of_user = {s.collection for s in scopes if s.user_id == user}
+    if chosen is not None and of_user and chosen not in of_user:
+        problem = f"{_shorten_name(user or '')} has memories in {list_names(of_user)}; name one of them"
+        raise ArgumentError("collection", problem)
 
 
 def list_names(names: Iterable[str]) -> str:
