@@ -111,7 +111,7 @@ def test_a_memory_without_a_vector_is_found_and_a_violation_reports_a_count_and_
     [found] = [v for v in broken("memories", put("char_start", 9)) if v.name == "spans"]
     assert found.count == 6
     assert found.examples == ("m1", "m2", "m3", "m4", "m5")
-    assert found.message == "memories: the spans of 6 do not hold their text"
+    assert found.message == "memories: 6 spans do not match the text"
     assert found.to_json()["examples"] == ["m1", "m2", "m3", "m4", "m5"]
 
 

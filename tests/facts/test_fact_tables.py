@@ -127,4 +127,4 @@ def test_a_later_memory_ends_a_fact_and_a_newer_value_takes_the_place_of_a_singl
     ends = {(r["predicate"], r["object_id"]): r["valid_until"] for r in found.iter_rows(named=True)}
     assert ends["works_for", "Basin"] == day(2) and ends["works_for", "Corvid"] is None
     assert ends["lives_in", "Ghent"] == day(3)
-    assert found.filter(~pl.col("is_latest")).height == 2  # noqa: PLR2004
+    assert found.filter(~pl.col("is_latest")).height == 2

@@ -387,7 +387,7 @@ def test_a_node_has_the_reads_of_its_memories_that_are_visible(tmp_path):
         of_ida = {hidden: reader.graph(ANA, include_hidden=hidden).node("Ida").nodes[0] for hidden in (False, True)}
         assert (of_ida[False].access_count, of_ida[True].access_count) == (3, 4)
         answer = reader.graph(ANA).node("Ghent")
-        assert ", read 1 times" in answer_text(answer) and answer.to_json()["nodes"][0]["access_count"] == 1
+        assert ", read 1 time" in answer_text(answer) and answer.to_json()["nodes"][0]["access_count"] == 1
     with open_home(tmp_path, count_reads=False) as reader:
         assert reader.graph(ANA).node("Ghent").nodes[0].access_count is None
 

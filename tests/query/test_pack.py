@@ -410,7 +410,7 @@ def test_budgets_by_type_leave_lines_out_and_count_them():
     memories = [memory(n, f"Fact number {n} is here.", type="episodic" if n % 2 else "preference") for n in range(1, 7)]
     content = message_of(*memories, budgets={"episodic": 32})["content"]
     assert content.count("preference") == 0 and content.count("- (diary") == 5
-    assert "(1 lines left out: budgets by type)" in content and content.count("[memory:0000000000000005]") == 0
+    assert "(1 line left out: budgets by type)" in content and content.count("[memory:0000000000000005]") == 0
     assert "- (diary" not in message_of(*memories, budgets={"episodic": 0, "preference": 0})["content"]
     with pytest.raises(ArgumentError, match=r"budgets=.*0 or more"):
         message_of(*memories, budgets={"episodic": -1})

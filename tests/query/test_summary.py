@@ -156,18 +156,26 @@ def profile_tables() -> dict[str, pl.DataFrame]:
     stated = [
         ("m1", "works_for", {"object_id": "ana:Basin"}, "2026-01-05"),
         ("m2", "lives_in", {"object_id": "ana:Paris"}, "2026-01-06"),
-        ("m3", "leave", {"object_id": "ana:Basin"}, "2026-03-06"),
         ("m3", "works_for", {"object_id": "ana:Corvid"}, "2026-03-06"),
         ("m4", "lives_in", {"object_id": "ana:Ghent"}, "2026-03-07"),
-        ("m5", "repair", {"value": "the lamp"}, "2026-03-08"),
-        ("m6", "see", {"value": "a heron"}, "2026-01-07"),
+        ("m5", "uses", {"value": "the lamp"}, "2026-03-08"),
+        ("m6", "uses", {"value": "a heron"}, "2026-01-07"),
         ("m8", "married_to", {"object_id": "ana:Zorro"}, "2026-03-08"),
     ]
     facts = [
-        fact(f"f{n}", "ana:Ana", predicate, ANA, memory_ids=[i], valid_from=at(day), **what)
+        fact(
+            f"f{n}",
+            "ana:Ana",
+            predicate,
+            ANA,
+            memory_ids=[i],
+            valid_from=at(day),
+            is_latest=i not in ("m1", "m2"),
+            **what,
+        )
         for n, (i, predicate, what, day) in enumerate(stated)
     ]
-    facts.append(fact("g1", "ana:assistant", "like", ANA, value="rain", memory_ids=["m7"]))
+    facts.append(fact("g1", "ana:assistant", "likes", ANA, value="rain", memory_ids=["m7"]))
     facts.append(fact("g2", "ben:Ben", "lives_in", BEN, object_id="ben:Rome", memory_ids=["b1"]))
     members = [{"node_id": "ana:Ana", "memory_id": m, **ANA, "relevance": 0.5} for m in ("m1", "m8")]
     graph = {"nodes": nodes, "facts": facts, "node_memories": members}
@@ -188,14 +196,14 @@ def cited(profile: Profile) -> set[str]:
 
 def test_what_lasts_is_apart_from_what_is_recent_each_by_its_sentence_and_nothing_of_others(profile, reader_profile):
     assert {line.memory_ids[0] for line in profile.static} == {"m3", "m4", "m9"}
-    assert {line.memory_ids[0]: line.key for line in profile.dynamic} == {"m3": "leave", "m5": "repair"}
+    assert {line.memory_ids[0]: line.key for line in profile.dynamic} == {"m5": "uses"}
     lives = next(line for line in profile.static if line.key == "lives_in")
-    assert lives.cited == "2026-03-07  Ana: I live in Ghent. [memory:m4]"
+    assert lives.cited == "2026-03-07  Ana lives in Ghent [memory:m4]"
     formed = next(line for line in profile.static if line.kind == "preference")
     assert (formed.text, formed.memory_ids) == ("Ana prefers tea.", ("m9",))
     assert cited(profile).isdisjoint({"m1", "m2", "m6"})
     assert cited(profile).isdisjoint({"m7", "m10", "b1"}) and "m9" in cited(profile)
-    assert [line.text for line in reader_profile.profile(("notes", "ben")).lines] == ["Ben: I live in Rome."]
+    assert [line.text for line in reader_profile.profile(("notes", "ben")).lines] == ["Ben lives in Rome"]
     assert "m8" not in cited(profile)
     assert "m8" in cited(reader_profile.profile(("notes", "ana"), include_pii=True))
 
@@ -250,12 +258,11 @@ def test_a_line_names_what_disputes_it_and_what_may_have_ended_it(tmp_path):
     made["relations"] = rows("relations", *relations)
     with open_home(home(tmp_path, made), count_reads=False) as opened:
         profile = opened.profile(("notes", "ana"))
-    lines = {line.memory_ids[0]: line for line in profile.static}
+    lines = {line.memory_ids[0]: line for line in profile.lines}
+    assert [line.memory_ids for line in profile.static] == [("m3",), ("m9",)]
     by = "[memory:m5], 2026-03-08: “I repaired the lamp.”"
-    assert lines["m4"].cited == f"2026-03-07  Ana: I live in Ghent. [memory:m4] (disputed by {by})"
-    assert lines["m3"].cited.endswith(f"I work at Corvid now. [memory:m3] (later {by})")
-    left = next(line for line in profile.dynamic if line.key == "leave")
-    assert left.disputed_by is not None and left.disputed_by.memory_id == "m4"
+    assert lines["m4"].cited == f"2026-03-07  Ana lives in Ghent [memory:m4] (disputed by {by})"
+    assert lines["m3"].cited.endswith(f"Ana works for Corvid [memory:m3] (later {by})")
     as_json = lines["m4"].to_json()
     assert as_json["disputed_by"]["memory_id"] == "m5" and as_json["later"] == []
 

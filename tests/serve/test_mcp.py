@@ -92,7 +92,7 @@ def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served):
         ),
     ],
 )
-def test_an_argument_that_cannot_be_used_is_named_as_the_tool_names_it(served: Path, tool, arguments, message):
+def test_an_argument_that_cannot_be_used_is_named_as_the_tool_names_it(served, tool, arguments, message):
     async def work(client: Client) -> None:
         result = await client.call_tool(tool, arguments)
         assert result.is_error and message in text_of(result), text_of(result)

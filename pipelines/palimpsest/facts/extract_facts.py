@@ -181,7 +181,9 @@ _PLACE_OF = {
     ),
 }
 """What somebody has at an organisation, and what it says: `my job at Acme`."""
-_CHANGING = frozenset({"move", "change", "shift", "slip", "rise", "increase", "fall", "drop", "grow", "go up", "extend"})
+_CHANGING = frozenset(
+    {"move", "change", "shift", "slip", "rise", "increase", "fall", "drop", "grow", "go up", "extend"}
+)
 _LOSING = frozenset({"lose", "quit", "leave"})
 _HAD = frozenset({"has_pet", "parent_of", "sibling_of"})
 """What somebody who has it has: `I have a dog`."""
@@ -299,7 +301,9 @@ class _Extraction:
 
     def _says_value(self, clause: _Clause, filler: Filler) -> bool:
         """Returns whether a clause says what its subject is, or is now: `the deadline moved to 7 May`."""
-        return (clause.verb, filler.preposition) == (_BE, "") or (clause.verb in _CHANGING and filler.preposition == "to")
+        return (clause.verb, filler.preposition) == (_BE, "") or (
+            clause.verb in _CHANGING and filler.preposition == "to"
+        )
 
     def _is_lost_job(self, clause: _Clause, filler: Filler) -> bool:
         return clause.verb in _LOSING and self.tree.parse.lemmas[filler.token] in _PLACE_OF

@@ -17,7 +17,8 @@ from palimpsest.facts.vocabulary import Filling, fits, may_have
 _FIRST = frozenset({"i", "me", "my", "mine", "myself", "we", "us", "our", "ours"})
 # Where the parser may find one of them; it reads `Im` and `Ive` as two words each.
 _FIRST_PERSON = re.compile(
-    r"(?<![^\W\d_])(?:i(?:m|ma|d|dve|ve|llve)?|me|my|mine|myself|we(?:re|ve|ll|d|dve|llve)?|us|ours?)(?![^\W\d_])", re.IGNORECASE
+    r"(?<![^\W\d_])(?:i(?:m|ma|d|dve|ve|llve)?|me|my|mine|myself|we(?:re|ve|ll|d|dve|llve)?|us|ours?)(?![^\W\d_])",
+    re.IGNORECASE,
 )
 _PERSON = frozenset({"he", "him", "his", "she", "her", "hers"})
 _THING = frozenset({"it", "its"})

@@ -134,7 +134,7 @@ _PERMANENT = frozenset(
     {"born_in", "birthday", "grew_up_in", "comes_from", "parent_of", "child_of", "sibling_of", "relative_of"}
 )
 """Predicates that nothing ends: what disputes another part of their memory is not about them."""
-_FORMED = f'unit = "{REFLECTION}" and kind = "preference"'
+_FORMED = f'unit = "{REFLECTION}" and type = "preference"'
 _MAX_READ = 200  # formed memories, and memories that state facts, that are read of a scope, newest first
 _SPEAKERS_READ = 40  # newest memories whose speakers are the user
 
@@ -289,7 +289,7 @@ def _fact_lines(
         if fact.predicate in _PERMANENT:
             disputed_by, later = None, ()
         line = ProfileLine(
-            section="static" if is_lasting and not disputed_by else _section(memory, False, recent_since),
+            section=_section(memory, is_lasting and not disputed_by, recent_since),
             kind="fact",
             key=fact.predicate,
             text=_in_words(fact, nodes, memory.speaker or ""),
