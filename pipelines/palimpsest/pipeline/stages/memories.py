@@ -6,6 +6,7 @@ import polars as pl
 
 from palimpsest.entities.collection_shape import strategy_for
 from palimpsest.formation.note_table import promoted_memories
+from palimpsest.memories.boilerplate import find_boilerplate, set_apart
 from palimpsest.memories.form import context_inputs, embed_inputs, form_memories
 from palimpsest.pipeline.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.store.builds import published
@@ -17,6 +18,7 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     earlier = (previous("memories"), previous("embed_inputs")) if previous else None
     memories, inputs = form_memories(context.table("documents"), context.table("chunks"), config, earlier)
     earlier_contexts = previous("context_inputs") if previous else None
+    memories = set_apart(memories, find_boilerplate(memories, context.table("documents")))
     stated = memories
     if config.reflects:
         formed = promoted_memories(context.table("notes"), memories, config.promote)
