@@ -24,6 +24,7 @@ from palimpsest.sources.extracted import (
     parse_stated_fields,
 )
 from palimpsest.sources.find_secrets import shorten_value
+from palimpsest.sources.readers.chat_dates import find_order
 from palimpsest.sources.readers.document_head import explain_date
 from palimpsest.sources.readers.encodings import clean_text, explain_value_error, parse_name
 from palimpsest.sources.readers.front_matter import parse_scope
@@ -617,8 +618,10 @@ def read_conversations(
 
     A segment spans exactly the words of its turn; "Speaker: " is before it on the same line. `role` is the speaker
     where none is named, and a turn by the role of a tool is of the kind `tool`. A line that is no turn becomes a
-    problem, and so does one whose user, session or project is not usable; so does a timestamp or another field that is
-    not usable, but its turn is included.
+    problem, and so does one whose user, session or project is not usable; so does another field that is not usable,
+    but its turn is included. A turn without a usable time has that of the turn before it in its session; a timestamp
+    that is not usable is a warning. Where the collection does not say which number of a date is the day, one above 12
+    in any timestamp decides.
 
     Args:
         source: the file.
@@ -634,6 +637,9 @@ def read_conversations(
     """
     builders: dict[Scope, TextBuilder] = {}
     stated_scopes: dict[Scope, Scope] = {}
+    warnings: list[str] = []
+    rows = list(rows)
+    dates = source.dates or find_order(row.value.get("timestamp") for row in rows)
     for row in rows:
         where = f"{row.place}{unit} {row.line}"
         text = row.value.get("text")
@@ -645,10 +651,7 @@ def read_conversations(
             problems.append(f"{where}: {'; '.join(unusable)}; the turn is left out")
             continue
         stamp = row.value.get("timestamp")
-        said_at = parse_stated_time(stamp, source.dates)
-        if stamp not in (None, "") and said_at is None:
-            why = f"timestamp {shorten_value(stamp)!r} {explain_date(stamp)}"
-            problems.append(f"{where}: {why}; the turn is kept, undated")
+        said_at = parse_stated_time(stamp, dates)
         speaker = parse_name(row.value.get("speaker")) or parse_name(row.value.get("role"))
         stated, wrong = _parse_fields(row.value, source.dates)
         problems += (f"{where}: {p}" for p in wrong)
@@ -656,6 +659,11 @@ def read_conversations(
         session = scope.or_else(source.defaults)
         stated_scopes.setdefault(session, scope)
         builder = builders.setdefault(session, TextBuilder(limits.max_chars))
+        if said_at is None:
+            said_at = builder.segments[-1].said_at if builder.segments else None
+            if stamp not in (None, ""):
+                kept = f"dated as the turn before it, {said_at:%Y-%m-%d}" if said_at else "undated, as no turn is before"
+                warnings.append(f"{where}: timestamp {shorten_value(stamp)!r} {explain_date(stamp)}; it is {kept}")
         prefix = f"{speaker}: " if speaker else ""
         builder.add(text, "turn", prefix=prefix, gap="\n", speaker=speaker, said_at=said_at, stated=stated)
     if not builders:
@@ -664,7 +672,7 @@ def read_conversations(
         _to_document(source, scope, builders[session], (titles or {}).get((scope.user_id, scope.session_id), ""), kind)
         for session, scope in stated_scopes.items()
     )
-    return Extraction(documents, limit_problems(problems, limits))
+    return Extraction(documents, limit_problems(problems, limits), {}, limit_problems(warnings, limits))
 
 
 def _parse_fields(row: Mapping[str, JsonValue], dates: DateOrder | None) -> tuple[StatedFields | None, list[str]]:

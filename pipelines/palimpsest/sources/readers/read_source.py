@@ -1,5 +1,6 @@
 """Reads one file into documents; what goes wrong becomes a reason that a person can act on."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from palimpsest.core.errors import Rejected
@@ -193,7 +194,7 @@ def _add_sidecar_and_dates(extraction: Extraction, source: Source) -> Extraction
             document, more = add_document_time(document, source.dates, is_dated)
             problems |= dict.fromkeys(more if document.source_time else [*unclear, *more])
         documents.append(document)
-    return Extraction(tuple(documents), tuple(problems), extraction.left_out)
+    return replace(extraction, documents=tuple(documents), problems=tuple(problems))
 
 
 def _read_file(path: Path, limits: Limits) -> bytes:

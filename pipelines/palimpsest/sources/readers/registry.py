@@ -14,6 +14,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Kind, Segment, Source, limit_problems
 from palimpsest.sources.readers.chat_exports import read_captions
 from palimpsest.sources.readers.chat_json import read_json, read_json_lines
+from palimpsest.sources.readers.delimited import read_csv
 from palimpsest.sources.readers.encodings import clean_text, decode, first_date, one_line, title_from_uri, to_json_value
 from palimpsest.sources.readers.epub import read_epub
 from palimpsest.sources.readers.html_page import read_html
@@ -21,7 +22,7 @@ from palimpsest.sources.readers.mail import convert_outlook_mail, read_mail
 from palimpsest.sources.readers.office import read_docx, read_pptx, read_xlsx
 from palimpsest.sources.readers.pdf import read_pdf
 from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder
-from palimpsest.sources.readers.text_files import read_csv, read_markdown, read_text
+from palimpsest.sources.readers.text_files import read_markdown, read_text
 from palimpsest.store.collection_config import Limits
 
 # Readers that other packages install, as entry points of the group `palimpsest.readers`.
