@@ -19,6 +19,7 @@ from palimpsest.sources.readers.encodings import clean_text, decode, first_date,
 from palimpsest.sources.readers.epub import read_epub
 from palimpsest.sources.readers.html_page import read_html
 from palimpsest.sources.readers.mail import convert_outlook_mail, read_mail
+from palimpsest.sources.readers.mail_box import read_mailbox
 from palimpsest.sources.readers.office import read_docx, read_pptx, read_xlsx
 from palimpsest.sources.readers.pdf import read_pdf
 from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder
@@ -164,6 +165,12 @@ def _read_mail(source: Source, limits: Limits) -> Extraction:
     return read_mail(source, limits, read_bytes)
 
 
+def _read_mailbox(source: Source, limits: Limits) -> Extraction:
+    from palimpsest.sources.readers.read_source import read_bytes  # as above
+
+    return read_mailbox(source, limits, read_bytes)
+
+
 def _read_outlook(source: Source, limits: Limits) -> Extraction:
     return _read_mail(convert_outlook_mail(source), limits)
 
@@ -174,6 +181,7 @@ DOCX = Format("DOCX", (".docx", ".docm"), read_docx, is_binary=True)
 PPTX = Format("PPTX", (".pptx", ".pptm"), read_pptx, is_binary=True)
 XLSX = Format("XLSX", (".xlsx", ".xlsm"), read_xlsx, is_binary=True)
 EPUB = Format("EPUB", (".epub",), read_epub, is_binary=True)
+MAILBOX = Format("mailbox", (".mbox",), _read_mailbox)
 OUTLOOK = Format("Outlook mail", (".msg",), _read_outlook, is_binary=True)
 
 _BUILT_IN = (
@@ -184,6 +192,7 @@ _BUILT_IN = (
     Format("JSON lines", (".jsonl", ".ndjson"), read_json_lines),
     Format("JSON", (".json",), read_json),
     Format("e-mail", (".eml",), _read_mail),
+    MAILBOX,
     Format("captions", (".vtt", ".srt"), read_captions),
     PDF,
     DOCX,
