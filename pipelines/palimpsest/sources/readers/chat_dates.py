@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import pairwise
 
 from palimpsest.text.dates import DATE_ORDER_HINT, DateOrder
 
@@ -69,4 +70,4 @@ def parse_numbers(numbers: Numbers, clock: Clock, order: DateOrder) -> datetime 
 
 def _steps_back(dates: Sequence[Numbers], clocks: Sequence[Clock], order: DateOrder) -> int:
     times = [t for d, c in zip(dates, clocks, strict=True) if (t := parse_numbers(d, c, order))]
-    return sum(later < earlier for earlier, later in zip(times, times[1:], strict=False)) + len(dates) - len(times)
+    return sum(later < earlier for earlier, later in pairwise(times)) + len(dates) - len(times)

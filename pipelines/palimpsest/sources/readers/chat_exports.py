@@ -348,9 +348,7 @@ def has_slack_messages(value: JsonValue, depth: int = 0) -> bool:
     )
 
 
-def format_messages(
-    value: JsonValue, names: Mapping[str, str], left_out: Counter[str], depth: int = 0
-) -> JsonValue:
+def format_messages(value: JsonValue, names: Mapping[str, str], left_out: Counter[str], depth: int = 0) -> JsonValue:
     """Returns a JSON value with its messages as people saw them; notices that somebody joined or left are left out.
 
     Args:

@@ -136,7 +136,9 @@ def _is_telegram(item: JsonObject) -> bool:
     if messages == []:
         return {"name", "type", "id"} <= item.keys()
     return any(
-        m.get("type") in ("message", "service") and "date" in m and bool(m.keys() & {"from_id", "actor", "date_unixtime"})
+        m.get("type") in ("message", "service")
+        and "date" in m
+        and bool(m.keys() & {"from_id", "actor", "date_unixtime"})
         for m in _rows(messages)[:50]
     )
 
@@ -182,8 +184,18 @@ def _telegram_time(message: JsonObject) -> JsonValue:
 _DISCORD_ROW = {"ID", "Timestamp", "Contents"}
 _DISCORD_EMOJI = re.compile(r"<a?(:\w{1,64}:)\d{10,25}>")
 _DISCORD_NOTICES = frozenset(
-    ("RecipientAdd", "RecipientRemove", "Call", "ChannelNameChange", "ChannelIconChange", "ChannelPinnedMessage")
-    + ("GuildMemberJoin", "UserPremiumGuildSubscription", "ThreadCreated", "PollResult")
+    (
+        "RecipientAdd",
+        "RecipientRemove",
+        "Call",
+        "ChannelNameChange",
+        "ChannelIconChange",
+        "ChannelPinnedMessage",
+        "GuildMemberJoin",
+        "UserPremiumGuildSubscription",
+        "ThreadCreated",
+        "PollResult",
+    )
 )
 
 
@@ -212,7 +224,7 @@ def parse_table_chat(rows: Sequence[Sequence[str]], names: Mapping[str, str] | N
     """Returns the messages of a CSV table of Discord's data package or of DiscordChatExporter; None for others."""
     header = [cell.strip() for cell in rows[0]]
     items: Iterator[JsonObject] = (dict(zip(header, row, strict=False)) for row in rows[1:])
-    if _DISCORD_ROW <= set(header):
+    if set(header) >= _DISCORD_ROW:
         return parse_discord_rows(items, names)
     if not {"AuthorID", "Author", "Date", "Content"} <= set(header):
         return None
@@ -258,15 +270,18 @@ _META_NOTICE = re.compile(
 
 
 def _is_meta(item: JsonObject) -> bool:
-    return "participants" in item and any(m.keys() >= {"sender_name", "timestamp_ms"} for m in _rows(item.get("messages")))
+    return "participants" in item and any(
+        m.keys() >= {"sender_name", "timestamp_ms"} for m in _rows(item.get("messages"))
+    )
 
 
 def _parse_meta(item: JsonObject) -> Conversation:
     turns = _Turns()
     for message in _rows(item.get("messages")):
         text = _repair_meta(message.get("content"))
-        others = Counter({kind: _list_length(message, name) for name, kind in _META_FILES.items()})
-        others["sticker"] += "sticker" in message
+        others = Counter({"sticker": int("sticker" in message)})
+        for name, kind in _META_FILES.items():
+            others[kind] += _list_length(message, name)
         if message.get("is_unsent") or _META_NOTICE.fullmatch(text):
             turns.left_out["notice"] += 1
         else:

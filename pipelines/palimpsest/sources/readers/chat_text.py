@@ -1,4 +1,4 @@
-"""Chats that programs export as plain text: WhatsApp, in the forms of iPhones and of Android, and LINE."""
+"""Chats that programs export as plain text: WhatsApp, in the forms of iPhones and of Android, LINE and iMessage."""
 
 import re
 from collections import Counter
@@ -30,7 +30,7 @@ _DASHED = re.compile(rf"[{_MARKS}]*{_DATE}{_BETWEEN}{_CLOCK}\s[-–]\s(?P<rest>.
 _SENDER = re.compile(r"(?P<sender>[^\n]{1,100}?):(?:\s|$)(?P<text>.*)", re.DOTALL)
 _AFTERNOON = frozenset(("p", "下", "후", "後"))
 _MAX_LEAD_LINES = 5
-_LOG_LEVELS = frozenset("debug info notice warn warning error critical fatal trace".split())
+_LOG_LEVELS = frozenset(["debug", "info", "notice", "warn", "warning", "error", "critical", "fatal", "trace"])
 _QUOTES = re.compile('["“”„«»]')
 
 
@@ -52,7 +52,7 @@ class _Message:
 
 
 def read_text_chat(source: Source, text: str, limits: Limits) -> Extraction | None:
-    """Reads a text that is a chat of WhatsApp or LINE: a turn a message; None where it is no such chat.
+    """Reads a text that is a chat of WhatsApp, LINE or iMessage: a turn a message; None where it is no such chat.
 
     Notices of the program, omitted media and deleted messages are counted. Which number of a date is the day is
     decided by all dates of the file, see `decide_order`.
@@ -62,12 +62,16 @@ def read_text_chat(source: Source, text: str, limits: Limits) -> Extraction | No
     """
     if text.lstrip(_MARKS).startswith("[LINE]"):
         return _read_line_chat(source, text, limits)
+    if _APPLE_TIME.match(text):
+        return _read_apple_chat(source, text, limits)
     messages, lead = _split_messages(text)
     if not messages or not _is_chat(messages):
         return None
     heads = [m.head for m in messages]
     order, is_certain = decide_order([h.numbers for h in heads], [h.clock for h in heads], source.dates)
-    warnings = [] if is_certain or heads[0].dotted else [f"dates may be day or month first; read as {order}: {ORDER_HINT}"]
+    warnings = (
+        [] if is_certain or heads[0].dotted else [f"dates may be day or month first; read as {order}: {ORDER_HINT}"]
+    )
     if lead:
         warnings.append(f"{lead} lines before the first message are left out")
     left_out: Counter[str] = Counter()
@@ -145,7 +149,10 @@ _MEDIA = re.compile(
 )
 _KINDS = (
     ("sticker", re.compile(r"sticker|\.webp", re.IGNORECASE)),
-    ("image", re.compile(r"image|photo|gif|bild|imagen|imagem|immagine|afbeelding|\.(?:jpe?g|png|heic)", re.IGNORECASE)),
+    (
+        "image",
+        re.compile(r"image|photo|gif|bild|imagen|imagem|immagine|afbeelding|\.(?:jpe?g|png|heic)", re.IGNORECASE),
+    ),
     ("audio", re.compile(r"audio|video|vid[ée]o|voice|\.(?:opus|mp4|mp3|m4a|mov|aac)", re.IGNORECASE)),
     ("file", re.compile(r"document|dokument|contact card|\.(?:pdf|docx?|xlsx?|vcf|pptx?|zip|txt)", re.IGNORECASE)),
 )
@@ -293,3 +300,35 @@ def _read_line_chat(source: Source, text: str, limits: Limits) -> Extraction:
     warnings = [] if is_certain or not rows else [f"dates may be day or month first; read as {order}: {ORDER_HINT}"]
     title = re.sub(r"^\[LINE\]\s*(?:Chat history (?:with|in)\s*)?", "", lines[0].lstrip(_MARKS)).strip()
     return _to_extraction(source, rows, left_out, warnings, limits, title or title_from_uri(source.uri))
+
+
+# iMessage, as imessage-exporter writes it: a line of time, one of the sender, then the text up to a blank line.
+
+_APPLE_TIME = re.compile(
+    r"^(?P<time>[A-Z][a-z]{2} \d{1,2}, \d{4} {1,2}\d{1,2}:\d\d:\d\d [AP]M)(?: \([^\n]{1,200}\))?\n"
+    r"(?P<sender>[^\n]{1,100})\n",
+    re.MULTILINE,
+)
+_APPLE_NOTICE = re.compile(
+    r"(?:Loved|Liked|Disliked|Laughed|Emphasized|Questioned) by .{1,100}|Tapbacks:|Sent with .{1,40}|Edited .{1,60}"
+    r"|This message (?:responded to|was deleted).{0,80}|Stickers? .{1,80}"
+    r"|\ufffc+|Attachment missing!?.*|/?\S+/\S+\.\w{2,5}"
+)
+
+
+def _read_apple_chat(source: Source, text: str, limits: Limits) -> Extraction:
+    left_out: Counter[str] = Counter()
+    rows = []
+    heads = list(_APPLE_TIME.finditer(text))
+    ends = [*(h.start() for h in heads[1:]), len(text)]
+    line, at = 1, 0
+    for head, end in zip(heads, ends, strict=True):
+        line, at = line + text.count("\n", at, head.start()), head.start()
+        lines = text[head.end() : end].strip("\n").split("\n")
+        words = "\n".join(row.rstrip() for row in lines if not _APPLE_NOTICE.fullmatch(row.strip())).strip()
+        if words:
+            stamp = one_line(head["time"])
+            rows.append(JsonRow(line, {"speaker": head["sender"].strip(), "timestamp": stamp, "text": words}))
+        else:
+            left_out["media" if any(row.strip() for row in lines) else "empty"] += 1
+    return _to_extraction(source, rows, left_out, [], limits, title_from_uri(source.uri))

@@ -662,7 +662,9 @@ def read_conversations(
         if said_at is None:
             said_at = builder.segments[-1].said_at if builder.segments else None
             if stamp not in (None, ""):
-                kept = f"dated as the turn before it, {said_at:%Y-%m-%d}" if said_at else "undated, as no turn is before"
+                kept = (
+                    f"dated as the turn before it, {said_at:%Y-%m-%d}" if said_at else "undated, as no turn is before"
+                )
                 warnings.append(f"{where}: timestamp {shorten_value(stamp)!r} {explain_date(stamp)}; it is {kept}")
         prefix = f"{speaker}: " if speaker else ""
         builder.add(text, "turn", prefix=prefix, gap="\n", speaker=speaker, said_at=said_at, stated=stated)

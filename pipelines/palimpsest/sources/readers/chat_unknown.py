@@ -9,17 +9,89 @@ from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.sources.find_secrets import shorten_value
 
 _TEXTS = frozenset(
-    "text texts content contents message messages msg body messagetext messagebody messagecontent plaintext"
-    " textcontent rawtext utterance said comment reply prompt response".split()
+    [
+        "text",
+        "texts",
+        "content",
+        "contents",
+        "message",
+        "messages",
+        "msg",
+        "body",
+        "messagetext",
+        "messagebody",
+        "messagecontent",
+        "plaintext",
+        "textcontent",
+        "rawtext",
+        "utterance",
+        "said",
+        "comment",
+        "reply",
+        "prompt",
+        "response",
+    ]
 )
 _PEOPLE = frozenset(
-    "author sender from user username speaker by participant nick nickname handle creator who role sentby fromname"
-    " fromuser senderid sendername userid authorid authorname postedby member actor displayname".split()
+    [
+        "author",
+        "sender",
+        "from",
+        "user",
+        "username",
+        "speaker",
+        "by",
+        "participant",
+        "nick",
+        "nickname",
+        "handle",
+        "creator",
+        "who",
+        "role",
+        "sentby",
+        "fromname",
+        "fromuser",
+        "senderid",
+        "sendername",
+        "userid",
+        "authorid",
+        "authorname",
+        "postedby",
+        "member",
+        "actor",
+        "displayname",
+    ]
 )
 _TIMES = frozenset(
-    "ts at time date timestamp when sent created datetime createdat createdon sentat sentdate senttime postedat"
-    " createtime createdtime createddate datesent messagedate messagetime timestampms epoch utc received"
-    " receivedat updatedat".split()
+    [
+        "ts",
+        "at",
+        "time",
+        "date",
+        "timestamp",
+        "when",
+        "sent",
+        "created",
+        "datetime",
+        "createdat",
+        "createdon",
+        "sentat",
+        "sentdate",
+        "senttime",
+        "postedat",
+        "createtime",
+        "createdtime",
+        "createddate",
+        "datesent",
+        "messagedate",
+        "messagetime",
+        "timestampms",
+        "epoch",
+        "utc",
+        "received",
+        "receivedat",
+        "updatedat",
+    ]
 )
 _MAX_DEPTH, _MAX_KEYS, _SHARE = 20, 8, 0.5
 _NO_LETTERS = re.compile(r"[\W\d_]+")
@@ -65,7 +137,7 @@ def reject_unknown_chat(value: JsonValue) -> None:
             stack += [(v, False, depth + 1) for k, v in item.items() if _plain(k) not in _TEXTS or not _words(v)]
         elif isinstance(item, str) and is_listed:
             found.prose += _prose(item)
-    if not found.messages and found.others < 2 or found.words < _SHARE * found.prose:
+    if (not found.messages and found.others < 2) or found.words < _SHARE * found.prose:
         return
     names = ", ".join(shorten_value(k) for k, _ in found.keys.most_common(_MAX_KEYS))
     raise Rejected(

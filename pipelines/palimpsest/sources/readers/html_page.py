@@ -38,9 +38,11 @@ _NOTICE_NAME = re.compile(
 )
 """Names of what programs put on every page; left out unless it holds most of the words."""
 _COOKIES = re.compile(
-    r"\b(?:(?:we|site|website|page|shop) uses? (?:\w+ ){0,3}cookies|uses cookies|cookie (?:policy|settings|notice|preferences)"
+    r"\b(?:(?:we|site|website|page|shop) uses? (?:\w+ ){0,3}cookies|uses cookies"
+    r"|cookie (?:policy|settings|notice|preferences)"
     r"|accept (?:all )?cookies|(?:verwende[nt]|nutz(?:en|t)) (?:\w+ ){0,3}cookies|utilise (?:des )?cookies"
-    r"|utilisons (?:des )?cookies|utiliza(?:mos)? cookies|usa(?:mos)? cookies|utilizza (?:i )?cookie|gebruik(?:t|en) cookies)",
+    r"|utilisons (?:des )?cookies|utiliza(?:mos)? cookies|usa(?:mos)? cookies"
+    r"|utilizza (?:i )?cookie|gebruik(?:t|en) cookies)",
     re.IGNORECASE,
 )
 _CONSENT = re.compile(
@@ -50,7 +52,8 @@ _CONSENT = re.compile(
 )
 _COPYRIGHT = re.compile(
     r"\W*(?:©|\(c\)\s?\d{4}|copyright\s(?:©|\(c\)|\d{4})|all rights reserved\b|alle rechte vorbehalten\b"
-    r"|tous droits réservés\b|todos los derechos reservados\b).*|.{0,120}(?:©|all rights reserved|alle rechte vorbehalten)\W*",
+    r"|tous droits réservés\b|todos los derechos reservados\b).*"
+    r"|.{0,120}(?:©|all rights reserved|alle rechte vorbehalten)\W*",
     re.IGNORECASE | re.DOTALL,
 )
 _NEWSLETTER = re.compile(
@@ -63,7 +66,9 @@ _HINT = re.compile(
     re.IGNORECASE,
 )
 """What every notice contains: a quick test before the others."""
-_SKIP_LINK = re.compile(r"(?:skip|jump) (?:to|over|past) .{1,40}|zum (?:haupt)?inhalt.{0,20}|back to top", re.IGNORECASE)
+_SKIP_LINK = re.compile(
+    r"(?:skip|jump) (?:to|over|past) .{1,40}|zum (?:haupt)?inhalt.{0,20}|back to top", re.IGNORECASE
+)
 _MAX_NOTICE_CHARS, _MAX_LINE_CHARS, _MIN_SENTENCE_CHARS = 600, 160, 40
 _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _LINKS_SHARE, _ALWAYS_SHARE, _MIN_LINKS = 0.5, 0.75, 6
@@ -206,8 +211,9 @@ def _is_notice(element: Any, links: _Links, is_main: bool, all_words: int) -> bo
     if (element.get("role") or "").lower() in ("dialog", "alertdialog") or element.get("aria-modal") == "true":
         return True
     name = _name_of(element)
-    if name and _NOTICE_NAME.search(name) and words <= max(_MAX_NOTICE_CHARS, all_words // 4) and 2 * words < all_words:
-        return not is_main or words <= _MAX_NOTICE_CHARS
+    if name and _NOTICE_NAME.search(name) and 2 * words < all_words + _MAX_NOTICE_CHARS:
+        is_page = next(element.iter("main", "article", "h1"), None) is not None
+        return words <= _MAX_NOTICE_CHARS if is_main else not is_page
     if words > _MAX_NOTICE_CHARS or tag not in _NOTICE_TAGS:
         return False
     if not links.may_have_notices and tag not in ("button", "a", "form"):
@@ -229,7 +235,7 @@ def _has_notice_words(element: Any, words: int, is_main: bool) -> bool:
         return bool(_SKIP_LINK.fullmatch(text))
     if words <= _MAX_LINE_CHARS and _COPYRIGHT.fullmatch(text):
         return True
-    if element.tag == "form" and (_NEWSLETTER.search(text) or not is_main and words <= _MAX_LINE_CHARS):
+    if element.tag == "form" and (_NEWSLETTER.search(text) or (not is_main and words <= _MAX_LINE_CHARS)):
         return True
     if is_main:
         return False
@@ -383,12 +389,24 @@ _PUBLISHED = (
 _KEPT = {"description": ("description", "og:description"), "author": ("author", "article:author", "dc.creator")}
 
 
+# What only the pages have that chat programs export: who says what, and when, is lost in their text.
+_CHAT_PAGES = (
+    ("Telegram", (b'class="page_wrap', b'class="message default clearfix')),
+    ("Discord", (b"chatlog__message", b"chatlog__")),
+    ("ChatGPT", (b"ChatGPT Data Export", b"jsonData")),
+    ("Gemini", (b"outer-cell mdl-cell", b"Gemini Apps")),
+    ("Messenger or Instagram", (b"_a6-g", b"_a6-p", b"_3-95")),
+)
+
+
 def read_html(source: Source, limits: Limits) -> Extraction:
     """Reads a page: main text without menus; `metadata` has description, author, language and url where stated.
 
     Raises:
         Rejected: binary, unknown encoding, empty or too long.
     """
+    if program := next((name for name, marks in _CHAT_PAGES if all(m in source.data for m in marks)), None):
+        raise Rejected(f"a chat of {program} as a page: export it again as JSON, and leave this page out")
     root, problems = parse_html(source.data, limits)
     builder = TextBuilder(limits.max_chars)
     body = root.find("body")

@@ -131,7 +131,7 @@ def _mail(data: bytes) -> _Mail:
 
 
 def _threads(mails: list[_Mail]) -> list[str]:
-    """Returns the session of each mail: the id of the first mail of its thread, as headers or, without, subjects say."""
+    """Returns the session of each mail: the id of the first mail of its thread, by headers or, without, by subject."""
     parents = {m.message_id: m.answers[-1] for m in mails if m.message_id and m.answers}
     by_subject: dict[str, str] = {}
     sessions = []

@@ -6,7 +6,6 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from palimpsest.core.errors import Rejected
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Kind, Segment, Source, limit_problems
 from palimpsest.sources.readers.chat_text import read_text_chat
 from palimpsest.sources.readers.document_head import check_dates, find_stated_time
