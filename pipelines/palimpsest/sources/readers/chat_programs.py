@@ -399,7 +399,8 @@ def _parse_signal_envelopes(rows: Sequence[JsonObject]) -> Iterator[Conversation
         sent = _object(_object(envelope.get("syncMessage")).get("sentMessage"))
         message = sent or _object(envelope.get("dataMessage"))
         person = envelope.get("sourceName") or envelope.get("sourceNumber") or envelope.get("source")
-        other = (sent.get("destinationNumber") or sent.get("destination")) if sent else person
+        numbers = ("destinationNumber", "destination") if sent else ("sourceNumber", "source", "sourceName")
+        other = find_name(sent or envelope, numbers)
         group = _object(message.get("groupInfo"))
         turns = chats.setdefault(parse_name(group.get("groupId") or other), _Turns())
         if not message or message.get("reaction") or message.get("remoteDelete"):
