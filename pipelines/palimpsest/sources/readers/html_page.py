@@ -8,6 +8,7 @@ from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import Extraction, Kind, Source, limit_problems
 from palimpsest.sources.readers.encodings import clean_text, decode, first_date, one_line, parse_name
+from palimpsest.sources.readers.table_blocks import table_blocks
 from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder, first_heading
 from palimpsest.store.collection_config import Limits
 
@@ -288,8 +289,8 @@ class _Walk:
             for caption in element.iterchildren("caption"):
                 if text := one_line(clean_text(_all_text(caption, self._skip))):
                     self._add(text, "prose", heading=self._path.path)
-            if rows:
-                self._add("\n".join(rows), "table", heading=self._path.path)
+            for block in table_blocks(rows, has_header=_has_header(element)):
+                self._add("\n".join(block), "table", heading=self._path.path)
             return False
         if tag == "br":
             self._inline.append("\0")  # no text contains one
@@ -363,6 +364,12 @@ def _rows(table: Any, skip: set[Any]) -> list[str] | None:
     if not rows and widest == 0:
         return None
     return None if widest < 2 and not _is_data(table) else rows
+
+
+def _has_header(table: Any) -> bool:
+    """Returns whether the first row of a table names its columns."""
+    row = next(table.iter("tr"), None)
+    return row is not None and next(row.iterchildren("td"), None) is None
 
 
 def _is_data(table: Any) -> bool:
