@@ -37,11 +37,8 @@ from palimpsest.sources.readers.chat_programs import (
     parse_program_object,
 )
 from palimpsest.sources.readers.chat_turns import (
-    JsonReader,
-    JsonRow,
     chat_kind,
     is_chat,
-    parse_json_rows,
     parse_turns,
     read_conversations,
 )
@@ -57,6 +54,7 @@ from palimpsest.sources.readers.encodings import (
     to_json_object,
 )
 from palimpsest.sources.readers.front_matter import parse_scope_name
+from palimpsest.sources.readers.json_values import JsonReader, JsonRow, parse_json_rows
 from palimpsest.sources.readers.text_files import markdown_segments, text_segments
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import parse_stated_time

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from palimpsest.sources.extracted import Extraction, Source
 from palimpsest.sources.readers.chat_dates import ORDER_HINT, Clock, Numbers, decide_order, parse_numbers
-from palimpsest.sources.readers.chat_turns import JsonRow, read_conversations
+from palimpsest.sources.readers.chat_turns import read_conversations
 from palimpsest.sources.readers.encodings import one_line, title_from_uri
+from palimpsest.sources.readers.json_values import JsonRow
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import DateOrder
 
@@ -24,7 +25,7 @@ _CLOCK = (
     rf"(?:(?P<before>{_HALF}|上午|下午|오전|오후|午前|午後)\s?)?"
     rf"(?P<hour>\d{{1,2}})(?:[:.]|\sh\s)(?P<minute>\d\d)(?:[:.](?P<second>\d\d))?(?:\s?(?P<after>{_HALF}))?(?:\sUhr)?"
 )
-_BETWEEN = r",?\s{1,2}(?:(?:at|à|às|um|a las|kl\.?)\s)?"
+_BETWEEN = r",?\s{1,2}(?:(?:at|à|às|um|a las|klo?\.?)\s)?"
 _BRACKETED = re.compile(rf"[{_MARKS}]*\[{_DATE}{_BETWEEN}{_CLOCK}\]\s?(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _DASHED = re.compile(rf"[{_MARKS}]*{_DATE}{_BETWEEN}{_CLOCK}\s[-–]\s(?P<rest>.*)", re.IGNORECASE | re.DOTALL)  # noqa: RUF001
 _SENDER = re.compile(r"(?P<sender>[^\n]{1,100}?):(?:\s|$)(?P<text>.*)", re.DOTALL)
@@ -89,7 +90,7 @@ def _to_extraction(
 ) -> Extraction:
     if not rows:
         return Extraction((), (), left_out, tuple(warnings))
-    titles = {(None, None): title}
+    titles: dict[tuple[str | None, str | None], str] = {(None, None): title}
     found = read_conversations(source, rows, [], limits, titles=titles, kind="import")
     return Extraction(found.documents, found.problems, left_out, (*warnings, *found.warnings))
 
@@ -137,7 +138,7 @@ def _is_chat(messages: Sequence[_Message]) -> bool:
 
 # What a message is: words of a person, a notice of the program, or media that the export does not have.
 
-_OMITTED = r"(?:omitted|weggelassen|ausgeschlossen|omitid[oa]s?|omis(?:e?s)?|ocult[oa]s?|omess[oaei]|weggelaten)\.?"
+_OMITTED = r"(?:omitted|weggelassen|ausgeschlossen|omitid[oa]s?|omise?s?|ocult[oa]s?|omess[oaei]|weggelaten)\.?"
 _MEDIA = re.compile(
     rf"<[^\W\d_][^<>\n]{{0,40}}\s[^<>\n]{{0,40}}>"  # <Media omitted>, <attached: 0007-PHOTO.jpg>, in any language
     rf"|(?:[^\n]{{0,200}}•[^\n]{{0,60}}\s)?(?:image|video|video note|audio|voice message|sticker|gif|document"
@@ -156,6 +157,8 @@ _KINDS = (
     ("audio", re.compile(r"audio|video|vid[ée]o|voice|\.(?:opus|mp4|mp3|m4a|mov|aac)", re.IGNORECASE)),
     ("file", re.compile(r"document|dokument|contact card|\.(?:pdf|docx?|xlsx?|vcf|pptx?|zip|txt)", re.IGNORECASE)),
 )
+_ATTACHED = re.compile(r"<[^\W\d_][^<>:\n]{0,30}: ?[^<>\n]{1,200}\.\w{2,5}>$")
+_FILE_NAME = re.compile(r"[^\n]{1,200}(?:\.\w{2,5}|•[^\n]{0,60})")
 _EDITED = re.compile(
     r"\s*<(?:This message was edited|Diese Nachricht wurde bearbeitet|Se editó este mensaje|Ce message a été modifié"
     r"|Mensagem editada|Questo messaggio è stato modificato|Dit bericht is bewerkt)\.?>\s*$"
@@ -235,13 +238,21 @@ def _without_media(text: str) -> tuple[str, Counter[str]]:
     kept: list[str] = []
     for line in _EDITED.sub("", _MARK.sub("", text)).split("\n"):
         words = line.strip()
-        if words and _MEDIA.fullmatch(words):
-            media[next((kind for kind, pattern in _KINDS if pattern.search(words)), "media")] += 1
+        if attached := _ATTACHED.search(words):  # a caption is before it, or the name of the file
+            media[_media_kind(attached[0])] += 1
+            words = words[: attached.start()].strip()
+            kept += [] if not words or _FILE_NAME.fullmatch(words) else [words]
+        elif words and _MEDIA.fullmatch(words):
+            media[_media_kind(words)] += 1
         elif words and _PLACE.fullmatch(words):
             media["other"] += 1
         else:
             kept.append(line.rstrip())
     return "\n".join(kept).strip(), media
+
+
+def _media_kind(words: str) -> str:
+    return next((kind for kind, pattern in _KINDS if pattern.search(words)), "media")
 
 
 _TITLE = re.compile(

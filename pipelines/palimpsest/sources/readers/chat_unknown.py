@@ -8,91 +8,26 @@ from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.sources.find_secrets import shorten_value
 
-_TEXTS = frozenset(
-    [
-        "text",
-        "texts",
-        "content",
-        "contents",
-        "message",
-        "messages",
-        "msg",
-        "body",
-        "messagetext",
-        "messagebody",
-        "messagecontent",
-        "plaintext",
-        "textcontent",
-        "rawtext",
-        "utterance",
-        "said",
-        "comment",
-        "reply",
-        "prompt",
-        "response",
-    ]
+
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_TEXTS = _names(
+    "text texts content contents message messages msg body messagetext messagebody messagecontent plaintext textcontent"
+    " rawtext utterance said comment reply prompt response"
 )
-_PEOPLE = frozenset(
-    [
-        "author",
-        "sender",
-        "from",
-        "user",
-        "username",
-        "speaker",
-        "by",
-        "participant",
-        "nick",
-        "nickname",
-        "handle",
-        "creator",
-        "who",
-        "role",
-        "sentby",
-        "fromname",
-        "fromuser",
-        "senderid",
-        "sendername",
-        "userid",
-        "authorid",
-        "authorname",
-        "postedby",
-        "member",
-        "actor",
-        "displayname",
-    ]
+_PEOPLE = _names(
+    "author sender from user username speaker by participant nick nickname handle creator who role sentby fromname"
+    " fromuser senderid sendername userid authorid authorname postedby member actor displayname"
 )
-_TIMES = frozenset(
-    [
-        "ts",
-        "at",
-        "time",
-        "date",
-        "timestamp",
-        "when",
-        "sent",
-        "created",
-        "datetime",
-        "createdat",
-        "createdon",
-        "sentat",
-        "sentdate",
-        "senttime",
-        "postedat",
-        "createtime",
-        "createdtime",
-        "createddate",
-        "datesent",
-        "messagedate",
-        "messagetime",
-        "timestampms",
-        "epoch",
-        "utc",
-        "received",
-        "receivedat",
-        "updatedat",
-    ]
+_TIMES = _names(
+    "ts at time date timestamp when sent created datetime createdat createdon sentat sentdate senttime postedat"
+    " createtime createdtime createddate datesent messagedate messagetime timestampms epoch utc received receivedat"
+    " updatedat"
 )
+_LOGS = _names("level severity loglevel logger")
+"""What the lines of a program's log have: they are no chat."""
 _MAX_DEPTH, _MAX_KEYS, _SHARE = 20, 8, 0.5
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
@@ -150,7 +85,7 @@ def _count(item: JsonObject, is_listed: bool, found: _Found) -> None:
     names = {_plain(key): key for key in item}
     words = sum(_words(item[key]) for name, key in names.items() if name in _TEXTS)
     is_said = any(name in _PEOPLE | _TIMES and item[key] not in (None, "", [], {}) for name, key in names.items())
-    if words and is_said:
+    if words and is_said and not _LOGS & names.keys():
         found.messages += is_listed
         found.others += not is_listed
         found.words += words

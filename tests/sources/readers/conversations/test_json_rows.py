@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palimpsest.sources.readers import chat_turns
-from palimpsest.sources.readers.chat_turns import JsonReader
+from palimpsest.sources.readers.json_values import JsonReader
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
