@@ -171,6 +171,7 @@ def samples() -> dict[str, bytes]:
         "chatgpt.json": chatgpt(),
         "claude.json": claude(),
         "a.eml": message(),
+        "a.mbox": b"From zoe@example.org Mon Mar  2 10:00:00 2026\n" + message(),
         "a.msg": msg("Outlook", "\n\n".join(p for _, ps in outline("Outlook") for p in ps), "mara@example.org"),
         "a.vtt": captions(),
         "a.pdf": pdf(),
