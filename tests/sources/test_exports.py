@@ -1,11 +1,15 @@
 """What people export from programs: every known shape is read as turns, every other chat is refused with a line."""
 
+import io
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import docx
+import openpyxl
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.extracted import Extraction
@@ -599,3 +603,53 @@ def test_a_build_of_real_exports_exits_0_and_serves_the_newer_message(tmp_path) 
     assert built.returncode == 0, built.stderr
     assert "warning: notes/a.jsonl: line 1: timestamp '4/1/2026' may be two days" in built.stderr
     assert "1 omitted media" in built.stdout
+
+
+# Long tables and columns.
+
+
+def _table_files() -> dict[str, bytes]:
+    rows = [(f"Item number {n}", str(3 * n), f"Hall {n % 5}, shelf on the left") for n in range(60)]
+    cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    header = ("Item", "Count", "Place")
+    names = "".join(f"<th>{name}</th>" for name in header)
+    word, book = docx.Document(), openpyxl.Workbook()
+    table = word.add_table(rows=0, cols=3)
+    for row in (header, *rows):
+        book.active.append(row)
+        for cell, text in zip(table.add_row().cells, row, strict=True):
+            cell.text = text
+    files = {"a.docx": io.BytesIO(), "a.xlsx": io.BytesIO()}
+    word.save(files["a.docx"])
+    book.save(files["a.xlsx"])
+    lines = "\n".join(";".join(row) for row in (header, *rows))
+    page = f"<body><table><tr>{names}</tr>{cells}</table></body>"
+    return {name: data.getvalue() for name, data in files.items()} | {"a.csv": lines.encode(), "a.html": page.encode()}
+
+
+def test_each_part_of_a_long_table_has_its_header(read: Read) -> None:
+    for name, data in _table_files().items():
+        (document,) = read(name, data).documents
+        parts = [document.text[s.char_start : s.char_end] for s in document.segments if s.kind == "table"]
+        assert len(parts) > 1 and all(p.startswith("| Item | Count | Place |\n") for p in parts), name
+
+
+@pytest.mark.parametrize("lines", [4, 7])
+def test_two_columns_of_a_pdf_are_read_one_after_the_other(read: Read, lines: int) -> None:
+    left = (
+        "The harbour board met in March and|agreed that the old crane is to be|replaced by a new one from Gdansk"
+        "|before the winter. The cost is about|two million and is shared between|the city and the port. The crane|lifts"
+    )
+    right = (
+        "The ferry to the island has a new|timetable since the first of May. It|leaves at six and at nine, and on"
+        "|sundays only at ten. Dogs travel for|free, bicycles cost three euros each|way. Tickets are sold on|board"
+    )
+    pairs = list(zip(left.split("|"), right.split("|"), strict=True))
+    out = io.BytesIO()
+    canvas = Canvas(out, invariant=True)
+    for n, pair in enumerate(pairs[:lines]):
+        for x, text in zip((72, 320), pair, strict=True):
+            canvas.drawString(x, 760 - 14 * n, text)
+    canvas.save()
+    text = read("a.pdf", out.getvalue()).documents[0].text
+    assert text.index("Gdansk") < text.index("The ferry") and "|" not in text
