@@ -419,6 +419,7 @@ def test_names_and_models_of_an_export(read: Read) -> None:
 @pytest.mark.parametrize(
     ("value", "keys"),
     [
+        ([{"sender_id": 7, "msg_body": "The boat is blue", "sent_ts": 1767348000}], "sender_id, msg_body, sent_ts"),
         ([{"who": "al", "said": "I moved to Bonn", "at": 1767348000}], "who, said, at"),
         (
             {"room": "x", "log": [{"nick": "al", "when": "2026-01-02", "utterance": "The boat is blue"}]},
@@ -451,6 +452,8 @@ def test_a_chat_of_no_known_shape_is_refused_with_its_keys(read: Read, value: An
         {"messages": {"hello": "Hello to you", "bye": "Good bye"}, "from": "From the start"},
         {"title": "Post", "author": "Ana", "content": "One text of one author."},
         [1, 2, ["a b", "c d"]],
+        [{"level": "info", "msg": "server started", "time": "2026-01-01T00:00:00Z"}],
+        [{"context": "A sentence of text.", "date": "2026-01-01"}],
     ],
 )
 def test_plain_data_is_kept_as_it_is(read: Read, value: Any) -> None:

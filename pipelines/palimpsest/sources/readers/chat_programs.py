@@ -131,10 +131,22 @@ _TELEGRAM_MEDIA = {"sticker": "sticker", "animation": "image", "video_file": "au
 _TELEGRAM_MEDIA |= {"voice_message": "audio", "audio_file": "audio"}
 
 
+_TELEGRAM_CHATS = (
+    "personal_chat",
+    "bot_chat",
+    "saved_messages",
+    "private_group",
+    "private_supergroup",
+    "public_supergroup",
+    "private_channel",
+    "public_channel",
+)
+
+
 def _is_telegram(item: JsonObject) -> bool:
     messages = item.get("messages")
-    if messages == []:
-        return {"name", "type", "id"} <= item.keys()
+    if isinstance(messages, list) and "id" in item and item.get("type") in _TELEGRAM_CHATS:
+        return True
     return any(
         m.get("type") in ("message", "service")
         and "date" in m
@@ -316,7 +328,7 @@ def _parse_google_chat(item: JsonObject) -> Conversation:
             continue
         creator = _object(message.get("creator"))
         others = Counter({"file": _list_length(message, "attached_files")})
-        date = " ".join(str(message.get("created_date") or "").split())
+        date = " ".join(str(message.get("created_date") or "")[:100].split())
         if found := _GOOGLE_DATE.match(date):
             date = f"{found[1]} {found[2]}"
         turns.add(creator.get("name") or creator.get("email"), date, message.get("text"), files=others)

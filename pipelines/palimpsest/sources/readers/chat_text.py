@@ -160,8 +160,8 @@ _KINDS = (
 _ATTACHED = re.compile(r"<[^\W\d_][^<>:\n]{0,30}: ?[^<>\n]{1,200}\.\w{2,5}>$")
 _FILE_NAME = re.compile(r"[^\n]{1,200}(?:\.\w{2,5}|•[^\n]{0,60})")
 _EDITED = re.compile(
-    r"\s*<(?:This message was edited|Diese Nachricht wurde bearbeitet|Se editó este mensaje|Ce message a été modifié"
-    r"|Mensagem editada|Questo messaggio è stato modificato|Dit bericht is bewerkt)\.?>\s*$"
+    r"<(?:This message was edited|Diese Nachricht wurde bearbeitet|Se editó este mensaje|Ce message a été modifié"
+    r"|Mensagem editada|Questo messaggio è stato modificato|Dit bericht is bewerkt)\.?>$"
 )
 _DELETED = re.compile(
     r"(?:this message was deleted(?: by admin [^\n]{1,80})?|you deleted this message(?: as admin)?"
@@ -236,7 +236,7 @@ def _without_media(text: str) -> tuple[str, Counter[str]]:
     """Returns the words of a message, and what it had besides them, by kind."""
     media: Counter[str] = Counter()
     kept: list[str] = []
-    for line in _EDITED.sub("", _MARK.sub("", text)).split("\n"):
+    for line in _EDITED.sub("", _MARK.sub("", text).rstrip()).split("\n"):
         words = line.strip()
         if attached := _ATTACHED.search(words):  # a caption is before it, or the name of the file
             media[_media_kind(attached[0])] += 1

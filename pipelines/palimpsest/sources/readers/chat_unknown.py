@@ -3,32 +3,25 @@
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
 
 from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.sources.find_secrets import shorten_value
 
-
-def _names(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_TEXTS = _names(
-    "text texts content contents message messages msg body messagetext messagebody messagecontent plaintext textcontent"
-    " rawtext utterance said comment reply prompt response"
+_TEXT = re.compile(
+    r"(?:(?:msg|message|chat|raw|plain|body|text|comment|post|reply|content)?(?:texts?|body|messages?|contents?|msg)"
+    r"|utterance|said|comment|reply|prompt|response)"
 )
-_PEOPLE = _names(
-    "author sender from user username speaker by participant nick nickname handle creator who role sentby fromname"
-    " fromuser senderid sendername userid authorid authorname postedby member actor displayname"
+_SAID = re.compile(
+    r"(?:\w*(?:sender|author|speaker|username|nick|participant|creator|recipient)\w*|from(?:user|name|id|userid)?|user(?:id)?"
+    r"|(?:sent|posted|written)?by|who|role|handle|member|actor|displayname|uid"
+    r"|\w*(?:time|date|stamp)\w*|ts|at|when|epoch|utc|(?:sent|created|posted|received|updated)(?:at|on|ts|ms)?|\w+ts)"
 )
-_TIMES = _names(
-    "ts at time date timestamp when sent created datetime createdat createdon sentat sentdate senttime postedat"
-    " createtime createdtime createddate datesent messagedate messagetime timestampms epoch utc received receivedat"
-    " updatedat"
-)
-_LOGS = _names("level severity loglevel logger")
+_LOG = re.compile(r"level|severity|loglevel|logger")
 """What the lines of a program's log have: they are no chat."""
-_MAX_DEPTH, _MAX_KEYS, _SHARE = 20, 8, 0.5
+_MAX_DEPTH, _MAX_KEYS, _MAX_KEY_CHARS, _SHARE = 20, 8, 40, 0.5
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
 
@@ -69,7 +62,7 @@ def reject_unknown_chat(value: JsonValue) -> None:
             stack += [(inner, True, depth + 1) for inner in item if isinstance(inner, dict | list | str)]
         elif isinstance(item, dict):
             _count(item, is_listed, found)
-            stack += [(v, False, depth + 1) for k, v in item.items() if _plain(k) not in _TEXTS or not _words(v)]
+            stack += [(v, False, depth + 1) for k, v in item.items() if _role(k) != "text" or not _words(v)]
         elif isinstance(item, str) and is_listed:
             found.prose += _prose(item)
     if (not found.messages and found.others < 2) or found.words < _SHARE * found.prose:
@@ -82,22 +75,24 @@ def reject_unknown_chat(value: JsonValue) -> None:
 
 
 def _count(item: JsonObject, is_listed: bool, found: _Found) -> None:
-    names = {_plain(key): key for key in item}
-    words = sum(_words(item[key]) for name, key in names.items() if name in _TEXTS)
-    is_said = any(name in _PEOPLE | _TIMES and item[key] not in (None, "", [], {}) for name, key in names.items())
-    if words and is_said and not _LOGS & names.keys():
+    words = sum(_words(value) for key, value in item.items() if _role(key) == "text")
+    is_said = any(_role(key) == "said" and value not in (None, "", [], {}) for key, value in item.items())
+    if words and is_said and not any(_role(key) == "log" for key in item):
         found.messages += is_listed
         found.others += not is_listed
         found.words += words
         found.keys.update(item.keys())
     found.prose += words
-    found.prose += sum(
-        _prose(v) for k, v in item.items() if isinstance(v, str) and _plain(k) not in _TEXTS | _PEOPLE | _TIMES
-    )
+    found.prose += sum(_prose(v) for k, v in item.items() if isinstance(v, str) and not _role(k))
 
 
-def _plain(key: str) -> str:
-    return re.sub(r"[-_\s]", "", key).lower() if len(key) <= 40 else key
+@lru_cache(maxsize=4_096)
+def _role(key: str) -> Literal["text", "said", "log", ""]:
+    """Returns what a key names: a text, who said it or when, what only logs have, or anything else."""
+    plain = re.sub(r"[-_\s]", "", key[:_MAX_KEY_CHARS]).lower()
+    if _TEXT.fullmatch(plain):
+        return "text"
+    return "said" if _SAID.fullmatch(plain) else "log" if _LOG.fullmatch(plain) else ""
 
 
 def _words(value: JsonValue, depth: int = 0) -> int:
@@ -109,9 +104,9 @@ def _words(value: JsonValue, depth: int = 0) -> int:
     if isinstance(value, list):
         return sum(_words(part, depth + 1) for part in value if isinstance(part, str | dict))
     if isinstance(value, dict):
-        return sum(_words(v, depth + 1) for k, v in value.items() if _plain(k) in _TEXTS)
+        return sum(_words(v, depth + 1) for k, v in value.items() if _role(k) == "text")
     return 0
 
 
 def _prose(text: str) -> int:
-    return len(text) if " " in text.strip() else 0
+    return len(text) if " " in text and " " in text.strip() else 0

@@ -33,8 +33,8 @@ _FURNITURE_NAME = re.compile(
     re.IGNORECASE,
 )
 _NOTICE_NAME = re.compile(
-    r"(?:^|[\s_-])(?:cookies?(?:-?\w+)*|cc-(?:window|banner)|gdpr|ccpa|consent(?:-?\w+)*|onetrust(?:-?\w+)*|newsletter(?:-?\w+)*"
-    r"|subscribe|sign-?up-?form|copyright|skip-?(?:link|nav|to)\w*|announcement-?bar|site-?(?:banner|footer))(?:$|[\s_-])",
+    r"(?:^|[\s_-])(?:(?:cookies?|consent|onetrust|newsletter|skip-?(?:link|nav|to))[\w-]*|cc-(?:window|banner)|gdpr|ccpa"
+    r"|subscribe|sign-?up-?form|copyright|announcement-?bar|banner|site-?footer)(?:$|[\s_-])",
     re.IGNORECASE,
 )
 """Names of what programs put on every page; left out unless it holds most of the words."""
@@ -70,7 +70,7 @@ _HINT = re.compile(
 _SKIP_LINK = re.compile(
     r"(?:skip|jump) (?:to|over|past) .{1,40}|zum (?:haupt)?inhalt.{0,20}|back to top", re.IGNORECASE
 )
-_MAX_NOTICE_CHARS, _MAX_LINE_CHARS, _MIN_SENTENCE_CHARS = 600, 160, 40
+_MAX_NOTICE_CHARS, _MAX_LINE_CHARS, _MAX_NAME_CHARS, _MIN_SENTENCE_CHARS = 600, 160, 1_000, 40
 _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _LINKS_SHARE, _ALWAYS_SHARE, _MIN_LINKS = 0.5, 0.75, 6
 _MIN_KEPT_SHARE, _MIN_MAIN_SHARE = 0.2, 0.25
@@ -197,7 +197,7 @@ def _is_furniture(element: Any, links: _Links) -> bool:
 
 def _name_of(element: Any) -> str:
     parts = (element.get("class"), element.get("id")) if element.attrib else ()
-    return " ".join(p for p in parts if p)
+    return " ".join(p for p in parts if p)[:_MAX_NAME_CHARS]
 
 
 def _is_notice(element: Any, links: _Links, is_main: bool, all_words: int) -> bool:

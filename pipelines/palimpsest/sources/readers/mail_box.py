@@ -18,7 +18,7 @@ from palimpsest.sources.readers.mail import ReadAny
 from palimpsest.store.collection_config import Limits
 
 _SEPARATOR = re.compile(rb"From [^\n]{0,200}(?:\d{1,2}:\d{2}|\d{4})[^\n]{0,80}\r?\n|From -? ?\r?\n")
-_HEADER = re.compile(rb"(?:>?From [^\n]*\n)?[A-Za-z][A-Za-z0-9-]{0,60}:[ \t\r]")
+_HEADER = re.compile(rb"(?:>?From [^\n]*\n)?[A-Za-z][A-Za-z0-9-]{0,60}:[ \t\r\n]")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _ID = re.compile(r"<([^<>\s]{1,300})>")
 _REPLY = re.compile(r"(?:(?:re|aw|sv|antw|fwd?|wg|tr|rif|rv|res|enc)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
