@@ -166,6 +166,7 @@ def samples() -> dict[str, bytes]:
         "a.txt": text, "utf16.txt": text.encode("utf-16"), "a.html": page(), "a.csv": "number,text\n" + rows,
         "a.jsonl": turns(), "suite.jsonl": suite, "a.json": export(), "chatgpt.json": chatgpt(),
         "claude.json": claude(), "a.eml": message(),
+        "a.mbox": b"From zoe@example.org Mon Mar  2 10:00:00 2026\n" + message(),
         "a.msg": msg("Outlook", "\n\n".join(p for _, ps in outline("Outlook") for p in ps), "mara@example.org"),
         "a.vtt": captions(), "a.pdf": pdf(), "a.docx": word(), "a.pptx": slides(), "a.xlsx": workbook(),
         "a.epub": book(),

@@ -73,6 +73,10 @@ _REASONS = {
     "instruction": "instructions",
     "other_branch": "messages of other branches",
     "other": "parts of unknown types",
+    "notice": "notices",
+    "sticker": "stickers",
+    "media": "omitted media",
+    "empty": "messages without words",
 }
 
 

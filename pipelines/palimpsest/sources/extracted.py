@@ -376,11 +376,13 @@ class Extraction:
         documents: of the source.
         problems: one for each part that could not be read, with where and why.
         left_out: number of parts that are no text or not for people, by kind: pictures, reasoning, edited messages.
+        warnings: what was read in a way that a person may want to know; nothing is missing.
     """
 
     documents: tuple[ExtractedDocument, ...]
     problems: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 ReadResult = Extraction | Rejected

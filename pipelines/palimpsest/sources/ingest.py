@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError, Rejected
-from palimpsest.core.files import progress, read_sealed_json, write_sealed_json
+from palimpsest.core.files import progress, read_sealed_json, say, write_sealed_json
 from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.sources.deletions import Deletions, apply_removal, expired_spans
 from palimpsest.sources.discovery import UNREADABLE, SourceFile
@@ -23,10 +23,15 @@ from palimpsest.sources.extracted import (
 )
 from palimpsest.sources.readers.encodings import escape_invisible
 from palimpsest.sources.readers.registry import formats_by_suffix, installed_readers_hash
-from palimpsest.sources.storage_policy import apply_storage_policy, reapply_storage_policy, restrict_to_owner
+from palimpsest.sources.storage_policy import (
+    apply_storage_policy,
+    reapply_storage_policy,
+    redact_text,
+    restrict_to_owner,
+)
 from palimpsest.sources.text_edits import remove_spans
 from palimpsest.sources.worker_pool import read_sources
-from palimpsest.store.collection_config import CollectionConfig
+from palimpsest.store.collection_config import CollectionConfig, Limits
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.inbox import is_inbox_uri, is_of_user
 from palimpsest.store.ingest_log import IngestLog, text_key
@@ -153,6 +158,7 @@ def check_removals(
 _LEADS_OUT = "a link that leads out of the collection or to no file; copy the file in"
 _MAX_USER_BYTES = 800  # what a collection.yaml may name: 200 characters
 _MAX_URI_BYTES = 4096
+_MAX_WARNINGS = 20  # of one source
 _READING = ("reason", "problems", "left_out", "not_stored")
 
 
@@ -258,6 +264,7 @@ def ingest(log: IngestLog, sources: Mapping[str, SourceFile], rules: IngestRules
         for uri, result in _read({u: v for u, v in unread.items() if u not in read_before}, sources, config):
             if (owner := sources[uri].owner) is not None:
                 result = restrict_to_owner(result, owner, Scope(config.user_id, config.project_id))
+            _say_warnings(config, uri, result)
             good = _good(known, uri)
             version = _log_source(log, unread[uri], result, good, rules, deletions)
             if version is None:
@@ -322,6 +329,13 @@ def _read(
     inside = ((path, uri) for uri, path in paths.items() if uri not in leading_out)
     defaults = Scope(config.user_id, config.project_id)
     yield from read_sources(inside, config.limits, dates=config.dates, defaults=defaults)
+
+
+def _say_warnings(config: CollectionConfig, uri: str, result: ReadResult) -> None:
+    """Writes what a reader wants people to know of a source of which nothing is missing."""
+    warnings = () if isinstance(result, Rejected) else result.warnings
+    for warning in limit_problems([redact_text(w) for w in warnings], Limits(max_problems=_MAX_WARNINGS)):
+        say(escape_invisible(f"warning: {config.name}/{uri}: {warning}"))
 
 
 def _log_source(

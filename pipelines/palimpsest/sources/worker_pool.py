@@ -217,4 +217,4 @@ class _Worker:
         if "reason" in response:
             return Rejected(response["reason"])
         documents = tuple(ExtractedDocument.from_json(d) for d in response["documents"])
-        return Extraction(documents, tuple(response["problems"]), response["left_out"])
+        return Extraction(documents, tuple(response["problems"]), response["left_out"], tuple(response["warnings"]))

@@ -34,6 +34,7 @@ def _read(request: tuple[str, str], limits: Limits, dates: DateOrder | None, def
         "documents": [d.to_json() for d in extraction.documents],
         "problems": extraction.problems,
         "left_out": dict(extraction.left_out),
+        "warnings": extraction.warnings,
     }
 
 

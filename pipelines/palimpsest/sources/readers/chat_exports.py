@@ -148,6 +148,8 @@ class Conversation:
         notes: what is wrong with it, though it is read.
         attachments: texts attached to its messages.
         left_out: number of parts and messages that are no turns, by kind.
+        metadata: of its document.
+        owner: whose it is by the account of the program; counts only where a file has several.
     """
 
     turns: list[JsonObject]
@@ -159,6 +161,8 @@ class Conversation:
     notes: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    metadata: JsonObject = field(default_factory=dict)
+    owner: str | None = None
 
 
 def is_export(value: JsonValue) -> TypeGuard[JsonObject]:
@@ -246,6 +250,8 @@ def _read_messages(messages: JsonValue) -> dict[str, Node]:
 # Slack exports: messages as people saw them, without join notices, marks and emoji codes.
 
 USERS = "users.json"
+SIDE_FILES = ("channel.json", "group_info.json")
+"""What names the channel of the `messages.json` or `messages.csv` beside it: of Discord, of Google Chat."""
 _LISTS = (USERS, "channels.json", "groups.json", "dms.json", "mpims.json", "integration_logs.json")
 _NOTICES = frozenset(
     (
@@ -282,30 +288,47 @@ _MAX_DEPTH, _MAX_USERS_BYTES = 4, 50_000_000
 def find_users_file(path: Path, uri: str) -> Path | None:
     """Returns the list of users of the export of a JSON file, in its folder or the one above, never outside.
 
+    Beside a `messages.json` or `messages.csv` it is the file that names their channel, where there is one.
+
     Args:
         path: the file.
         uri: its path relative to the collection, which says how far up the collection reaches.
     """
-    if path.suffix.lower() != ".json" or path.name in _LISTS:
-        return None
-    for parent in list(path.parents)[: min(2, len(PurePosixPath(uri).parts))]:
+    beside = [path.with_name(n) for n in SIDE_FILES] if path.name in ("messages.json", "messages.csv") else []
+    above = list(path.parents)[: min(2, len(PurePosixPath(uri).parts))]
+    if path.suffix.lower() == ".json" and path.name not in _LISTS:
+        beside += [parent / USERS for parent in above]
+    for file in beside:
         try:
-            found = (parent / USERS).lstat()
+            found = file.lstat()
         except OSError:
             continue
         if stat.S_ISREG(found.st_mode) and found.st_size <= _MAX_USERS_BYTES:
-            return parent / USERS
+            return file
     return None
 
 
 def read_user_names(path: Path) -> dict[str, str]:
-    """Returns the name of each user id in an export's `users.json`; empty where it is none."""
+    """Returns the name of each user id in an export's `users.json`; empty where it is none.
+
+    Of a file that names a channel these are its `id` and its name as `channel`.
+    """
     try:
         users = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
+    if path.name in SIDE_FILES:
+        return _side_names(users)
     rows = [u for u in users if isinstance(u, dict)] if isinstance(users, list) else []
     return {u["id"]: name for u in rows if isinstance(u.get("id"), str) and (name := _name(u))}
+
+
+def _side_names(value: JsonValue) -> dict[str, str]:
+    item = value if isinstance(value, dict) else {}
+    guild = item.get("guild")
+    parts = (parse_name(item.get("name")), parse_name(guild.get("name")) if isinstance(guild, dict) else None)
+    channel = " in ".join(part for part in parts if part)
+    return {k: v for k, v in (("id", parse_name(item.get("id"))), ("channel", channel)) if v}
 
 
 def is_export_list(name: str, value: JsonValue) -> bool:
@@ -325,18 +348,20 @@ def has_slack_messages(value: JsonValue, depth: int = 0) -> bool:
     )
 
 
-def format_messages(value: JsonValue, names: Mapping[str, str], depth: int = 0) -> JsonValue:
+def format_messages(value: JsonValue, names: Mapping[str, str], left_out: Counter[str], depth: int = 0) -> JsonValue:
     """Returns a JSON value with its messages as people saw them; notices that somebody joined or left are left out.
 
     Args:
         value: the value of an export's file.
         names: the name of each user id.
+        left_out: receives the number of messages that are left out, by kind.
         depth: of the value in the file's.
     """
     if depth > _MAX_DEPTH:
         return value
     if isinstance(value, dict):
-        return {k: format_messages(v, names, depth + 1) if isinstance(v, list | dict) else v for k, v in value.items()}
+        inner = {k: v for k, v in value.items() if isinstance(v, list | dict)}
+        return value | {k: format_messages(v, names, left_out, depth + 1) for k, v in inner.items()}
     if not isinstance(value, list):
         return value
     known = {
@@ -346,8 +371,10 @@ def format_messages(value: JsonValue, names: Mapping[str, str], depth: int = 0) 
     out = []
     for item in value:
         if not _is_message(item):
-            out.append(format_messages(item, names, depth + 1))
-        elif message := _message(item, known):
+            out.append(format_messages(item, names, left_out, depth + 1))
+        elif isinstance(message := _message(item, known), str):
+            left_out[message] += 1
+        else:
             out.append(message)
     return out
 
@@ -359,14 +386,15 @@ def _is_message(item: JsonValue) -> TypeGuard[JsonObject]:
     return isinstance(stamp, str) and bool(_STAMP.fullmatch(stamp)) and item.get("type", "message") == "message"
 
 
-def _message(item: Mapping[str, JsonValue], names: Mapping[str, str]) -> JsonObject | None:
+def _message(item: Mapping[str, JsonValue], names: Mapping[str, str]) -> JsonObject | str:
+    """Returns a message as people saw it, or as what it is left out."""
     text = item.get("text")
     text = text if isinstance(text, str) else ""
     if item.get("subtype") in _NOTICES or _NOTICE_TEXT.fullmatch(text.strip()):
-        return None
+        return "notice"
     words = format_text(text, names)
-    if text.strip() and not words:
-        return None  # nothing but emoji
+    if not words and (text.strip() or not item.get("files")):
+        return "empty"  # nothing but emoji, or a preview
     user = item.get("user")
     speaker = names.get(user) if isinstance(user, str) else None
     bot = item.get("bot_profile")

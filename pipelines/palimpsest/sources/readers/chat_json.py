@@ -30,15 +30,19 @@ from palimpsest.sources.readers.chat_exports import (
     is_export_list,
     parse_export,
 )
+from palimpsest.sources.readers.chat_programs import (
+    is_program,
+    is_side_file,
+    parse_program_list,
+    parse_program_object,
+)
 from palimpsest.sources.readers.chat_turns import (
-    JsonReader,
-    JsonRow,
     chat_kind,
     is_chat,
-    parse_json_rows,
     parse_turns,
     read_conversations,
 )
+from palimpsest.sources.readers.chat_unknown import reject_unknown_chat
 from palimpsest.sources.readers.encodings import (
     clean_text,
     decode,
@@ -50,6 +54,7 @@ from palimpsest.sources.readers.encodings import (
     to_json_object,
 )
 from palimpsest.sources.readers.front_matter import parse_scope_name
+from palimpsest.sources.readers.json_values import JsonReader, JsonRow, parse_json_rows
 from palimpsest.sources.readers.text_files import markdown_segments, text_segments
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import parse_stated_time
@@ -118,7 +123,7 @@ def _name(stated: str) -> str:
 
 _SESSION = re.compile(r"session_(\d+)")
 _TURNS = ("messages", "turns", "conversation", "chat", "dialogue", "history")
-_CONTAINERS = ("data", "conversations", "sessions", "chats", "threads", "list", "items")
+_CONTAINERS = ("data", "conversations", "sessions", "chats", "left_chats", "threads", "list", "items", "value")
 _CREATED = ("created_at", "create_time", "createdAt")
 _MAX_DEPTH = 4
 
@@ -139,15 +144,17 @@ def read_json(source: Source, limits: Limits) -> Extraction:
         raise Rejected("nested too deeply: this JSON is no document; leave it out") from None
     except ValueError as e:
         raise Rejected(f"not JSON: {e}; export it again") from None
-    if is_export_list(source.uri, value) or is_account_list(value):
-        return Extraction(())  # names for the messages of a Slack export, or the account of a chat program
+    if is_export_list(source.uri, value) or is_account_list(value) or is_side_file(source.uri, value):
+        return Extraction(())  # names for the messages of an export, or the account of a chat program
+    left_out: Counter[str] = Counter()
     is_slack = has_slack_messages(value)
     if is_slack:
-        value = format_messages(value, source.names or {})
-    if found := find_conversations(value):
-        return read_chats(source, found, _repeated_fields(reader), limits)
+        value = format_messages(value, source.names or {}, left_out)
+    if found := find_conversations(value, source.names):
+        return read_chats(source, found, _repeated_fields(reader), limits, left_out)
     if is_slack:
-        return Extraction(())  # nothing but notices
+        return Extraction((), (), left_out)  # nothing but notices
+    reject_unknown_chat(value)
     start = len(text) - len(text.lstrip())
     document = ExtractedDocument(
         uri=source.uri,
@@ -159,15 +166,28 @@ def read_json(source: Source, limits: Limits) -> Extraction:
     return Extraction((document,))
 
 
-def read_chats(source: Source, found: Sequence[Conversation], problems: list[str], limits: Limits) -> Extraction:
+def read_chats(
+    source: Source,
+    found: Sequence[Conversation],
+    problems: list[str],
+    limits: Limits,
+    known_left_out: Mapping[str, int] | None = None,
+) -> Extraction:
     """Returns one document for each conversation, and one for each text attached to its messages.
+
+    Args:
+        source: the file.
+        found: its conversations.
+        problems: known problems, to which this adds.
+        limits: of the source.
+        known_left_out: what was left out of it before.
 
     Raises:
         Rejected: no message has a text.
     """
     titles: dict[tuple[str | None, str | None], str] = {}
     readable: list[tuple[str, Conversation]] = []
-    left_out: Counter[str] = Counter()
+    left_out: Counter[str] = Counter(known_left_out)
     for number, conversation in enumerate(found, 1):
         place = f"conversation {number}: " if len(found) > 1 else ""
         if conversation.problem:
@@ -186,12 +206,22 @@ def read_chats(source: Source, found: Sequence[Conversation], problems: list[str
         return Extraction((), (), left_out)  # chats that were opened, and nothing was written
     kind = "message" if all(c.kind == "message" for c in found) else "import"
     chats = read_conversations(source, _to_rows(readable), problems, limits, unit="message", titles=titles, kind=kind)
-    return Extraction((*chats.documents, *attached), chats.problems, left_out)
+    metadata = {(c.user_id, c.session_id): c.metadata for _, c in readable if c.metadata}
+    documents = (
+        replace(d, metadata=d.metadata | more) if (more := metadata.get((d.user_id, d.session_id))) else d
+        for d in chats.documents
+    )
+    return Extraction((*documents, *attached), chats.problems, left_out, chats.warnings)
 
 
-def find_conversations(value: JsonValue) -> list[Conversation]:
-    """Returns the conversations in a JSON value, with distinct names."""
-    return _with_unique_names(list(_find(value, 0)))
+def find_conversations(value: JsonValue, names: Mapping[str, str] | None = None) -> list[Conversation]:
+    """Returns the conversations in a JSON value, with distinct names.
+
+    Args:
+        value: of a file.
+        names: what a file beside it calls its channel.
+    """
+    return _with_unique_names(_with_owners(list(_find(value, 0, names))))
 
 
 def _find_exported(reader: JsonReader, data: bytes) -> list[Conversation] | None:
@@ -206,14 +236,14 @@ def _find_exported(reader: JsonReader, data: bytes) -> list[Conversation] | None
         first = next(items, None)
     except (ValueError, RecursionError):
         return None
-    if not is_export(first):
+    if not is_export(first) and not is_program(first):
         return None
     found = list(_find(first, 1))
     del first  # a large file: only what was read of its items is in memory
     for item in items:
         found += _find(item, 1)
         del item
-    return _with_unique_names(found)
+    return _with_unique_names(_with_owners(found))
 
 
 def _repeated_fields(reader: JsonReader) -> list[str]:
@@ -228,28 +258,33 @@ def _to_rows(conversations: Sequence[tuple[str, Conversation]]) -> Iterator[Json
             )
 
 
-def _find(value: JsonValue, depth: int) -> Iterator[Conversation]:
+def _find(value: JsonValue, depth: int, names: Mapping[str, str] | None = None) -> Iterator[Conversation]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, list):
-        if is_chat(value):
-            yield _conversation(value, kind=chat_kind(value))
-            return
-        for item in value:
-            if isinstance(item, dict | list):
-                yield from _find(item, depth + 1)
-    elif isinstance(value, dict):
-        found = list(_parse_export(value))
-        if found:
+        if found := parse_program_list(value, names):
             yield from found
+        elif is_chat(value):
+            yield _conversation(value, kind=chat_kind(value))
+        else:
+            for item in value:
+                if isinstance(item, dict | list):
+                    yield from _find(item, depth + 1, names)
+    elif isinstance(value, dict):
+        if exported := parse_program_object(value, names) or _parse_export(value):
+            yield from exported
             return
         for key in _CONTAINERS:
             if isinstance(value.get(key), list | dict):
-                yield from _find(value[key], depth + 1)
+                yield from _find(value[key], depth + 1, names)
 
 
-def _parse_export(item: Mapping[str, JsonValue]) -> Iterator[Conversation]:
-    """Yields the conversations of an object in one of the known shapes."""
+def _parse_export(item: JsonObject) -> list[Conversation]:
+    """Returns the conversations of an object in one of the known shapes."""
+    return list(_parse_known(item))
+
+
+def _parse_known(item: JsonObject) -> Iterator[Conversation]:
     if isinstance(item.get("haystack_sessions"), list):
         yield from _parse_longmemeval(item)
     elif isinstance(talk := item.get("conversation"), dict) and any(_SESSION.fullmatch(k) for k in talk):
@@ -312,6 +347,13 @@ def _conversation(
         attachments=tuple(parsed.attachments),
         left_out=parsed.left_out,
     )
+
+
+def _with_owners(found: list[Conversation]) -> list[Conversation]:
+    """Returns conversations with the account that each is of as its user, where there are those of several."""
+    if len({c.owner for c in found}) < 2:
+        return found
+    return [replace(c, user_id=c.user_id or c.owner) for c in found]
 
 
 def _with_unique_names(found: list[Conversation]) -> list[Conversation]:

@@ -8,6 +8,7 @@ from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import Extraction, Kind, Source, limit_problems
 from palimpsest.sources.readers.encodings import clean_text, decode, first_date, one_line, parse_name
+from palimpsest.sources.readers.table_blocks import table_blocks
 from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder, first_heading
 from palimpsest.store.collection_config import Limits
 
@@ -31,6 +32,45 @@ _FURNITURE_NAME = re.compile(
     r"(?:$|[\s_-])",
     re.IGNORECASE,
 )
+_NOTICE_NAME = re.compile(
+    r"(?:^|[\s_-])(?:(?:cookies?|consent|onetrust|newsletter|skip-?(?:link|nav|to))[\w-]*|cc-(?:window|banner)|gdpr|ccpa"
+    r"|subscribe|sign-?up-?form|copyright|announcement-?bar|banner|site-?footer)(?:$|[\s_-])",
+    re.IGNORECASE,
+)
+"""Names of what programs put on every page; left out unless it holds most of the words."""
+_COOKIES = re.compile(
+    r"\b(?:(?:we|site|website|page|shop) uses? (?:\w+ ){0,3}cookies|uses cookies"
+    r"|cookie (?:policy|settings|notice|preferences)"
+    r"|accept (?:all )?cookies|(?:verwende[nt]|nutz(?:en|t)) (?:\w+ ){0,3}cookies|utilise (?:des )?cookies"
+    r"|utilisons (?:des )?cookies|utiliza(?:mos)? cookies|usa(?:mos)? cookies"
+    r"|utilizza (?:i )?cookie|gebruik(?:t|en) cookies)",
+    re.IGNORECASE,
+)
+_CONSENT = re.compile(
+    r"\b(?:accept|agree|allow|reject|decline|got it|ok(?:ay)?|understand|manage|settings|preferences|continu\w+"
+    r"|akzeptieren|zustimmen|ablehnen|verstanden|accepter|refuser|aceptar|rechazar|aceitar|accetta|akkoord)\b",
+    re.IGNORECASE,
+)
+_COPYRIGHT = re.compile(
+    r"\W*(?:©|\(c\)\s?\d{4}|copyright\s(?:©|\(c\)|\d{4})|all rights reserved\b|alle rechte vorbehalten\b"
+    r"|tous droits réservés\b|todos los derechos reservados\b).*"
+    r"|.{0,120}(?:©|all rights reserved|alle rechte vorbehalten)\W*",
+    re.IGNORECASE | re.DOTALL,
+)
+_NEWSLETTER = re.compile(
+    r"\b(?:newsletter|subscribe (?:now|today|to)|sign up (?:for|to) (?:our|the)|mailing list|abonnieren|s'abonner)\b",
+    re.IGNORECASE,
+)
+_HINT = re.compile(
+    r"cookie|©|\(c\)|copyright|rights reserved|rechte vorbehalten|droits réservés|derechos reservados|newsletter"
+    r"|subscribe|sign up|mailing list|abonn",
+    re.IGNORECASE,
+)
+"""What every notice contains: a quick test before the others."""
+_SKIP_LINK = re.compile(
+    r"(?:skip|jump) (?:to|over|past) .{1,40}|zum (?:haupt)?inhalt.{0,20}|back to top", re.IGNORECASE
+)
+_MAX_NOTICE_CHARS, _MAX_LINE_CHARS, _MAX_NAME_CHARS, _MIN_SENTENCE_CHARS = 600, 160, 1_000, 40
 _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _LINKS_SHARE, _ALWAYS_SHARE, _MIN_LINKS = 0.5, 0.75, 6
 _MIN_KEPT_SHARE, _MIN_MAIN_SHARE = 0.2, 0.25
@@ -42,8 +82,9 @@ def add_markup(
 ) -> None:
     """Appends the text of an lxml element to `builder`.
 
-    What is left out as furniture: elements that say so (nav, roles of navigation, classes of menus) and blocks of
-    little else than links; where that would leave less than a fifth of the words, all words are kept.
+    What is left out as furniture: elements that say so (nav, roles of navigation, classes of menus), blocks of little
+    else than links, notices of cookies, forms of newsletters, lines of copyright, and the footer of the page; where
+    that would leave less than a fifth of the words and no sentence, all words are kept.
 
     Args:
         root: an lxml element, its tags in lower case, without namespaces.
@@ -58,10 +99,10 @@ def add_markup(
     links = _Links(root)
     skip: set[Any] = set()
     if not whole:
-        start = _main(root, links)
-        skip = _furniture(start, links)
-        kept = links.words[start] - sum(links.words[e] for e in skip)
-        if kept >= _MIN_KEPT_SHARE * links.words[root]:
+        skip = _furniture(root, links)
+        start = _main(root, links, links.words[root] - sum(links.words[e] for e in skip))
+        kept, linked = _kept(start, skip, links)
+        if kept >= _MIN_KEPT_SHARE * links.words[root] or kept - linked >= _MIN_SENTENCE_CHARS:
             root = start
         else:
             skip = set()
@@ -69,9 +110,10 @@ def add_markup(
 
 
 class _Links:
-    """Characters of text, and of text in links, in and below each element."""
+    """Characters of text, and of text in links, in and below each element; whether any text may be a notice."""
 
     def __init__(self, root: Any) -> None:
+        self.may_have_notices = _HINT.search(" ".join(root.itertext())) is not None
         self.words: dict[Any, int] = {}
         self.linked: dict[Any, int] = {}
         self.count: dict[Any, int] = {}
@@ -95,7 +137,7 @@ def _shown(element: Any) -> bool:
     tag = element.tag
     if not isinstance(tag, str):  # a comment or an instruction
         return False
-    if tag in _DROPPED:
+    if tag in _DROPPED or (tag == "dialog" and element.get("open") is None):
         return False
     return not (
         element.get("hidden") is not None
@@ -104,24 +146,39 @@ def _shown(element: Any) -> bool:
     )
 
 
-def _main(root: Any, links: _Links) -> Any:
-    """Returns the one element that the page calls its main text, when it holds a good part of the words."""
+def _kept(start: Any, skip: set[Any], links: _Links) -> tuple[int, int]:
+    """Returns the characters below an element without what is left out, and how many of them are in links."""
+    inside = [e for e in skip if e is start or start in e.iterancestors()]
+    return tuple(values[start] - sum(values[e] for e in inside) for values in (links.words, links.linked))  # type: ignore[return-value]
+
+
+def _main(root: Any, links: _Links, kept: int) -> Any:
+    """Returns the one element that the page calls its main text, when it holds a good part of the words.
+
+    Args:
+        root: of the page.
+        links: of the page.
+        kept: characters of the page that are no furniture.
+    """
     marked = [e for e in root.iter("main", "article", "div", "section") if e.tag == "main" or e.get("role") == "main"]
     marked = marked or list(root.iter("article"))
-    if len(marked) == 1 and links.words[marked[0]] >= _MIN_MAIN_SHARE * links.words[root]:
+    if len(marked) == 1 and links.words[marked[0]] >= _MIN_MAIN_SHARE * kept:
         return marked[0]
     return root
 
 
 def _furniture(root: Any, links: _Links) -> set[Any]:
     found: set[Any] = set()
-    stack = [root]
+    stack = [(root, False)]
     while stack:
-        element = stack.pop()
-        if element is not root and isinstance(element.tag, str) and _is_furniture(element, links):
+        element, is_main = stack.pop()
+        is_main = is_main or element.tag in ("main", "article") or element.get("role") == "main"
+        if element is root or not isinstance(element.tag, str):
+            stack += [(child, is_main) for child in element]
+        elif _is_furniture(element, links) or _is_notice(element, links, is_main, links.words[root]):
             found.add(element)
         else:
-            stack += list(element)
+            stack += [(child, is_main) for child in element]
     return found
 
 
@@ -132,10 +189,59 @@ def _is_furniture(element: Any, links: _Links) -> bool:
     many = links.count[element] >= _MIN_LINKS
     if tag in ("aside", "footer", "header") and share > _LINKS_SHARE:
         return True
-    name = f"{element.get('class') or ''} {element.get('id') or ''}"
-    if _FURNITURE_NAME.search(name) and (share > _LINKS_SHARE or tag in ("a", "span")):
+    name = _name_of(element)
+    if name and _FURNITURE_NAME.search(name) and (share > _LINKS_SHARE or tag in ("a", "span")):
         return True
     return many and share > _ALWAYS_SHARE and tag in ("ul", "ol", "div", "table", "section", "dl")
+
+
+def _name_of(element: Any) -> str:
+    parts = (element.get("class"), element.get("id")) if element.attrib else ()
+    return " ".join(p for p in parts if p)[:_MAX_NAME_CHARS]
+
+
+def _is_notice(element: Any, links: _Links, is_main: bool, all_words: int) -> bool:
+    """Returns whether an element is what stands on every page: a notice of cookies, a newsletter, a footer."""
+    tag, words = element.tag, links.words[element]
+    if not words or tag in _LEVELS or tag in ("main", "article", "body"):
+        return False
+    if tag == "footer" and not is_main:
+        return True
+    if tag == "header" and not is_main and next(element.iter(*_LEVELS), None) is None and words <= _MAX_LINE_CHARS:
+        return next(element.iter("a", "img"), None) is not None  # the name of the site
+    if (element.get("role") or "").lower() in ("dialog", "alertdialog") or element.get("aria-modal") == "true":
+        return True
+    name = _name_of(element)
+    if name and _NOTICE_NAME.search(name) and 2 * words < all_words + _MAX_NOTICE_CHARS:
+        is_page = next(element.iter("main", "article", "h1"), None) is not None
+        return words <= _MAX_NOTICE_CHARS if is_main else not is_page
+    if words > _MAX_NOTICE_CHARS or tag not in _NOTICE_TAGS:
+        return False
+    if not links.may_have_notices and tag not in ("button", "a", "form"):
+        return False
+    return _has_notice_words(element, words, is_main)
+
+
+_NOTICE_TAGS = (_BLOCKS - frozenset(_CELLS.split())) | {"button", "a", "small"}
+
+
+def _has_notice_words(element: Any, words: int, is_main: bool) -> bool:
+    text = " ".join(element.itertext())
+    if element.tag not in ("button", "a", "form") and not _HINT.search(text):
+        return False
+    text = one_line(text)
+    if element.tag == "button":
+        return len(text) <= _MIN_SENTENCE_CHARS and len(text.split()) <= 3 and not text.endswith("?")
+    if element.tag == "a":
+        return bool(_SKIP_LINK.fullmatch(text))
+    if words <= _MAX_LINE_CHARS and _COPYRIGHT.fullmatch(text):
+        return True
+    if element.tag == "form" and (_NEWSLETTER.search(text) or (not is_main and words <= _MAX_LINE_CHARS)):
+        return True
+    if is_main:
+        return False
+    is_cookies = bool(_COOKIES.search(text)) and bool(_CONSENT.search(text))
+    return is_cookies or (words <= _MAX_LINE_CHARS and bool(_NEWSLETTER.match(text)))
 
 
 class _Walk:
@@ -183,8 +289,8 @@ class _Walk:
             for caption in element.iterchildren("caption"):
                 if text := one_line(clean_text(_all_text(caption, self._skip))):
                     self._add(text, "prose", heading=self._path.path)
-            if rows:
-                self._add("\n".join(rows), "table", heading=self._path.path)
+            for block in table_blocks(rows, has_header=_has_header(element)):
+                self._add("\n".join(block), "table", heading=self._path.path)
             return False
         if tag == "br":
             self._inline.append("\0")  # no text contains one
@@ -260,6 +366,12 @@ def _rows(table: Any, skip: set[Any]) -> list[str] | None:
     return None if widest < 2 and not _is_data(table) else rows
 
 
+def _has_header(table: Any) -> bool:
+    """Returns whether the first row of a table names its columns."""
+    row = next(table.iter("tr"), None)
+    return row is not None and next(row.iterchildren("td"), None) is None
+
+
 def _is_data(table: Any) -> bool:
     own = (e for e in table.iter("th", "caption", "thead") if next(e.iterancestors("table"), None) is table)
     return table.get("role") not in ("presentation", "none") and next(own, None) is not None
@@ -284,12 +396,24 @@ _PUBLISHED = (
 _KEPT = {"description": ("description", "og:description"), "author": ("author", "article:author", "dc.creator")}
 
 
+# What only the pages have that chat programs export: who says what, and when, is lost in their text.
+_CHAT_PAGES = (
+    ("Telegram", (b'class="page_wrap', b'class="message default clearfix')),
+    ("Discord", (b"chatlog__message", b"chatlog__")),
+    ("ChatGPT", (b"ChatGPT Data Export", b"jsonData")),
+    ("Gemini", (b"outer-cell mdl-cell", b"Gemini Apps")),
+    ("Messenger or Instagram", (b"_a6-g", b"_a6-p", b"_3-95")),
+)
+
+
 def read_html(source: Source, limits: Limits) -> Extraction:
     """Reads a page: main text without menus; `metadata` has description, author, language and url where stated.
 
     Raises:
         Rejected: binary, unknown encoding, empty or too long.
     """
+    if program := next((name for name, marks in _CHAT_PAGES if all(m in source.data for m in marks)), None):
+        raise Rejected(f"a chat of {program} as a page: export it again as JSON, and leave this page out")
     root, problems = parse_html(source.data, limits)
     builder = TextBuilder(limits.max_chars)
     body = root.find("body")

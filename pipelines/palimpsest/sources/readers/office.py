@@ -14,6 +14,7 @@ from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import Extraction, Source, limit_problems
 from palimpsest.sources.readers.encodings import check_archive, clean_text, first_date, one_line, parse_name, parse_xml
+from palimpsest.sources.readers.table_blocks import looks_like_header, table_blocks
 from palimpsest.sources.readers.text_builder import HeadingPath, TableLimits, TextBuilder, add_table, first_heading
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import DateOrder, parse_stated_time
@@ -278,8 +279,10 @@ def _add_blocks(
     in_list = False
     for element in _blocks(word.element.body, 0):
         if element.tag == f"{_W}tbl":
-            if rows := _rows(element):
-                builder.add("\n".join(rows), "table", heading=path.path)
+            rows = _rows(element)
+            is_marked = next(element.iter(f"{_W}tblHeader"), None) is not None
+            for block in table_blocks(rows, has_header=is_marked or looks_like_header(rows)):
+                builder.add("\n".join(block), "table", heading=path.path)
             continue
         text, boxes = _text(element)
         level = levels.get(element.style or "", 0) or _outline_level(element)

@@ -8,6 +8,7 @@ from typing import Any
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Segment, Source, limit_problems
 from palimpsest.sources.readers.encodings import clean_text, first_date, one_line, title_from_uri
+from palimpsest.sources.readers.table_blocks import looks_like_header, table_blocks
 from palimpsest.sources.readers.text_builder import TextBuilder
 from palimpsest.sources.readers.text_files import text_segments
 from palimpsest.store.collection_config import Limits
@@ -15,7 +16,7 @@ from palimpsest.store.collection_config import Limits
 # The layout of a PDF page: columns that were drawn line by line across, and tables, by the positions of the words.
 
 _GAP_HEIGHTS = 1.2  # white space inside a line wider than this many letter heights divides cells
-_MIN_TABLE_ROWS, _MIN_COLUMN_LINES, _MIN_COLUMN_WORDS = 3, 6, 4.0
+_MIN_TABLE_ROWS, _MIN_COLUMN_LINES, _MIN_COLUMN_WORDS, _MIN_PROSE_WORDS = 3, 6, 4.0, 2.0
 _ALIGNED, _ALIGNED_POINTS = 0.6, 3.0  # of the cells of a row are under cells of the row above, to 3 points
 _MAX_CHARS = 60_000
 _MARKER = re.compile(r"[^\w\s]|[\w]{1,3}[.)]|\uf0b7|o")
@@ -128,20 +129,28 @@ def _cells(words: list[Cell]) -> Line:
     return cells
 
 
+def _runs_on(pairs: list[Line]) -> bool:
+    """Returns whether the lines of each side are one running text: most begin in the middle of a sentence."""
+    sides = ([pair[side].text for pair in pairs[1:]] for side in (0, 1))
+    return all(2 * sum(text[:1].islower() for text in texts) > len(texts) for texts in sides)
+
+
 def _uncolumned(lines: list[Line]) -> list[Line]:
     """Returns the lines with two columns that were drawn across put one under the other, else the same list."""
     pairs = [line for line in lines if len(line) == 2]
-    if len(pairs) < _MIN_COLUMN_LINES or 2 * len(pairs) < len(lines):
+    is_prose = _runs_on(pairs)
+    least, words = (_MIN_TABLE_ROWS, _MIN_PROSE_WORDS) if is_prose else (_MIN_COLUMN_LINES, _MIN_COLUMN_WORDS)
+    if len(pairs) < least or 2 * len(pairs) < len(lines):
         return lines
     gutter = (max(a.x1 for a, _ in pairs), min(b.x0 for _, b in pairs))
     if gutter[0] >= gutter[1]:
         gutter = (median(a.x1 for a, _ in pairs), median(b.x0 for _, b in pairs))
         middle = sum(gutter) / 2
         pairs = [p for p in pairs if p[0].x1 < middle < p[1].x0]
-        if len(pairs) < _MIN_COLUMN_LINES:
+        if len(pairs) < least:
             return lines
     middle = sum(gutter) / 2
-    if min(median(c[side].words for c in pairs) for side in (0, 1)) < _MIN_COLUMN_WORDS:
+    if min(median(c[side].words for c in pairs) for side in (0, 1)) < words:
         return lines  # short cells are a table's
     out: list[Line] = []
     left: list[Line] = []
@@ -237,7 +246,11 @@ def read_pdf(source: Source, limits: Limits) -> Extraction:
                 problems.append(f"page {index + 1}: cannot be read: {one_line(str(e))[:100]}")
                 continue
             for text, table in blocks:
-                builder.add(text, "table" if table else "prose", page=index + 1)
+                rows = text.split("\n") if table else []
+                for block in table_blocks(rows, has_header=looks_like_header(rows)):
+                    builder.add("\n".join(block), "table", page=index + 1)
+                if not table:
+                    builder.add(text, "prose", page=index + 1)
             if not blocks and pictures:
                 problems.append(f"page {index + 1}: no text layer, only pictures; run OCR on it")
         info = {k: one_line(clean_text(v)) for k, v in pdf.get_metadata_dict(skip_empty=True).items()}

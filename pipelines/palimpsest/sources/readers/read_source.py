@@ -1,5 +1,6 @@
 """Reads one file into documents; what goes wrong becomes a reason that a person can act on."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from palimpsest.core.errors import Rejected
@@ -15,7 +16,19 @@ from palimpsest.sources.readers.front_matter import (
     read_sidecar,
 )
 from palimpsest.sources.readers.mail import OUTLOOK_MARK
-from palimpsest.sources.readers.registry import DOCX, EPUB, OUTLOOK, PDF, PPTX, TEXT, XLSX, Format, formats_by_suffix
+from palimpsest.sources.readers.mail_box import is_mailbox
+from palimpsest.sources.readers.registry import (
+    DOCX,
+    EPUB,
+    MAILBOX,
+    OUTLOOK,
+    PDF,
+    PPTX,
+    TEXT,
+    XLSX,
+    Format,
+    formats_by_suffix,
+)
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import DateOrder
 
@@ -71,6 +84,8 @@ def detect_format(source: Source, limits: Limits) -> Format:
         return _detect_ole(source)
     if foreign := next((name for magic, name in _FOREIGN if source.data.startswith(magic)), None):
         raise Rejected(f"not a document but {foreign}: unpack it, save it as DOCX or PDF, or leave it out")
+    if (not source.suffix or named is TEXT) and is_mailbox(source.data):
+        return MAILBOX
     if not source.suffix and _is_utf8(source.data):
         return TEXT  # README, LICENSE, a saved note
     if named is None:
@@ -193,7 +208,7 @@ def _add_sidecar_and_dates(extraction: Extraction, source: Source) -> Extraction
             document, more = add_document_time(document, source.dates, is_dated)
             problems |= dict.fromkeys(more if document.source_time else [*unclear, *more])
         documents.append(document)
-    return Extraction(tuple(documents), tuple(problems), extraction.left_out)
+    return replace(extraction, documents=tuple(documents), problems=tuple(problems))
 
 
 def _read_file(path: Path, limits: Limits) -> bytes:

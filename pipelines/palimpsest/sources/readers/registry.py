@@ -14,14 +14,16 @@ from palimpsest.core.ids import content_id
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Kind, Segment, Source, limit_problems
 from palimpsest.sources.readers.chat_exports import read_captions
 from palimpsest.sources.readers.chat_json import read_json, read_json_lines
+from palimpsest.sources.readers.delimited import read_csv
 from palimpsest.sources.readers.encodings import clean_text, decode, first_date, one_line, title_from_uri, to_json_value
 from palimpsest.sources.readers.epub import read_epub
 from palimpsest.sources.readers.html_page import read_html
 from palimpsest.sources.readers.mail import convert_outlook_mail, read_mail
+from palimpsest.sources.readers.mail_box import read_mailbox
 from palimpsest.sources.readers.office import read_docx, read_pptx, read_xlsx
 from palimpsest.sources.readers.pdf import read_pdf
 from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder
-from palimpsest.sources.readers.text_files import read_csv, read_markdown, read_text
+from palimpsest.sources.readers.text_files import read_markdown, read_text
 from palimpsest.store.collection_config import Limits
 
 # Readers that other packages install, as entry points of the group `palimpsest.readers`.
@@ -163,6 +165,12 @@ def _read_mail(source: Source, limits: Limits) -> Extraction:
     return read_mail(source, limits, read_bytes)
 
 
+def _read_mailbox(source: Source, limits: Limits) -> Extraction:
+    from palimpsest.sources.readers.read_source import read_bytes  # as above
+
+    return read_mailbox(source, limits, read_bytes)
+
+
 def _read_outlook(source: Source, limits: Limits) -> Extraction:
     return _read_mail(convert_outlook_mail(source), limits)
 
@@ -173,6 +181,7 @@ DOCX = Format("DOCX", (".docx", ".docm"), read_docx, is_binary=True)
 PPTX = Format("PPTX", (".pptx", ".pptm"), read_pptx, is_binary=True)
 XLSX = Format("XLSX", (".xlsx", ".xlsm"), read_xlsx, is_binary=True)
 EPUB = Format("EPUB", (".epub",), read_epub, is_binary=True)
+MAILBOX = Format("mailbox", (".mbox",), _read_mailbox)
 OUTLOOK = Format("Outlook mail", (".msg",), _read_outlook, is_binary=True)
 
 _BUILT_IN = (
@@ -183,6 +192,7 @@ _BUILT_IN = (
     Format("JSON lines", (".jsonl", ".ndjson"), read_json_lines),
     Format("JSON", (".json",), read_json),
     Format("e-mail", (".eml",), _read_mail),
+    MAILBOX,
     Format("captions", (".vtt", ".srt"), read_captions),
     PDF,
     DOCX,

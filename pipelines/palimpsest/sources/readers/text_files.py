@@ -1,15 +1,13 @@
-"""Text files: plain text and reStructuredText, Markdown, CSV and its relatives."""
+"""Text files: plain text and reStructuredText, Markdown."""
 
-import csv
 import re
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from palimpsest.core.errors import Rejected
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Kind, Segment, Source, limit_problems
+from palimpsest.sources.readers.chat_text import read_text_chat
 from palimpsest.sources.readers.document_head import check_dates, find_stated_time
 from palimpsest.sources.readers.encodings import decode, parse_name, title_from_uri
 from palimpsest.sources.readers.front_matter import (
@@ -18,7 +16,7 @@ from palimpsest.sources.readers.front_matter import (
     parse_scope,
     split_front_matter,
 )
-from palimpsest.sources.readers.text_builder import HeadingPath, TableLimits, TextBuilder, add_table, first_heading
+from palimpsest.sources.readers.text_builder import HeadingPath, first_heading
 from palimpsest.store.collection_config import Limits
 
 if TYPE_CHECKING:
@@ -73,15 +71,20 @@ def read_text_document(
 
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+`:.])\1{2,}")
 _MAX_TITLE_CHARS = 150
+_CHAT_SUFFIXES = (".txt", ".text", "")
 _ASCIIDOC_TITLE = re.compile(r"(={1,6})[^\S\n]+(\S.*)")
 
 
 def read_text(source: Source, limits: Limits) -> Extraction:
-    """Reads plain text, reStructuredText or AsciiDoc.
+    """Reads plain text, reStructuredText or AsciiDoc; a chat that a program exported as text gives its turns.
 
     Raises:
         Rejected: binary, unknown encoding, empty or too long.
     """
+    if source.suffix in _CHAT_SUFFIXES:
+        chat = read_text_chat(source, decode(source.data, limits), limits)
+        if chat is not None:
+            return chat
     media_type = "text/x-rst" if source.suffix == ".rst" else "text/plain"
     is_asciidoc = source.suffix in (".adoc", ".asciidoc")
     return read_text_document(source, limits, media_type, lambda text: text_segments(text, asciidoc=is_asciidoc))
@@ -214,58 +217,3 @@ def _parser() -> "MarkdownIt":
     parser = MarkdownIt("commonmark").enable("table")
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
-
-
-# CSV and its relatives: the delimiter is the one that gives the rows the same number of columns.
-
-_DELIMITERS = ",;\t|"
-_SAMPLE_ROWS, _SAMPLE_CHARS = 50, 200_000
-
-
-def read_csv(source: Source, limits: Limits) -> Extraction:
-    """Reads a table of text in any common encoding and with any common delimiter.
-
-    Rows of another length than most are kept as they are; `metadata.columns` is the usual one.
-
-    Raises:
-        Rejected: binary, unknown encoding, empty, too long or of too many rows.
-    """
-    text = decode(source.data, limits)
-    delimiter = "\t" if source.suffix == ".tsv" else _delimiter(text)
-    csv.field_size_limit(limits.max_chars)
-    count, rows = TableLimits(limits), list[list[str]]()
-    try:
-        for row in csv.reader(_lines(text), delimiter=delimiter, skipinitialspace=True):
-            if any(c and not c.isspace() for c in row):
-                count.count(len(row))
-                rows.append(row)
-    except csv.Error as e:
-        raise Rejected(f"corrupt CSV after row {len(rows)}: {e}; export it again") from None
-    if not rows:
-        raise Rejected("empty: the table holds no row")
-    widths = Counter(map(len, rows))
-    usual = max(widths, key=lambda w: (widths[w], w))
-    builder = TextBuilder(limits.max_chars)
-    problems = add_table(builder, rows, source.dates)
-    media_type = "text/tab-separated-values" if delimiter == "\t" else "text/csv"
-    document = builder.to_document(source, media_type, metadata={"rows": len(rows), "columns": usual})
-    return Extraction((document,), limit_problems(problems, limits))
-
-
-def _lines(text: str) -> list[str]:
-    return [f"{line}\n" for line in text.split("\n")]
-
-
-def _delimiter(text: str) -> str:
-    sample = _lines(text[:_SAMPLE_CHARS])[: _SAMPLE_ROWS * 4]
-
-    def agreement(delimiter: str) -> tuple[int, int]:
-        try:
-            reader = csv.reader(sample, delimiter=delimiter, skipinitialspace=True)
-            widths = Counter(len(r) for r in islice(reader, _SAMPLE_ROWS) if r)
-        except csv.Error:
-            return (0, 0)
-        return max(((n, w) for w, n in widths.items() if w > 1), default=(0, 0))
-
-    csv.field_size_limit(_SAMPLE_CHARS * 2)
-    return max(_DELIMITERS, key=lambda d: (agreement(d), -_DELIMITERS.index(d)))

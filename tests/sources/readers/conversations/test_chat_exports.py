@@ -217,8 +217,14 @@ def test_messages_with_parts_and_the_items_between_them_are_turns_with_roles(rea
 def test_what_is_wrong_with_a_tree_is_one_line_and_its_turns_are_read(read, content: str, problem: str) -> None:
     found = read("a.json", content)
     assert turns(found)[0] == ("user", "Hi.") or "ancestor" in problem
-    (line,) = found.problems
+    (line,) = found.problems or found.warnings
     assert problem in line and "\n" not in line
+
+
+def test_problems_name_conversation_and_message(read) -> None:
+    chats = [{"id": n, "messages": [{"role": "user", "content": "Hi.", "timestamp": "noon"}]} for n in "ab"]
+    problems = read("a.json", json.dumps(chats)).warnings
+    assert [p.split(": timestamp")[0] for p in problems] == ["conversation 1: message 1", "conversation 2: message 1"]
 
 
 def test_exports_without_messages_and_files_about_the_account_make_no_document(read) -> None:

@@ -62,8 +62,9 @@ def test_bad_lines_are_named_or_counted_and_the_rest_is_read(read) -> None:
     )  # fmt: skip
     assert [s.char_end - s.char_start for s in extraction.documents[0].segments] == [5, 8]
     assert [p.split(":")[0] for p in extraction.problems] == [
-        "line 2", "line 3", "line 8", "line 4", "line 5", "line 7",
+        "line 2", "line 3", "line 8", "line 4", "line 5",
     ]  # fmt: skip
+    assert [w.split(":")[0] for w in extraction.warnings] == ["line 7"]
     extraction = read("chat.jsonl", lines(turn("s", "u", "A", "Good."), *["{"] * 250), max_problems=100)
     assert len(extraction.problems) == 101
     assert extraction.problems[-1] == "and 150 more such problems"

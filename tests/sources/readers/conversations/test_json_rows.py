@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.sources.readers import chat_turns
-from palimpsest.sources.readers.chat_turns import JsonReader
+from palimpsest.sources.readers import json_values
+from palimpsest.sources.readers.json_values import JsonReader
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
@@ -19,7 +19,7 @@ VALUES = st.recursive(
 @given(st.lists(VALUES, max_size=6), st.sampled_from((None, 2)), st.booleans(), st.integers(1, 40))
 def test_an_array_read_by_items_is_the_array(values: list, indent: int | None, is_ascii: bool, window: int) -> None:
     data = json.dumps(values, indent=indent, ensure_ascii=is_ascii).encode()
-    with patch.object(chat_turns, "_WINDOW_BYTES", window):
+    with patch.object(json_values, "_WINDOW_BYTES", window):
         for encoded in (data, b"\xef\xbb\xbf \n" + data + b" \r\n"):
             assert list(JsonReader().decode_items(encoded)) == values
 
@@ -27,7 +27,7 @@ def test_an_array_read_by_items_is_the_array(values: list, indent: int | None, i
 @pytest.mark.parametrize("number", [0.5, 0.0, 1e22, 1.5e-9, -12])
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
 def test_a_number_may_go_on_behind_the_window(number: float, window: int) -> None:
-    with patch.object(chat_turns, "_WINDOW_BYTES", window):
+    with patch.object(json_values, "_WINDOW_BYTES", window):
         assert list(JsonReader().decode_items(json.dumps([number, 7]).encode())) == [number, 7]
 
 
@@ -37,7 +37,7 @@ def test_items_are_those_of_an_array_that_json_reads_and_others_are_an_error(dat
         expected = json.loads(data.decode())
     except ValueError:
         expected = None
-    with patch.object(chat_turns, "_WINDOW_BYTES", window):
+    with patch.object(json_values, "_WINDOW_BYTES", window):
         if isinstance(expected, list):
             assert list(JsonReader().decode_items(data)) == expected
         else:
