@@ -149,7 +149,6 @@ def test_statements_carry_their_heading_and_leave_out_list_marks() -> None:
         ("Ask Dr. Wu.", "Rules"),
         ("no cash", "Rules"),
         ("cards only", "Rules"),
-        ("## Empty", "Rules > Empty"),
         ("Done.", "Next"),
     ]
 

@@ -293,6 +293,8 @@ def _only_headings(run: list[Piece], following: list[Piece] | None) -> bool:
 # Cuts documents into chunks by the collection's unit; a chunk's text is always the document's text at its span.
 
 _SIZES = ChunkSizes()
+_CELL_BORDER = re.compile(r"\s*\|\s*|\s{2,}")
+_MAX_ROW_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +420,7 @@ def _pieces(document: ExtractedDocument, segments: Sequence[Segment]) -> list[tu
         if s.kind in (*HEADINGS, "turn") and s.char_end - s.char_start <= MAX_SENTENCE_CHARS:
             out.append((block, s))
         elif s.kind in ("table", "code"):
-            out += [(block, replace(s, char_start=a, char_end=b)) for a, b in _line_groups(text, s, 1)]
+            out += [(block, part) for part in _cut_lines(text, s, 1)]
         else:
             spans = document_sentence_spans(text, s.char_start, s.char_end)
             out += [(block, replace(s, char_start=a, char_end=b)) for a, b in spans]
@@ -429,12 +431,23 @@ def _cut_statements(document: ExtractedDocument) -> list[Segment]:
     text, out = document.text, []
     for s in _without_headings(document):
         if s.kind in ("table", "code"):
-            spans = _line_groups(text, s, MAX_SENTENCE_CHARS)
+            out += _cut_lines(text, s, MAX_SENTENCE_CHARS)
         else:
             sentences = document_sentence_spans(text, s.char_start, s.char_end)
-            spans = [(skip_list_marker(text, a, b), b) for a, b in sentences]
-        out += [replace(s, char_start=a, char_end=b) for a, b in spans]
+            out += [replace(s, char_start=skip_list_marker(text, a, b), char_end=b) for a, b in sentences]
     return out
+
+
+def _cut_lines(text: str, segment: Segment, chars: int) -> list[Segment]:
+    """Returns a table or code in parts of whole lines; a table's first row is in the path of all parts but the first."""
+    first, *rest = _line_groups(text, segment, chars) or [(segment.char_start, segment.char_end)]
+    heading = segment.heading
+    if rest and segment.kind == "table" and not text.startswith(text[slice(*first)].split("\n")[0], rest[0][0]):
+        lines = text[segment.char_start : segment.char_end].split("\n", 3)
+        cells = _CELL_BORDER.split(next((line for line in lines if any(c.isalnum() for c in line)), "").strip("| +"))
+        heading = _SEPARATOR.join(filter(None, (heading, " | ".join(cells)[:_MAX_ROW_CHARS])))
+    parts = [replace(segment, char_start=a, char_end=b, heading=heading) for a, b in rest]
+    return [replace(segment, char_start=first[0], char_end=first[1]), *parts]
 
 
 def _line_groups(text: str, segment: Segment, chars: int) -> list[tuple[int, int]]:

@@ -316,6 +316,7 @@ class ExtractedDocument:
         relations: stated relations.
         segments: in order, without overlap.
         redactions: the removed secrets as JSON, without their text; null where nothing was searched for.
+        first_line: line of the source with which the text begins, from 1; known only while the source is read.
     """
 
     uri: str
@@ -331,6 +332,7 @@ class ExtractedDocument:
     relations: tuple[StatedRelation, ...] = ()
     segments: tuple[Segment, ...] = ()
     redactions: str | None = None
+    first_line: int = field(default=1, compare=False)
 
     def to_json(self) -> JsonObject:
         """Returns the document without its redactions; segments are rows, to keep 20,000 turns small."""

@@ -315,7 +315,7 @@ _BRACKETS = re.compile(r"^[\[{<].*[\]}>]$")
 _PLACEHOLDER = re.compile(r"[|{}…]|^\[.*\]$|^\[ \]|[A-Za-z]\s*/\s*[A-Za-z]+\s*/\s*[A-Za-z]")
 _OTHER_NAMES = {
     **dict.fromkeys(("state", "decisionstatus", "documentstatus"), "status"),
-    **dict.fromkeys(("decisiondate", "dateofdecision", "meetingdate", "decidedon"), "date"),
+    **dict.fromkeys(("revdate", "decisiondate", "dateofdecision", "meetingdate", "decidedon"), "date"),
     **dict.fromkeys(("datelastrevised", "lastrevised", "lastedited"), "updated"),
     **dict.fromkeys(("authors", "writtenby"), "author"),
     **dict.fromkeys(("keywords", "labels"), "tags"),
@@ -357,8 +357,8 @@ class DocumentHead:
             days = written_dates(self.one(name), order)[0]
             if when := parse_stated_time(self.one(name), order):
                 return when
-            if len(days) == 1:
-                day = days.pop()
+            if days:  # `2019-05-13, updated 2023-02-05`
+                day = max(days)
                 return datetime(day.year, day.month, day.day, tzinfo=UTC)
         return None
 
@@ -460,7 +460,7 @@ def read_head(text: str, segments: Sequence[Segment]) -> DocumentHead:
     head = DocumentHead()
     once: dict[str, str] = {}
     end = sum(len(line) + 1 for line in text.split("\n", _MAX_LINES)[:_MAX_LINES])
-    section, left, has_title, is_open, after_rfc = "", 0, False, True, False
+    section, left, is_first, has_title, is_open, after_rfc = "", 0, False, False, True, False
     for s in _blocks(text, segments):
         is_open = is_open and s.char_start < end
         part = text[s.char_start : min(s.char_end, s.char_start + _MAX_PART_CHARS)]
@@ -468,16 +468,18 @@ def read_head(text: str, segments: Sequence[Segment]) -> DocumentHead:
             path = (s.heading or "").split(" > ")
             inline = _STATUS_HEADING.match(part)
             key = "status" if inline else _key(path[-1])
-            is_first = key not in head.values and (is_open or key == "status")
-            section, left = (key if is_first and len(path) <= 2 else ""), _MAX_SECTION_LINES
-            if inline and section:
+            is_first = key not in head.values
+            is_of_document = len(path) <= 2 and (key == "status" or (is_first and is_open))
+            section, left = (key if is_of_document else ""), _MAX_SECTION_LINES
+            if inline and section and is_first:
                 _add(head, "status", inline["value"])
             if not key:
                 is_open = is_open and not (has_title or head.values)
                 has_title = True
         elif section:
             for line in islice(_lines(part), left):
-                _add(head, section, line.text)
+                if is_first:
+                    _add(head, section, line.text)
                 if _is_alone(section, line.text):
                     head.spans.append((s.char_start + line.start, s.char_start + line.end))
                 left -= 1

@@ -24,7 +24,7 @@ _LISTS = ("bullet_list", "ordered_list")
 _COMMENT_OR_CODE = re.compile(r"<!--|`+")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)")
-_MAX_LABEL_SOURCE_CHARS = 1_000
+_MAX_INLINE_CHARS = 1_000
 
 
 class MarkdownText(NamedTuple):
@@ -135,7 +135,7 @@ class _Blocks:
 
     def _words(self, node: "SyntaxTreeNode") -> str:
         """Returns the words of a paragraph or heading as they are shown: without marks and addresses."""
-        source = node.children[0].content[:_MAX_LABEL_SOURCE_CHARS] if node.children else ""
+        source = node.children[0].content[:_MAX_INLINE_CHARS] if node.children else ""
         children = _inline_parser().parseInline(source, self._env)[0].children or []
         shown = (
             " " if c.type in ("softbreak", "hardbreak") else c.content for c in children if c.type != "html_inline"

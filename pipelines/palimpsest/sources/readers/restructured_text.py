@@ -32,6 +32,7 @@ _SETTINGS = {
 _HEADER = re.compile(r"(?:[A-Z][A-Za-z-]{1,30}:[^\n]*\n(?:[ \t]+\S[^\n]*\n)*){2,}(?=\s*\n)")
 _DIRECTIVE = re.compile(r"\s*\.\. (?:\|[^|\n]+\| )?(?P<name>[\w:+.-]+?)::")
 _EXPLICIT = re.compile(r"\s*(?:\.\.|__)(?:\s|$)")
+_MARK = re.compile(r"[ \t]*\.\. (?:[\w-]+::|\[[^\]\n]+\])[ \t]*")  # of a note or a footnote
 _CODE_DIRECTIVES = frozenset({"code", "code-block", "sourcecode", "doctest", "testcode", "parsed-literal", "math"})
 _DIRECTIVES_WITHOUT_TEXT = frozenset({"toctree", "raw", "meta", "index", "contents", "include", "image", "plot"})
 _MAX_BLANK_LINES = 4  # between the line that docutils names and the block
@@ -202,6 +203,8 @@ class _Blocks:
         if first >= end:
             return
         start, stop = self._starts[first], min(self._starts[end], len(self._text))
+        if kind == "prose" and (mark := _MARK.match(self._text, start)):
+            start = mark.end()
         block = self._text[start:stop]
         left = len(block) - len(block.lstrip("\n" if kind == "code" else None))
         if block.strip():

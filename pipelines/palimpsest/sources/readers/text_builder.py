@@ -13,12 +13,8 @@ from palimpsest.sources.find_secrets import shorten_value
 from palimpsest.sources.readers.document_head import explain_date, explain_reversed, is_reversed
 from palimpsest.sources.readers.encodings import clean_text, one_line, title_from_uri
 from palimpsest.store.collection_config import Limits
-from palimpsest.text.dates import (
-    NO_DATE_WORDS,
-    DateOrder,
-    parse_stated_end,
-    parse_stated_time,
-)
+from palimpsest.text.dates import NO_DATE_WORDS, DateOrder, parse_stated_end, parse_stated_time
+from palimpsest.text.markup import shown_words
 
 _MAX_HEADING_CHARS = 200
 
@@ -49,7 +45,7 @@ class HeadingPath:
 
 # What a list item says of the items below it, and a paragraph of the list that follows it.
 
-_MAX_LABEL_CHARS = 120
+_MAX_LABEL_CHARS, _MAX_LABEL_SOURCE_CHARS = 120, 1_000
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[.!?]$")
 
 
@@ -58,7 +54,7 @@ def item_label(words: str) -> tuple[str, bool]:
 
     `Attendees:` says nothing without them; `Matteo: we should wait` does.
     """
-    line = one_line(words)
+    line = one_line(shown_words(words[:_MAX_LABEL_SOURCE_CHARS]))
     label = line.rstrip(": ")
     is_introduction = line.endswith(":") and len(label) <= _MAX_LABEL_CHARS and not _SENTENCE_END.search(label)
     return textwrap.shorten(label, _MAX_LABEL_CHARS, placeholder="…"), is_introduction

@@ -19,7 +19,7 @@ from palimpsest.sources.readers.front_matter import (
 )
 from palimpsest.sources.readers.markdown import read_markdown_text
 from palimpsest.sources.readers.restructured_text import restructured_segments
-from palimpsest.sources.readers.text_builder import HeadingPath, TableLimits, TextBuilder, add_table
+from palimpsest.sources.readers.text_builder import HeadingPath, TableLimits, TextBuilder, add_table, first_heading
 from palimpsest.store.collection_config import Limits
 
 # Text files that may begin with front matter.
@@ -44,7 +44,9 @@ def read_text_document(
         Rejected: binary, unknown encoding, empty or too long, or its front matter names a user or project
             that cannot be used.
     """
-    metadata, text, problems = split_front_matter(decode(source.data, limits), limits)
+    whole = decode(source.data, limits)
+    metadata, text, problems = split_front_matter(whole, limits)
+    first_line = 1 + whole.count("\n") - text.count("\n")
     relations, relation_problems = parse_relations(metadata, source.uri)
     problems += [*relation_problems, *check_fields(metadata), *check_dates(metadata, "front matter", source.dates)]
     scope = parse_scope(metadata)[0]
@@ -61,12 +63,14 @@ def read_text_document(
         metadata=metadata,
         relations=relations,
         segments=tuple(segments),
+        first_line=first_line,
     )
     return Extraction((document,), limit_problems(problems, limits))
 
 
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+`:.])\1{2,}")
 _MAX_TITLE_CHARS = 150
+_ASCIIDOC_COMMENT = re.compile(r"^(/{4,})[ \t]*\n(?:.*\n)*?\1[ \t]*$|^//(?!/).*$", re.MULTILINE)
 _ASCIIDOC_TITLE = re.compile(r"(={1,6})[^\S\n]+(\S.*)")
 
 
@@ -83,7 +87,10 @@ def read_text(source: Source, limits: Limits) -> Extraction:
         if media_type == "text/x-rst":
             with suppress(Exception):  # docutils raises errors of any type; paragraphs are read all the same
                 return text, *restructured_segments(text)
-        return text, text_segments(text, asciidoc=is_asciidoc), ""
+        if is_asciidoc:
+            text = _ASCIIDOC_COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text)
+        segments = text_segments(text, asciidoc=is_asciidoc)
+        return text, segments, (first_heading(segments) or "") if is_asciidoc else ""
 
     return read_text_document(source, limits, media_type, read_body)
 
