@@ -44,7 +44,9 @@ def statements(document) -> Callable[[str, str], Statements]:
 
 
 NYGARD = "# 9. Tide tables\n\nDate: 2021-08-10\n\n## Status\n\nAccepted\n\n## Decision\n\nWe buy the tables.\n"
-MADR = "# Buy the tide tables\n\n* Status: accepted\n* Deciders: Mara, Olu\n* Date: 2021-08-10\n\n## Outcome\n\nWe buy them.\n"
+MADR = (
+    "# Buy the tables\n\n* Status: accepted\n* Deciders: Mara, Olu\n* Date: 2021-08-10\n\n## Outcome\n\nWe buy them.\n"
+)
 TABLE = (
     "# Buy the tide tables\n\n| | |\n|---|---|\n| Date | 2021-08-10 |\n| Status | Approved |\n| Author | Mara Oye |\n\n"
     "We buy them.\n"
@@ -68,7 +70,7 @@ UPDATED = "# 9. Tides\n\nDate: 2019-05-13, updated 2021-08-10 (new port)\n\nWe b
     ("name", "text", "title", "status", "kept"),
     [
         ("9.md", NYGARD, "9. Tide tables", "Accepted", ["We buy the tables."]),
-        ("9.md", MADR, "Buy the tide tables", "accepted", ["Deciders: Mara, Olu", "We buy them."]),
+        ("9.md", MADR, "Buy the tables", "accepted", ["Deciders: Mara, Olu", "We buy them."]),
         ("9.md", TABLE, "Buy the tide tables", "Approved", ["We buy them."]),
         ("9.md", RUST, "Summary", None, ["Tides are read hourly."]),
         ("9.rst", PEP, "Tides in the calendar", "Draft", ["Tides are read hourly."]),

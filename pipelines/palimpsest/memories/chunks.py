@@ -439,7 +439,7 @@ def _cut_statements(document: ExtractedDocument) -> list[Segment]:
 
 
 def _cut_lines(text: str, segment: Segment, chars: int) -> list[Segment]:
-    """Returns a table or code in parts of whole lines; a table's first row is in the path of all parts but the first."""
+    """Returns a table or code in parts of whole lines; the first row of a table is in the path of its other parts."""
     first, *rest = _line_groups(text, segment, chars) or [(segment.char_start, segment.char_end)]
     heading = segment.heading
     if rest and segment.kind == "table" and not text.startswith(text[slice(*first)].split("\n")[0], rest[0][0]):

@@ -23,6 +23,7 @@ _KINDS: dict[str, Kind] = dict.fromkeys(_CODE, "code") | {"table": "table"}
 _LISTS = ("bullet_list", "ordered_list")
 _COMMENT_OR_CODE = re.compile(r"<!--|`+")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_WORD = re.compile(r"\w")
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)")
 _MAX_INLINE_CHARS = 1_000
 
@@ -37,26 +38,24 @@ class MarkdownText(NamedTuple):
 
 def read_markdown_text(text: str) -> MarkdownText:
     """Returns a Markdown text without its comments and with the header of each long table in each of its parts."""
-    tokens, _ = _parse(text)
-    edits = [*_comment_edits(text, tokens)]
-    if edits:  # what a comment has hidden of a table or a list is seen without it
-        text = apply_edits(text, (), edits).text
-        tokens, _ = _parse(text)
-    if edits := [*_header_edits(text, tokens)]:
-        text = apply_edits(text, (), edits).text
-    blocks = _Blocks(text)
+    parsed = _parse(text)
+    for find_edits in (_comment_edits, _header_edits):
+        if edits := [*find_edits(text, parsed.tokens)]:
+            text = apply_edits(text, (), edits).text
+            parsed = _parse(text)
+    blocks = _Blocks(text, parsed)
     return MarkdownText(text, blocks.segments, blocks.title)
 
 
 def markdown_segments(text: str) -> list[Segment]:
     """Returns the blocks of a Markdown text, in order: all its text but thematic breaks."""
-    return _Blocks(text).segments
+    return _Blocks(text, _parse(text)).segments
 
 
 class _Blocks:
     """Walks the blocks of a text and records their spans."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, parsed: "_Parsed") -> None:
         from markdown_it.tree import SyntaxTreeNode
 
         self.segments: list[Segment] = []
@@ -65,8 +64,8 @@ class _Blocks:
         self._starts = _line_starts(text)
         self._done = 0  # lines
         self._path = HeadingPath()
-        tokens, self._env = _parse(text)
-        self._walk(SyntaxTreeNode(tokens).children, ())
+        self._env = parsed.env
+        self._walk(SyntaxTreeNode(parsed.tokens).children, ())
         self._add_unparsed(len(self._starts) - 1)
 
     def _walk(self, nodes: Sequence["SyntaxTreeNode"], parents: tuple[str, ...]) -> None:
@@ -74,7 +73,7 @@ class _Blocks:
         for node, following in zip_longest(nodes, nodes[1:]):
             if not node.map:
                 continue
-            if not parents and node.level == 0:
+            if node.level == 0:
                 self._add_unparsed(node.map[0])
             if node.type in _LISTS:
                 for item in node.children:
@@ -95,8 +94,11 @@ class _Blocks:
                 kind = "label" if is_label else _KINDS.get(node.type, "prose")
                 self._add(node, kind, below if kind == "label" else parents)
                 continue
-            below = parents if node.type in _LISTS else below
-            self._done = max(self._done, node.map[1])
+            below = parents
+            if node.type == "hr":
+                self._done = max(self._done, node.map[1])
+            elif node.level == 0:
+                self._add_unparsed(node.map[1])
 
     def _walk_item(self, item: "SyntaxTreeNode", parents: tuple[str, ...]) -> None:
         first, *rest = item.children or [None]
@@ -112,13 +114,14 @@ class _Blocks:
         self._walk(rest, below)
 
     def _add_unparsed(self, line: int) -> None:
-        """Adds the lines before one that no block has: definitions of links and footnotes."""
-        if self._done < line:
-            is_definition = _DEFINITION.match(self._text, self._starts[self._done])
-            self._add_lines(self._done, line, "aside" if is_definition else "prose", ())
+        """Adds the lines before one that no block has: definitions of links, and what is nested too deeply."""
+        start, end = self._starts[min(self._done, line)], self._starts[line]
+        if _WORD.search(self._text, start, end):
+            self._add_lines(self._done, line, "aside" if _DEFINITION.match(self._text, start) else "prose", ())
 
     def _add(self, node: "SyntaxTreeNode", kind: Kind, parents: tuple[str, ...]) -> None:
         if node.map:
+            self._add_unparsed(node.map[0])
             self._add_lines(*node.map, kind, parents)
 
     def _add_lines(self, first: int, end: int, kind: Kind, parents: tuple[str, ...]) -> None:
@@ -190,9 +193,22 @@ def _header_edits(text: str, tokens: Sequence[Any]) -> Iterator[Edit]:
             size += length
 
 
-def _parse(text: str) -> tuple[list[Any], dict[str, Any]]:
+class _Parsed(NamedTuple):
+    """The tokens of blocks without the cells of tables, and what the links of a text refer to."""
+
+    tokens: list[Any]
+    env: dict[str, Any]
+
+
+def _parse(text: str) -> _Parsed:
     env: dict[str, Any] = {}
-    return _block_parser().parse(text, env), env
+    tokens, depth = [], 0
+    for token in _block_parser().parse(text, env):
+        depth -= token.type == "table_close"
+        if not depth:
+            tokens.append(token)
+        depth += token.type == "table_open"
+    return _Parsed(tokens, env)
 
 
 @cache

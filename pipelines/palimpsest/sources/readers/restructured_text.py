@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from palimpsest.sources.extracted import Kind, Segment
 from palimpsest.sources.readers.text_builder import HeadingPath, item_label, list_introduction
+from palimpsest.text.markup import shown_words
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -35,6 +36,8 @@ _EXPLICIT = re.compile(r"\s*(?:\.\.|__)(?:\s|$)")
 _MARK = re.compile(r"[ \t]*\.\. (?:[\w-]+::|\[[^\]\n]+\])[ \t]*")  # of a note or a footnote
 _CODE_DIRECTIVES = frozenset({"code", "code-block", "sourcecode", "doctest", "testcode", "parsed-literal", "math"})
 _DIRECTIVES_WITHOUT_TEXT = frozenset({"toctree", "raw", "meta", "index", "contents", "include", "image", "plot"})
+_INLINE_MARK = re.compile(r":[\w:+-]+:(?=`)|`+_{0,2}|\*+")
+_MAX_INLINE_CHARS = 1_000
 _MAX_BLANK_LINES = 4  # between the line that docutils names and the block
 _OPTION = re.compile(r"\s*:[\w -]+:(?:\s|$)")
 _BORDER = re.compile(r"\s*(?:[-=]{3,}[-= ]*|\+[-=+]+\+)\s*")
@@ -47,18 +50,23 @@ def restructured_segments(text: str) -> tuple[list[Segment], str]:
         RecursionError, ValueError and what else docutils lets through: nothing can be said of the structure.
     """
     from docutils.core import publish_doctree
-    from docutils.nodes import section
+    from docutils.nodes import Text, section
+    from docutils.parsers.rst import Parser
+    from docutils.parsers.rst.states import Inliner
 
+    inliner = Inliner()
+    # Marks inside of lines stay as they are: spans are whole blocks, and Sphinx has roles of its own.
+    inliner.parse = lambda text, *_: ([Text(text)], [])
     header = _HEADER.match(text)  # docutils takes the continued lines of a mail's header for definitions
     body = re.sub(r"[^\n]", " ", header[0]) + text[header.end() :] if header else text
-    tree = publish_doctree(body, settings_overrides=_SETTINGS)
+    tree = publish_doctree(body, parser=Parser(inliner=inliner), settings_overrides=_SETTINGS)
     blocks = _Blocks(text)
     if header:
         blocks.add(0, header[0].count("\n"), "prose", ())
     blocks.walk(tree.children, ())
     blocks.add_unparsed(len(blocks.lines))
     sections = [node for node in tree.children if isinstance(node, section)]
-    return blocks.segments, sections[0].children[0].astext() if len(sections) == 1 and not header else ""
+    return blocks.segments, _words(sections[0].children[0]) if len(sections) == 1 and not header else ""
 
 
 class _Blocks:
@@ -92,7 +100,7 @@ class _Blocks:
                 self._add_field(node, parents)
             elif isinstance(node, nodes.paragraph):
                 is_lead_in = isinstance(following, nodes.bullet_list | nodes.enumerated_list)
-                words, is_label = list_introduction(node.astext()) if is_lead_in else ("", False)
+                words, is_label = list_introduction(_words(node)) if is_lead_in else ("", False)
                 below = (*parents, words) if words else parents
                 self._add_source(node, "label" if is_label else "prose", below if is_label else parents)
             elif isinstance(node, nodes.literal_block | nodes.doctest_block | nodes.math_block):
@@ -110,7 +118,7 @@ class _Blocks:
             if first > 0 and self.lines[first - 1].strip() and self.lines[first - 1] == self.lines[line].rstrip():
                 first -= 1
             self.add_unparsed(first)
-            self._path.push(self._depth, title.astext())
+            self._path.push(self._depth, _words(title))
             self.add(first, line + 1, "heading", ())
         self.walk(rest, ())
 
@@ -121,7 +129,7 @@ class _Blocks:
         if not isinstance(first, nodes.paragraph):
             self.walk(item.children, parents)
             return
-        label, is_label = item_label(first.astext())
+        label, is_label = item_label(_words(first))
         is_label = is_label and any(isinstance(n, nodes.bullet_list | nodes.enumerated_list) for n in rest)
         below = (*parents, label) if label else parents
         self._add_source(first, "label" if is_label else "prose", below if is_label else parents)
@@ -129,7 +137,7 @@ class _Blocks:
 
     def _walk_definition(self, item: Any, parents: tuple[str, ...]) -> None:
         term, *rest = item.children
-        below = (*parents, item_label(term.astext())[0])
+        below = (*parents, item_label(_words(term))[0])
         self._add_source(term, "label", below)
         for node in rest:
             self.walk(node.children, below)
@@ -226,6 +234,11 @@ class _Blocks:
 
     def _end_of_paragraph(self, first: int) -> int:
         return next((n for n in range(first, len(self.lines)) if not self.lines[n].strip()), len(self.lines))
+
+
+def _words(node: Any) -> str:
+    """Returns the words of a block without the marks of roles, links, emphasis and code."""
+    return _INLINE_MARK.sub("", shown_words(node.astext()[:_MAX_INLINE_CHARS]))
 
 
 def _line(node: Any) -> int | None:
