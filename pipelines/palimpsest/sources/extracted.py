@@ -371,6 +371,7 @@ class ExtractedDocument:
             metadata=dict(data["metadata"]),
             relations=tuple(StatedRelation(uri, label) for uri, label in data["relations"]),
             segments=tuple(Segment.from_row(row) for row in data["segments"]),
+            first_line=data.get("first_line", 1),
         )
 
 

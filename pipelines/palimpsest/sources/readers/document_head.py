@@ -581,7 +581,7 @@ def _field_lines(text: str) -> list[_Field]:
     rows = [row for row in rows if not all(re.fullmatch(r":?-+:?|", cell) for cell in row)]
     if len(rows) == 2 and not _key(rows[1][0]):
         found += [_Field(*pair) for pair in zip(*rows, strict=False)]
-    return found + [_Field(*row) for row in rows if len(row) == 2]
+    return found + [_Field(name, value) for name, value in (row for row in rows if len(row) == 2)]
 
 
 def _rfc_fields(text: str) -> list[_Field]:

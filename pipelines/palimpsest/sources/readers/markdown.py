@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
 _CODE = ("fence", "code_block")
-_KINDS: dict[str, Kind] = dict.fromkeys(_CODE, "code") | {"table": "table"}
+_KINDS: dict[str, Kind] = {"fence": "code", "code_block": "code", "table": "table"}
 _LISTS = ("bullet_list", "ordered_list")
 _COMMENT_OR_CODE = re.compile(r"<!--|`+")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
@@ -101,8 +101,10 @@ class _Blocks:
                 self._add_unparsed(node.map[1])
 
     def _walk_item(self, item: "SyntaxTreeNode", parents: tuple[str, ...]) -> None:
-        first, *rest = item.children or [None]
-        if first is None or first.type not in ("paragraph", "heading"):
+        if not item.children:
+            return
+        first, *rest = item.children
+        if first.type not in ("paragraph", "heading"):
             self._walk(item.children, parents)
             return
         words = self._words(first)

@@ -298,7 +298,7 @@ def _add_blocks(
             item_level = _item_level(element)
             is_item = item_level is not None
             gap = "\n" if is_item and in_list else "\n\n"
-            items = [item for item in items if is_item and item[0] < item_level]
+            items = [item for item in items if item_level is not None and item[0] < item_level]
             above = path.below(label for _, label in items)
             builder.add(f"- {text}" if is_item else text, "prose", gap=gap, heading=above)
             if item_level is not None:

@@ -105,4 +105,4 @@ def test_a_table_inside_a_cell_is_read_once(read) -> None:
     outer.cell(0, 0).text = "Outer"
     inner = outer.cell(0, 1).add_table(1, 2)
     inner.cell(0, 0).text, inner.cell(0, 1).text = "in", "ner"
-    assert read("a.docx", saved(made)).documents[0].text == "| Outer |  |\n| in | ner |"
+    assert read("a.docx", saved(made)).documents[0].text == "| Outer |\n| in | ner |"
