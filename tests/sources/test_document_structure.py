@@ -51,7 +51,7 @@ TABLE = (
     "# Buy the tide tables\n\n| | |\n|---|---|\n| Date | 2021-08-10 |\n| Status | Approved |\n| Author | Mara Oye |\n\n"
     "We buy them.\n"
 )
-RUST = "- Feature Name: tides\n- Start Date: 2021-08-10\n- RFC PR: #12\n\n# Summary\n\nTides are read hourly.\n"
+RUST = "- Feature Name: tides\n- Start Date: 2021-08-10\n- RFC PR: #12\n\n# Summary\n\nTides are read.\n\n# Open\n"
 PEP = (
     "PEP: 9001\nTitle: Tides in the calendar\nAuthor: Mara Oye <mara at example.org>,\n        Olu Ade\nStatus: Draft\n"
     "Type: Informational\nCreated: 10-Aug-2021\nPost-History: 11-Aug-2021,\n              12-Aug-2021\n\n"
@@ -72,7 +72,7 @@ UPDATED = "# 9. Tides\n\nDate: 2019-05-13, updated 2021-08-10 (new port)\n\nWe b
         ("9.md", NYGARD, "9. Tide tables", "Accepted", ["We buy the tables."]),
         ("9.md", MADR, "Buy the tables", "accepted", ["Deciders: Mara, Olu", "We buy them."]),
         ("9.md", TABLE, "Buy the tide tables", "Approved", ["We buy them."]),
-        ("9.md", RUST, "Summary", None, ["Tides are read hourly."]),
+        ("0009-tides.md", RUST, "0009 tides", None, ["Tides are read."]),
         ("9.rst", PEP, "Tides in the calendar", "Draft", ["Tides are read hourly."]),
         ("9.rst", NEP, "NEP 7 Tides", "Draft", ["Tides rise."]),
         ("9.md", TOML, "Tides", None, ["Tides rise."]),

@@ -399,11 +399,12 @@ def add_document_head(
     is_open = not is_dated and (document.source_time is None or bool(FROM_PROPERTIES.fullmatch(document.media_type)))
     when = head.time(order) if is_open else None
     unclear = next((v for n in DATE_FIELDS if is_open and is_ambiguous(v := head.one(n))), "") if when is None else ""
-    named_by_file = document.title == title_from_uri(document.uri)
+    file_name = title_from_uri(document.uri)
+    title = file_name if _is_section(document.title, document.segments, head) else document.title
     return (
         replace(
             document,
-            title=(named_by_file and head.one("title")) or document.title,
+            title=(title == file_name and head.one("title")) or title,
             source_time=when or document.source_time,
             metadata=metadata,
             relations=tuple(sorted(relations, key=lambda r: (r.other_uri, r.label))),
@@ -412,6 +413,13 @@ def add_document_head(
         is_dated or when is not None,
         [f"head of the text: {unclear!r} {explain_date(unclear)}"] if unclear else [],
     )
+
+
+def _is_section(title: str, segments: Sequence[Segment], head: DocumentHead) -> bool:
+    """Returns whether a title is the heading of the first of several sections below the fields: `# Summary`."""
+    tops = [s for s in segments if s.kind == "heading" and s.heading and _HEADING_SEPARATOR not in s.heading]
+    starts = [start for start, _ in head.spans]
+    return len(tops) > 1 and tops[0].heading == title and bool(starts) and min(starts) < tops[0].char_start
 
 
 def update_document_head(
