@@ -66,6 +66,8 @@ def build(
     out.text(report.build_text(done))
     if done.rejects:
         out.text(report.rejects_text(home))
+    if done.redactions:
+        out.text(report.redactions_text(home))
     out.result(done.to_json())
     if done.gate["status"] == "failed":
         why = why_closed(done.gate.get("settings_changed", ()), done.gate["reasons"])

@@ -3,7 +3,7 @@
 from palimpsest.core.files import counted
 from palimpsest.pipeline.plan import DryRun
 from palimpsest.pipeline.summary import BuildSummary
-from palimpsest.store.builds import published, staged
+from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import ChangesRecord
 
@@ -96,9 +96,26 @@ def rejects_text(home: Home) -> str:
         for name in build.collections
         for r in build.table(name, "rejects").to_dicts()
     ]
-    where = "'" + str(build.path / "*" / "rejects.parquet").replace("'", "''") + "'"
-    more = [f"… and {len(lines) - _SHOWN} more; all are in: SELECT * FROM {where}"] if len(lines) > _SHOWN else []
-    return "\n".join([*lines[:_SHOWN], *more])
+    return "\n".join([*lines[:_SHOWN], *_more(build, "rejects", len(lines))])
+
+
+def _more(build: Build, table: str, count: int) -> list[str]:
+    """Returns where all rows of a table of a build are, where some of them are not shown."""
+    where = "'" + str(build.path / "*" / f"{table}.parquet").replace("'", "''") + "'"
+    return [f"… and {count - _SHOWN} more; all are in: SELECT * FROM {where}"] if count > _SHOWN else []
+
+
+def redactions_text(home: Home) -> str:
+    """Returns where secrets were redacted in a build, never the secrets: the first 20, and where the rest is."""
+    build = staged(home) if staged(home).is_finished else published(home)
+    assert build is not None
+    lines = [
+        f"redacted: {name}/{r['uri']}{place}: {r['kind']} in {r['field']}"
+        for name in build.collections
+        for r in build.table(name, "redactions").to_dicts()
+        for place in (f" line {r['line']}" if r["line"] else "",)
+    ]
+    return "\n".join([*lines[:_SHOWN], *_more(build, "redactions", len(lines))])
 
 
 def dry_run_text(plan: DryRun) -> str:

@@ -16,7 +16,7 @@ from palimpsest.sources.extracted import DocumentRow, ExtractedDocument, Segment
 from palimpsest.sources.readers.document_head import check_dates, find_stated_time, update_document_head
 from palimpsest.sources.readers.encodings import clean_text, parse_name
 from palimpsest.sources.readers.front_matter import SCOPE_FIELDS, check_fields, parse_relations
-from palimpsest.sources.readers.text_files import markdown_segments
+from palimpsest.sources.readers.markdown import markdown_segments
 from palimpsest.sources.storage_policy import (
     Redaction,
     reapply_storage_policy,

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from palimpsest.core.files import progress
 from palimpsest.core.ids import DOCUMENT, GENERAL, SCOPE, VERSION_ORDER, content_id, scope_parts
 from palimpsest.core.times import utc_offset
-from palimpsest.sources.extracted import SUITE_ROW, ExtractedDocument, Kind, Segment, combine_stated_fields
+from palimpsest.sources.extracted import HEADINGS, SUITE_ROW, ExtractedDocument, Kind, Segment, combine_stated_fields
 from palimpsest.store.collection_config import CollectionConfig, Unit
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.referents import opening_referents
@@ -170,7 +170,7 @@ def _next_chunk(items: list[_Item], start: int, cohesion: Cohesion, sizes: Chunk
         cost = _SIZE_WEIGHT * (size / sizes.target_tokens - 1) ** 2
         if end == len(items):
             cost = cost if size > sizes.target_tokens else 0.0
-        elif items[end].pieces[0].span.kind != "heading":
+        elif items[end].pieces[0].span.kind not in HEADINGS:
             cost += cohesion.before(end) + (_INSIDE_WEIGHT if items[end].inside else 0.0)
         if (cost := round(cost, 6)) < lowest_cost:
             lowest_cost, found = cost, (end, size)
@@ -185,7 +185,7 @@ def _sections(pieces: list[Piece], sizes: ChunkSizes) -> list[list[Piece]]:
     for _, members in groupby(pieces, key=lambda p: (p.span.heading or "").split(_SEPARATOR)[:depth]):
         section = list(members)
         tokens = _total_tokens(section)
-        title = bool(groups) and size <= sizes.target_tokens and all(p.span.kind == "heading" for p in groups[-1])
+        title = bool(groups) and size <= sizes.target_tokens and all(p.span.kind in HEADINGS for p in groups[-1])
         if groups and (title or size + tokens <= sizes.target_tokens):
             groups[-1] += section
             size += tokens
@@ -201,7 +201,7 @@ def _group_pieces(pieces: list[Piece], sizes: ChunkSizes) -> list[_Item]:
     for _, members in groupby(pieces, key=lambda p: p.block):
         block = list(members)
         kind = block[0].span.kind
-        if kind == "heading":
+        if kind in HEADINGS:
             if _total_tokens(headings) + _total_tokens(block) > sizes.target_tokens:
                 items.append(_Item(headings))
                 headings = []
@@ -240,7 +240,7 @@ def _overlap(before: list[Piece], chunk: list[Piece], text: str, sizes: ChunkSiz
 
 
 def _span(chunk: list[Piece], start: int, page: int | None) -> Segment:
-    body = [p.span for p in chunk if p.span.kind != "heading"] or [p.span for p in chunk]
+    body = [p.span for p in chunk if p.span.kind not in HEADINGS] or [p.span for p in chunk]
     paths = [s.heading.split(_SEPARATOR) if s.heading else [] for s in body]
     speakers, kinds = {s.speaker for s in body}, {s.kind for s in body}
     return replace(
@@ -275,7 +275,7 @@ def split_runs(pieces: list[Piece], asides: Sequence[int]) -> list[list[Piece]]:
     validity: tuple[object, ...] = ()
     for piece in reversed(pieces):
         stated = piece.span.stated
-        if piece.span.kind != "heading" or not keys:
+        if piece.span.kind not in HEADINGS or not keys:
             validity = (stated.valid_from, stated.valid_until) if stated else (None, None)
         keys.append((bisect_right(asides, piece.span.char_start), *validity))
     keyed = zip(reversed(keys), pieces, strict=True)
@@ -284,7 +284,7 @@ def split_runs(pieces: list[Piece], asides: Sequence[int]) -> list[list[Piece]]:
 
 
 def _only_headings(run: list[Piece], following: list[Piece] | None) -> bool:
-    if following is None or any(p.span.kind != "heading" for p in run):
+    if following is None or any(p.span.kind not in HEADINGS for p in run):
         return False
     path, below = run[-1].span.heading, following[0].span.heading
     return bool(path and below) and f"{below} > ".startswith(f"{path} > ")
@@ -293,6 +293,8 @@ def _only_headings(run: list[Piece], following: list[Piece] | None) -> bool:
 # Cuts documents into chunks by the collection's unit; a chunk's text is always the document's text at its span.
 
 _SIZES = ChunkSizes()
+_CELL_BORDER = re.compile(r"\s*\|\s*|\s{2,}")
+_MAX_ROW_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,8 +329,8 @@ def chunk_documents(
     - `statement`: one chunk a sentence, with what its opening pronoun refers to; short tables and code stay whole.
     - `chunk`: by structure, see `pack`.
 
-    A row of a suite is one chunk in any unit (decision 7). Headings are chunks of their own only where nothing is
-    under them; elsewhere they are in the `heading` of what follows.
+    A row of a suite is one chunk in any unit (decision 7). Headings are no chunks of their own: they are in the
+    `heading` of what follows.
     """
     if unit == "statement":
         spans = [_as_one_segment(d) or _cut_statements(d) for d in documents]
@@ -367,11 +369,9 @@ def _pack_documents(
     to_pack: list[tuple[int, list[tuple[int, Segment]]]] = []
     for d in documents:
         turns = unit == "turn" and any(s.kind == "turn" for s in d.segments)
-        done = _as_one_segment(d) or (_without_section_headings(d) if turns else None)
+        done = _as_one_segment(d) or (_without_headings(d) if turns else None)
         if done is None:
-            to_pack.append(
-                (len(out), _pieces(d, _without_section_headings(d) if unit == "turn" else _without_asides(d)))
-            )
+            to_pack.append((len(out), _pieces(d, _without_headings(d) if unit == "turn" else _without_asides(d))))
         out.append(done or [])
     texts = [documents[n].text[s.char_start : s.char_end] for n, pieces in to_pack for _, s in pieces]
     counts = iter(count_tokens(texts))
@@ -386,7 +386,8 @@ def _pack_documents(
             out[n] = [span for _, block in blocks for span in pack_group(list(block), documents[n].text, sizes)]
         else:
             runs = split_runs(sized, [s.char_start for s in documents[n].segments if s.kind == "aside"])
-            out[n] = [span for run in runs for span in pack(run, documents[n].text, sizes)]
+            spans = [span for run in runs for span in pack(run, documents[n].text, sizes)]
+            out[n] = [span for span in spans if span.kind not in HEADINGS]
     return out
 
 
@@ -399,18 +400,9 @@ def _without_asides(document: ExtractedDocument) -> list[Segment]:
     return [s for s in _segments(document) if s.kind != "aside"]
 
 
-def _without_section_headings(document: ExtractedDocument) -> list[Segment]:
-    """Returns the segments that memories are made of, without the headings of sections that are not empty."""
-    segments = _without_asides(document)
-    return [
-        s
-        for s, following in zip_longest(segments, segments[1:])
-        if s.kind != "heading" or following is None or (following.kind == "heading" and not _is_below(following, s))
-    ]
-
-
-def _is_below(lower: Segment, upper: Segment) -> bool:
-    return bool(upper.heading and lower.heading and lower.heading.startswith(f"{upper.heading} > "))
+def _without_headings(document: ExtractedDocument) -> list[Segment]:
+    """Returns the segments that memories are made of, without headings: those are in the path of what is below them."""
+    return [s for s in _without_asides(document) if s.kind not in HEADINGS]
 
 
 def _pieces(document: ExtractedDocument, segments: Sequence[Segment]) -> list[tuple[int, Segment]]:
@@ -422,13 +414,13 @@ def _pieces(document: ExtractedDocument, segments: Sequence[Segment]) -> list[tu
         if s.kind == "turn":
             lead = text[before : s.char_start]
             s = replace(s, char_start=before + len(lead) - len(lead.lstrip()))
-        if s.kind == "heading" and s.char_end - s.char_start > MAX_SENTENCE_CHARS:
+        if s.kind in HEADINGS and s.char_end - s.char_start > MAX_SENTENCE_CHARS:
             s = replace(s, kind="prose")
         before = s.char_end
-        if s.kind in ("heading", "turn") and s.char_end - s.char_start <= MAX_SENTENCE_CHARS:
+        if s.kind in (*HEADINGS, "turn") and s.char_end - s.char_start <= MAX_SENTENCE_CHARS:
             out.append((block, s))
         elif s.kind in ("table", "code"):
-            out += [(block, replace(s, char_start=a, char_end=b)) for a, b in _line_groups(text, s, 1)]
+            out += [(block, part) for part in _cut_lines(text, s, 1)]
         else:
             spans = document_sentence_spans(text, s.char_start, s.char_end)
             out += [(block, replace(s, char_start=a, char_end=b)) for a, b in spans]
@@ -437,14 +429,25 @@ def _pieces(document: ExtractedDocument, segments: Sequence[Segment]) -> list[tu
 
 def _cut_statements(document: ExtractedDocument) -> list[Segment]:
     text, out = document.text, []
-    for s in _without_section_headings(document):
+    for s in _without_headings(document):
         if s.kind in ("table", "code"):
-            spans = _line_groups(text, s, MAX_SENTENCE_CHARS)
+            out += _cut_lines(text, s, MAX_SENTENCE_CHARS)
         else:
             sentences = document_sentence_spans(text, s.char_start, s.char_end)
-            spans = [(skip_list_marker(text, a, b), b) for a, b in sentences]
-        out += [replace(s, char_start=a, char_end=b) for a, b in spans]
+            out += [replace(s, char_start=skip_list_marker(text, a, b), char_end=b) for a, b in sentences]
     return out
+
+
+def _cut_lines(text: str, segment: Segment, chars: int) -> list[Segment]:
+    """Returns a table or code in parts of whole lines; the first row of a table is in the path of its other parts."""
+    first, *rest = _line_groups(text, segment, chars) or [(segment.char_start, segment.char_end)]
+    heading = segment.heading
+    if rest and segment.kind == "table" and not text.startswith(text[slice(*first)].split("\n")[0], rest[0][0]):
+        lines = text[segment.char_start : segment.char_end].split("\n", 3)
+        cells = _CELL_BORDER.split(next((line for line in lines if any(c.isalnum() for c in line)), "").strip("| +"))
+        heading = _SEPARATOR.join(filter(None, (heading, " | ".join(cells)[:_MAX_ROW_CHARS])))
+    parts = [replace(segment, char_start=a, char_end=b, heading=heading) for a, b in rest]
+    return [replace(segment, char_start=first[0], char_end=first[1]), *parts]
 
 
 def _line_groups(text: str, segment: Segment, chars: int) -> list[tuple[int, int]]:

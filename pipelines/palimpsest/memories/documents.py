@@ -14,7 +14,7 @@ from palimpsest.sources.extracted import CONVERSATION, QUOTED_IN
 from palimpsest.store.collection_config import CollectionConfig, schema_parts
 from palimpsest.store.ingest_log import EXTRACTION, IngestLog
 from palimpsest.store.tables import Schema, conform, empty
-from palimpsest.text.document_status import STATUS
+from palimpsest.text.document_status import STATED_IN_TEXT
 
 # Applies a collection's metadata_schema to the versions of its documents.
 
@@ -82,9 +82,9 @@ class _MetadataValidator:
 
 
 def _stated_fields(row: Mapping[str, object]) -> dict[str, object]:
-    """Returns the fields that people wrote as such: a status in the text is no field."""
+    """Returns the fields that people wrote as such: what the text states is no field."""
     fields = json.loads(str(row["metadata"] or "{}"))
-    return {name: value for name, value in fields.items() if name != STATUS}
+    return {name: value for name, value in fields.items() if name not in STATED_IN_TEXT}
 
 
 def _system_fields(row: Mapping[str, object]) -> dict[str, object]:

@@ -15,6 +15,7 @@ from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import SCHEMAS, conform, empty
 from palimpsest.text.dates import DateOrder, parse_stated_end, parse_stated_time
 from palimpsest.text.document_status import ended_status_heading
+from palimpsest.text.markup import MARKS
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.stated_ends import ENDS_PATTERN, stated_end
 
@@ -79,8 +80,9 @@ def form_memories(
     """Returns (memories, embed_inputs): one memory for each chunk, sorted by memory_id.
 
     A chunk that several versions of a document have is one memory, of the newest of them. The embedded text has
-    speaker, title, heading and what an opening pronoun refers to, but no date; the text for word search has the date
-    too. A text over 256 tokens of the embedder is embedded as windows of at most 250 that overlap.
+    speaker, title, headings, list items above it and what an opening pronoun refers to, but neither addresses nor a
+    date; the text for word search has the date too. A text over 256 tokens of the embedder is embedded as windows of
+    at most 250 that overlap.
 
     Args:
         documents: the documents table, all versions.
@@ -223,10 +225,18 @@ def _heading_path() -> pl.Expr:
     )
 
 
+def _shown_words() -> pl.Expr:
+    """Returns texts as `text.markup.shown_words` does; one of nothing but addresses stays as it is."""
+    shown = pl.col("text")
+    for pattern, replacement in MARKS:
+        shown = shown.str.replace_all(pattern, replacement)
+    return pl.when(shown.str.contains(r"[\p{L}\p{N}]")).then(shown).otherwise("text")
+
+
 def _search_text() -> pl.Expr:
     date = own_clock().dt.strftime("%-d %B %Y %Y-%m-%d").fill_null("")
     context = [pl.col(c).fill_null("") for c in ("speaker", "refers_to")]
-    parts = [_heading_path(), *context, pl.col("text"), date]
+    parts = [_heading_path(), *context, _shown_words(), date]
     return pl.concat_str(parts, separator="\n").str.replace_all(r"\n{2,}", "\n").str.strip_chars("\n")
 
 
@@ -262,7 +272,7 @@ def embed_inputs(memories: pl.DataFrame, previous: tuple[pl.DataFrame, pl.DataFr
         )
         carried = previous[1].join(same, on="memory_id", how="semi")
         todo = memories.join(carried, on="memory_id", how="anti")
-    rows = todo.select("memory_id", "text", "token_count", prefix=_prefix())
+    rows = todo.select("memory_id", "token_count", text=_shown_words(), prefix=_prefix())
     # A prefix has no more tokens than bytes: only what could be too long is counted exactly.
     bound = pl.col("token_count").fill_null(MAX_TOKENS) + pl.col("prefix").str.len_bytes() + SPECIAL_TOKENS
     rows = rows.with_columns(maybe_long=bound > MAX_TOKENS)

@@ -235,8 +235,11 @@ def format_value(value: object) -> str:
     return shorten_value(value) if isinstance(value, int | float) else f"(a {type(value).__name__})"
 
 
-Kind = Literal["prose", "heading", "table", "code", "turn", "aside"]
-"""The role of a span; an aside (a greeting, a signature) stays in the text and makes no memory."""
+Kind = Literal["prose", "heading", "label", "table", "code", "turn", "aside"]
+"""The role of a span; an aside (a greeting, a field such as a date) stays in the text and makes no memory."""
+
+HEADINGS = frozenset({"heading", "label"})
+"""Kinds of what is in the path of the text below it and is no memory alone; a label introduces a list."""
 
 RelationLabel = Literal["UPDATE", "EXTEND", "UPDATED_BY"]
 
@@ -255,7 +258,8 @@ class Segment:
         char_start: first character, counted in `ExtractedDocument.text`.
         char_end: end, exclusive.
         kind: the role.
-        heading: path of the headings above it, joined with " > "; a heading's own path ends with itself.
+        heading: path of the headings and list items that it is under, joined with " > "; that of a heading or label
+            ends with itself.
         page: from 1.
         speaker: who says it.
         said_at: when, on the clock that states it.
@@ -312,6 +316,7 @@ class ExtractedDocument:
         relations: stated relations.
         segments: in order, without overlap.
         redactions: the removed secrets as JSON, without their text; null where nothing was searched for.
+        first_line: line of the source with which the text begins, from 1; known only while the source is read.
     """
 
     uri: str
@@ -327,6 +332,7 @@ class ExtractedDocument:
     relations: tuple[StatedRelation, ...] = ()
     segments: tuple[Segment, ...] = ()
     redactions: str | None = None
+    first_line: int = field(default=1, compare=False)
 
     def to_json(self) -> JsonObject:
         """Returns the document without its redactions; segments are rows, to keep 20,000 turns small."""
@@ -365,6 +371,7 @@ class ExtractedDocument:
             metadata=dict(data["metadata"]),
             relations=tuple(StatedRelation(uri, label) for uri, label in data["relations"]),
             segments=tuple(Segment.from_row(row) for row in data["segments"]),
+            first_line=data.get("first_line", 1),
         )
 
 

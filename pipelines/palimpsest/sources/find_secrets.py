@@ -57,7 +57,8 @@ def _is_card(written: str) -> bool:
     if len(groups) > 1 and (groups not in _GROUPS or (" " in written and "-" in written)):
         return False
     digits = re.sub("[ -]", "", written)
-    return _has_issuer(digits) and len(set(digits)) > 2 and is_luhn_valid(digits)
+    is_ruler = digits == "".join(sorted(digits))  # 4444555566667777 numbers columns
+    return _has_issuer(digits) and len(set(digits)) > 2 and not is_ruler and is_luhn_valid(digits)
 
 
 def _has_issuer(digits: str) -> bool:
@@ -105,7 +106,7 @@ _QUOTED = r"\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|`[^`\n]{1,300}`"
 _BARE = r"[^\s\"'`<>,;]{1,300}"
 _SUFFIX = r"(?:[_-]?(?:prod(?:uction)?|dev|test|stag(?:e|ing)|live|old|new|value|base64|admin|root|db|key|\d{1,3}))?"
 _LOGIN_NAMES = (
-    r"pass(?:word|wd|wort|phrase|code)|pwd|kennwort|contrase[ñn]a|mot[ _]de[ _]passe|wachtwoord|senha|"
+    r"(?<!\b1)pass(?:word|wd|wort|phrase|code)|pwd|kennwort|contrase[ñn]a|mot[ _]de[ _]passe|wachtwoord|senha|"
     r"(?<![a-z])(?:(?:db|smtp|ftp|root|admin|user|ldap|key|store)_?)?(?:pass|pw)(?![a-z])"
 )
 _KEY_NAMES = (
@@ -137,7 +138,7 @@ _OPTIONS = (
 _PLACEHOLDER = re.compile(
     r"(?i)^(?:[$%{<\[(].*|.*(?:\$\{|\{\{|<[a-z_ -]+>).*|x{3,}|\*+|\.{2,}|_+|-+|#+|(?:your|my|some|the|an?)[_-].*|"
     r".*(?:your|example|placeholder|change[_-]?me|redacted|dummy|not[_-]?set|insert|todo|fixme).*|"
-    r"pass|password\d?|passwd|pwd|secret|token|key|user(?:name)?|none|null|nil|true|false|undefined|empty|unset|"
+    r"!(?:secret|vault|env|include|ref|sub)|pass|p[a4@]ssw[o0]rd\d?|passwd|pwd|secret|token|key|user(?:name)?|none|null|nil|true|false|undefined|empty|unset|"
     r"str(?:ing)?|bytes|int|bool|any|optional.*|required|hidden|prompt|ask|1password|n/?a|base64|oauth2?|sha\d+|md5)$"
 )
 # An expression, an address or a path. A name with a digit in it is one only where it names a secret again.
@@ -145,6 +146,9 @@ _CODE = re.compile(
     r"^(?:[A-Za-z_]+(?:[(\[{].*|\))?|(?=\w*(?i:pass|pwd|secret|token|key))\w++|[A-Za-z_]\w*(?:[(\[{].*|\))|"
     r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+.*|(?:https?://|~?/|\./|\.\./|[A-Z]:\\).*)$"
 )
+# Keys in hexadecimal below such a heading are published for everybody who checks an implementation.
+_TEST_SECTION = re.compile(r"^(#{1,6}) [^\n]*\btest (?:vectors?|cases?|data)\b", re.IGNORECASE | re.MULTILINE)
+_TEST_VALUE = re.compile(r"(?:0x)?[0-9a-f]{32,}", re.IGNORECASE)
 _MEASURE = re.compile(r"^\d+(?:[-\u2013]\w+)+$")  # 12-char, 8-16
 _SYMBOL = re.compile(r"[^\w\s.,:;'\"()/-]")
 # Every name of a secret has one of these, at most `_MARK_OFFSET` characters after its beginning (`encryption-key`).
@@ -161,6 +165,8 @@ def find_assignments(text: str) -> Iterator[tuple[int, int, str]]:
         start, end = _trimmed(m)
         bare = m["sep"] == "" and not _FLAG.search(text, max(0, m.start() - 80), m.start())
         if end > start and _is_secret(text[start:end], m) and not (bare and not _is_drawn(text[start:end])):
+            if _TEST_VALUE.fullmatch(text, start, end) and _is_in_test_section(text, start):
+                continue
             yield start, end, "password" if m["password"] else "key" if m["key"] else "token"
     if "://" in text:
         yield from (_span(m, "password in a url") for m in _URL.finditer(text) if not _PLACEHOLDER.match(m["value"]))
@@ -190,6 +196,14 @@ def _assigned(text: str, low: str) -> Iterator[re.Match[str]]:
             yield found
 
 
+def _is_in_test_section(text: str, at: int) -> bool:
+    """Returns whether the section of a Markdown text around a place, or one that contains it, has test vectors."""
+    section = max(_TEST_SECTION.finditer(text, 0, at), key=lambda m: m.start(), default=None)
+    if section is None:
+        return False
+    return not re.compile(rf"^#{{1,{len(section[1])}}} ", re.MULTILINE).search(text, section.end(), at)
+
+
 def _span(m: re.Match[str], kind: str) -> tuple[int, int, str]:
     return m.start("value"), m.end("value"), kind
 
@@ -199,7 +213,10 @@ def _trimmed(m: re.Match[str]) -> tuple[int, int]:
     value, start, end = m["value"], m.start("value"), m.end("value")
     if value[0] in "\"'`":
         return start + 1, end - 1
-    end -= len(value) - len(value.rstrip(".,:;"))
+    value = value.rstrip(".,:;")
+    end = start + len(value)
+    if len(value) > 2 and value[0] == value[-1] and value[0] in "*_":  # emphasis
+        start, end, value = start + 1, end - 1, value[1:-1]
     while (
         end > start
         and value[end - start - 1] in ")]}"
@@ -213,7 +230,7 @@ def _trimmed(m: re.Match[str]) -> tuple[int, int]:
 
 def _is_secret(value: str, m: re.Match[str]) -> bool:
     quoted, prose = m["value"][0] in "\"'`", m["sep"][:1].isalpha()
-    if _PLACEHOLDER.match(value) or " " in value or (not quoted and _is_code(value)):
+    if _PLACEHOLDER.match(value) or " " in value or "](" in value or (not quoted and _is_code(value)):
         return False
     if m["token"]:
         return _is_random(value)
@@ -229,7 +246,9 @@ def _is_secret(value: str, m: re.Match[str]) -> bool:
 def _is_drawn(value: str) -> bool:
     """Returns whether a value can only be a password, although nothing but a space separates it from the name."""
     letters, digits = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
-    return len(value) >= 8 and letters and digits and (value.lower() != value or bool(_SYMBOL.search(value)))
+    is_named = re.match(r"[A-Za-z_]\w*=", value)
+    mixed = value.lower() != value or bool(_SYMBOL.search(value))
+    return len(value) >= 8 and letters and digits and mixed and not is_named
 
 
 def _is_code(value: str) -> bool:

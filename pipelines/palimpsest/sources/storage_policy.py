@@ -102,7 +102,7 @@ class Redaction:
         kind: such as `aws access key`.
         field: `text`, `title`, `speaker`, `tags`, `relations` or `metadata.<key>`.
         char_start: of the marker in the stored text; None outside of the text.
-        line: of the marker in the stored text, from 1; None outside of the text.
+        line: of the source where it was read from one, else of the stored text, from 1; None outside of the text.
     """
 
     kind: str
@@ -134,7 +134,7 @@ def redact_document(document: ExtractedDocument) -> tuple[ExtractedDocument, tup
     """Returns a document without its secrets, and what was replaced."""
     secrets = find_secrets(document.text)
     edited = apply_edits(document.text, document.segments, [Edit(s.start, s.end, _marker(s.kind)) for s in secrets])
-    lines = _line_numbers(edited.text, edited.starts)
+    lines = (line + document.first_line - 1 for line in _line_numbers(edited.text, edited.starts))
     redactor = _Redactor(
         [Redaction(s.kind, "text", at, n) for s, at, n in zip(secrets, edited.starts, lines, strict=True)]
     )

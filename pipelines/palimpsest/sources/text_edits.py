@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from palimpsest.core.ids import JsonValue
-from palimpsest.sources.extracted import Segment
+from palimpsest.sources.extracted import HEADINGS, Segment
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -127,7 +127,7 @@ def remove_spans(text: str, segments: str | None, spans: Iterable[Span]) -> Text
         if left[a:b].strip():
             segments_left.append([a, b, *rest])
     had_segments = segments not in (None, "", "[]")
-    if not (any(row[2] != "heading" for row in segments_left) if had_segments else left.strip()):
+    if not (any(row[2] not in HEADINGS for row in segments_left) if had_segments else left.strip()):
         return None
     return TextRemoval(left, json.dumps(segments_left, ensure_ascii=False), moved.spans)
 

@@ -31,7 +31,7 @@ def _read(request: tuple[str, str], limits: Limits, dates: DateOrder | None, def
     path, uri = request
     extraction = read_source(Path(path), uri, limits, dates, defaults)
     return {
-        "documents": [d.to_json() for d in extraction.documents],
+        "documents": [d.to_json() | {"first_line": d.first_line} for d in extraction.documents],
         "problems": extraction.problems,
         "left_out": dict(extraction.left_out),
         "warnings": extraction.warnings,

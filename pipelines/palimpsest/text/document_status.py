@@ -7,6 +7,10 @@ from typing import Any
 STATUS = "document_status"
 """Metadata of a document whose text states its status, where its front matter does not."""
 
+AUTHOR, TAGS = "document_author", "document_tags"
+STATED_IN_TEXT = frozenset({STATUS, AUTHOR, TAGS})
+"""Metadata that no front matter states."""
+
 _HEADING = "Status: "
 _MAX_CHARS = 80
 _NEVER_VALID = "rejected|declined|withdrawn|abandoned|cancell?ed"

@@ -55,7 +55,8 @@ from palimpsest.sources.readers.encodings import (
 )
 from palimpsest.sources.readers.front_matter import parse_scope_name
 from palimpsest.sources.readers.json_values import JsonReader, JsonRow, parse_json_rows
-from palimpsest.sources.readers.text_files import markdown_segments, text_segments
+from palimpsest.sources.readers.markdown import markdown_segments
+from palimpsest.sources.readers.text_files import text_segments
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import parse_stated_time
 from palimpsest.text.words import TOOL_ROLES, chat_role

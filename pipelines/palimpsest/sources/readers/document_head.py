@@ -1,20 +1,21 @@
 """What the text of a document states of itself before its body: title, date, status, and what it replaces.
 
 Read are lines `Field: value` above the second heading, in paragraphs, lists and tables that consist of them, and
-sections named `Status` or like another field. Prose states nothing.
+sections named `Status` or like another field. Prose states nothing. What was read is no text: it makes no memory.
 """
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from palimpsest.sources.extracted import (
     CONVERSATION,
+    HEADINGS,
     QUOTED_IN,
     SUITE_ROW,
     ExtractedDocument,
@@ -33,7 +34,15 @@ from palimpsest.text.dates import (
     parse_stated_time,
     written_dates,
 )
-from palimpsest.text.document_status import STATUS, is_status, may_replace, stated_status
+from palimpsest.text.document_status import (
+    AUTHOR,
+    STATED_IN_TEXT,
+    STATUS,
+    TAGS,
+    is_status,
+    may_replace,
+    stated_status,
+)
 
 # How documents name each other where one states that it replaces another: links, numbers, file names and titles.
 
@@ -165,6 +174,7 @@ DATE_FIELDS = (
     "createdat",
     "datecreated",
     "creationdate",
+    "startdate",
 )
 """Fields of front matter and sidecars that date a document, the strongest first; see `normalize_field`."""
 
@@ -299,24 +309,35 @@ _MAX_LINES, _MAX_SECTION_LINES, _MAX_PART_CHARS, _MAX_VALUE_CHARS, _MAX_STATUS_C
 _FIELD = re.compile(r"[*_:]{0,3}(?P<name>[A-Za-z][A-Za-z /_-]{1,30}?)[*_ ]*:(?!//)[*_]*\s*(?P<value>.*)", re.ASCII)
 _STATUS_HEADING = re.compile(r"[#=\s]*status\s*[:\u2013\u2014-]\s*(?P<value>.+)", re.IGNORECASE)
 _MARKER = re.compile(r"\s*[-+*>•]\s+(?:\[[xX]\]\s+)?")
-_COMMENT = re.compile(r"<!--.*?-->|~~.*?~~", re.DOTALL)
+_STRUCK_OUT = re.compile(r"<!--.*?-->|~~.*?~~", re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
 _BRACKETS = re.compile(r"^[\[{<].*[\]}>]$")
 _PLACEHOLDER = re.compile(r"[|{}…]|^\[.*\]$|^\[ \]|[A-Za-z]\s*/\s*[A-Za-z]+\s*/\s*[A-Za-z]")
 _OTHER_NAMES = {
     **dict.fromkeys(("state", "decisionstatus", "documentstatus"), "status"),
-    **dict.fromkeys(("decisiondate", "dateofdecision", "meetingdate", "decidedon"), "date"),
+    **dict.fromkeys(("revdate", "decisiondate", "dateofdecision", "meetingdate", "decidedon"), "date"),
+    **dict.fromkeys(("datelastrevised", "lastrevised", "lastedited"), "updated"),
+    **dict.fromkeys(("authors", "writtenby"), "author"),
+    **dict.fromkeys(("keywords", "labels"), "tags"),
 }
-_KNOWN = {"title", "status", *DATE_FIELDS, *RELATION_FIELDS}
+_KNOWN = {"title", "status", "author", "tags", *DATE_FIELDS, *RELATION_FIELDS}
+# Fields of proposals that say nothing about their subject; what else a head names, such as who was there, is text.
+_ADMINISTRATIVE = re.compile(
+    "adr|bdfldelegate|category|contact|contenttype|delegate|discussionsto|featurename|issue|lastcalldeadline|nep|pep|"
+    "posthistory|prs?|pythonversion|resolution|rfc|rfcpr|rustissue|sponsor|stage|teams|topic|trackingissue|type|version"
+)
+_ONCE = ("title", "status")
+_YEAR = re.compile(r"\d{4}")
 _RFC = re.compile(r"^Request for Comments:\s*\d", re.MULTILINE)
 _RFC_DATE = re.compile(r"\s((?:\d{1,2} )?[A-Z][a-z]+ \d{4})$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class DocumentHead:
-    """The known fields that a head states, each with its values in order."""
+    """The known fields that a head states, each with its values in order, and the spans of what states them."""
 
     values: dict[str, list[str]] = field(default_factory=dict)
+    spans: list[tuple[int, int]] = field(default_factory=list)
 
     def one(self, name: str) -> str:
         """Returns the value of a field; empty where the head has several."""
@@ -336,8 +357,8 @@ class DocumentHead:
             days = written_dates(self.one(name), order)[0]
             if when := parse_stated_time(self.one(name), order):
                 return when
-            if len(days) == 1:
-                day = days.pop()
+            if days:  # `2019-05-13, updated 2023-02-05`
+                day = max(days)
                 return datetime(day.year, day.month, day.day, tzinfo=UTC)
         return None
 
@@ -368,24 +389,37 @@ def add_document_head(
     metadata = dict(document.metadata)
     if head.status and not stated_status(metadata):
         metadata[STATUS] = head.status
+    stated = {normalize_field(name) for name in metadata}
+    for name, field_name in (("author", AUTHOR), ("tags", TAGS)):
+        if name in head.values and not stated & {name, f"{name}s"}:
+            metadata[field_name] = ", ".join(dict.fromkeys(map(one_line, head.values[name])))
     relations = {*document.relations, *head.relations(document.uri)}
     if not may_replace(stated_status(metadata)):
         relations = {replace(r, label="EXTEND") if r.label == "UPDATE" else r for r in relations}
     is_open = not is_dated and (document.source_time is None or bool(FROM_PROPERTIES.fullmatch(document.media_type)))
     when = head.time(order) if is_open else None
     unclear = next((v for n in DATE_FIELDS if is_open and is_ambiguous(v := head.one(n))), "") if when is None else ""
-    named_by_file = document.title == title_from_uri(document.uri)
+    file_name = title_from_uri(document.uri)
+    title = file_name if _is_section(document.title, document.segments, head) else document.title
     return (
         replace(
             document,
-            title=(named_by_file and head.one("title")) or document.title,
+            title=(title == file_name and head.one("title")) or title,
             source_time=when or document.source_time,
             metadata=metadata,
             relations=tuple(sorted(relations, key=lambda r: (r.other_uri, r.label))),
+            segments=_set_aside(document.text, document.segments, head.spans),
         ),
         is_dated or when is not None,
         [f"head of the text: {unclear!r} {explain_date(unclear)}"] if unclear else [],
     )
+
+
+def _is_section(title: str, segments: Sequence[Segment], head: DocumentHead) -> bool:
+    """Returns whether a title is the heading of the first of several sections below the fields: `# Summary`."""
+    tops = [s for s in segments if s.kind == "heading" and s.heading and _HEADING_SEPARATOR not in s.heading]
+    starts = [start for start, _ in head.spans]
+    return len(tops) > 1 and tops[0].heading == title and bool(starts) and min(starts) < tops[0].char_start
 
 
 def update_document_head(
@@ -400,13 +434,33 @@ def update_document_head(
         after,
         title=title_from_uri(after.uri) if after.title == head.one("title") else after.title,
         source_time=None if is_dated else after.source_time,
-        metadata={name: value for name, value in after.metadata.items() if name != STATUS},
+        metadata={name: value for name, value in after.metadata.items() if name not in STATED_IN_TEXT},
         relations=tuple(r for r in after.relations if r not in head.relations(after.uri)),
     )
     return add_document_head(open_document, order)[0]
 
 
-def read_head(text: str, segments: Iterable[Segment]) -> DocumentHead:
+def _set_aside(text: str, segments: Sequence[Segment], spans: Sequence[tuple[int, int]]) -> tuple[Segment, ...]:
+    """Returns the segments with spans as asides; a text of nothing but fields stays as it is."""
+    out: list[Segment] = []
+    for s in segments:
+        edges = [(max(a, s.char_start), min(b, s.char_end)) for a, b in spans if a < s.char_end and b > s.char_start]
+        at = s.char_start
+        for start, end in edges:
+            out += _trimmed(text, replace(s, char_start=at, char_end=start))
+            out += _trimmed(text, replace(s, char_start=start, char_end=end, kind="aside"))
+            at = end
+        out += _trimmed(text, replace(s, char_start=at)) if edges else [s]
+    return tuple(out if any(s.kind not in ("aside", *HEADINGS) for s in out) else segments)
+
+
+def _trimmed(text: str, s: Segment) -> list[Segment]:
+    part = text[s.char_start : s.char_end]
+    start = s.char_start + len(part) - len(part.lstrip())
+    return [replace(s, char_start=start, char_end=start + len(part.strip()))] if part.strip() else []
+
+
+def read_head(text: str, segments: Sequence[Segment]) -> DocumentHead:
     """Returns the fields that a document states above its second heading and in sections named like a field.
 
     Fields with several titles or states are a list of things: such a text has no head.
@@ -414,35 +468,64 @@ def read_head(text: str, segments: Iterable[Segment]) -> DocumentHead:
     head = DocumentHead()
     once: dict[str, str] = {}
     end = sum(len(line) + 1 for line in text.split("\n", _MAX_LINES)[:_MAX_LINES])
-    section, left, has_title, is_open, after_rfc = "", 0, False, True, False
-    for s in segments:
+    section, left, is_first, has_title, is_open, after_rfc = "", 0, False, False, True, False
+    for s in _blocks(text, segments):
         is_open = is_open and s.char_start < end
         part = text[s.char_start : min(s.char_end, s.char_start + _MAX_PART_CHARS)]
         if s.kind == "heading":
             path = (s.heading or "").split(" > ")
             inline = _STATUS_HEADING.match(part)
             key = "status" if inline else _key(path[-1])
-            is_first = key not in head.values and (is_open or key == "status")
-            section, left = (key if is_first and len(path) <= 2 else ""), _MAX_SECTION_LINES
-            if inline and section:
+            is_first = key not in head.values
+            is_of_document = len(path) <= 2 and (key == "status" or (is_first and is_open))
+            section, left = (key if is_of_document else ""), _MAX_SECTION_LINES
+            if inline and section and is_first:
                 _add(head, "status", inline["value"])
             if not key:
                 is_open = is_open and not (has_title or head.values)
                 has_title = True
         elif section:
-            for _, line in islice(_lines(part), left):
-                _add(head, section, line)
+            for line in islice(_lines(part), left):
+                if is_first:
+                    _add(head, section, line.text)
+                if _is_alone(section, line.text):
+                    head.spans.append((s.char_start + line.start, s.char_start + line.end))
                 left -= 1
-        elif is_open and s.kind in ("prose", "table"):
+        elif is_open and s.kind != "code":
             if after_rfc:
                 _add(head, "title", part)
-            after_rfc = bool(_RFC.search(part))
-            fields = _rfc_fields(part) if after_rfc else _field_lines(part)
-            if any(once.setdefault(key, v) != v for n, v in fields if (key := _key(n)) in ("title", "status")):
+            is_rfc = bool(_RFC.search(part))
+            fields = _rfc_fields(part) if is_rfc else _field_lines(part)
+            if any(once.setdefault(key, f.value) != f.value for f in fields if (key := _key(f.name)) in _ONCE):
                 return DocumentHead()
-            for name, value in fields:
-                _add_field(head, name, value)
+            known = [f for f in fields if _add_field(head, f.name, f.value)]
+            if is_rfc or after_rfc or (s.kind == "table" and len(known) > 1):
+                head.spans.append((s.char_start, s.char_end))
+            else:
+                head.spans.extend((s.char_start + f.start, s.char_start + f.end) for f in known)
+            after_rfc = is_rfc
     return head
+
+
+def _blocks(text: str, segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Yields segments, paragraphs and list items without a blank line between them as one; none below a list item."""
+    heading: str | None = None
+    block: Segment | None = None
+    for s in segments:
+        heading = s.heading if s.kind == "heading" else heading
+        if s.kind == "label" or s.heading != heading:
+            continue
+        is_text = s.kind in ("prose", "aside")
+        if block and is_text and not text[block.char_end : s.char_start].strip(" \t").removeprefix("\n").strip(" \t"):
+            block = replace(block, char_end=s.char_end)
+            continue
+        if block:
+            yield block
+        block = s if is_text else None
+        if not is_text:
+            yield s
+    if block:
+        yield block
 
 
 def _key(name: str) -> str:
@@ -452,49 +535,76 @@ def _key(name: str) -> str:
     return key if key in _KNOWN else ""
 
 
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yields (what joins it to the line before, text) of each line, without comments and marks of lists.
+def _is_alone(key: str, line: str) -> bool:
+    """Returns whether a line of the section of a field is its value, and nothing that somebody wrote about it."""
+    words = _LINK.sub(r"\1", line)
+    if key in DATE_FIELDS:
+        return len(words) <= _MAX_STATUS_CHARS and bool(_YEAR.search(words))
+    is_short = len(words) <= _MAX_STATUS_CHARS and (key != "status" or is_status(words))
+    return is_short or key in ("title", *RELATION_FIELDS)
 
-    A line that is not indented begins anew: nothing joins it.
-    """
-    for line in _COMMENT.sub("", text).splitlines():
+
+class _Line(NamedTuple):
+    """A line without marks of lists, its span, and what joins it to the line before: nothing where it begins anew."""
+
+    joint: str
+    text: str
+    start: int
+    end: int
+
+
+class _Field(NamedTuple):
+    """A stated field and the span of its lines."""
+
+    name: str
+    value: str
+    start: int = 0
+    end: int = 0
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    """Yields the lines that have text, without what is struck out; one that is not indented begins anew."""
+    at = 0
+    for line in _STRUCK_OUT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text).splitlines(keepends=True):
         mark = _MARKER.match(line)
         if plain := line[mark.end() if mark else 0 :].strip():
-            yield (", " if mark else " ") if line[0].isspace() else "", plain
+            yield _Line((", " if mark else " ") if line[0].isspace() else "", plain, at, at + len(line.rstrip()))
+        at += len(line)
 
 
-def _field_lines(text: str) -> list[tuple[str, str]]:
-    """Returns (name, value) of a paragraph, list or table that consists of fields; nothing of any other."""
-    found: list[tuple[str, str]] = []
+def _field_lines(text: str) -> list[_Field]:
+    """Returns the fields of a paragraph, list or table that consists of them; nothing of any other."""
+    found: list[_Field] = []
     rows: list[list[str]] = []
-    for joint, line in _lines(text):
-        if line.startswith("|"):
-            rows.append([cell.strip() for cell in line.strip("|").split("|")])
-        elif is_field := _FIELD.fullmatch(line):
-            found.append((is_field["name"], is_field["value"]))
-        elif joint and found:
-            found[-1] = (found[-1][0], found[-1][1] + joint + line)
+    for line in _lines(text):
+        if line.text.startswith("|"):
+            rows.append([cell.strip() for cell in line.text.strip("|").split("|")])
+        elif is_field := _FIELD.fullmatch(line.text):
+            found.append(_Field(is_field["name"], is_field["value"], line.start, line.end))
+        elif line.joint and found:
+            last = found[-1]
+            found[-1] = last._replace(value=last.value + line.joint + line.text, end=line.end)
         else:
             return []
     rows = [row for row in rows if not all(re.fullmatch(r":?-+:?|", cell) for cell in row)]
     if len(rows) == 2 and not _key(rows[1][0]):
-        found += zip(*rows, strict=False)
-    return found + [(row[0], row[1]) for row in rows if len(row) == 2]
+        found += [_Field(*pair) for pair in zip(*rows, strict=False)]
+    return found + [_Field(name, value) for name, value in (row for row in rows if len(row) == 2)]
 
 
-def _rfc_fields(text: str) -> list[tuple[str, str]]:
-    """Returns (name, value) of the left column of an RFC's first lines, and the month in the right one."""
+def _rfc_fields(text: str) -> list[_Field]:
+    """Returns the fields in the left column of an RFC's first lines, and the month in the right one."""
     left = (re.split(r"\s{3,}", line.strip())[0] for line in text.splitlines())
-    found = [(m["name"], m["value"]) for line in left if (m := _FIELD.fullmatch(line))]
-    return found + [("date", month) for month in _RFC_DATE.findall(text)]
+    found = [_Field(m["name"], m["value"]) for line in left if (m := _FIELD.fullmatch(line))]
+    return found + [_Field("date", month) for month in _RFC_DATE.findall(text)]
 
 
-def _add_field(head: DocumentHead, name: str, value: str) -> None:
-    """Adds a field; one such as `Superseded: 2024-05-01 by ADR-12` is a line of the status."""
+def _add_field(head: DocumentHead, name: str, value: str) -> bool:
+    """Adds a field and returns whether it is one of a document; `Superseded: 2024-05-01 by ADR-12` is of the status."""
     if not (key := _key(name)) and stated_replacements(f"{name}: {value}"):
-        _add(head, "status", f"{name}: {value}")
-    else:
-        _add(head, key, value)
+        key, value = "status", f"{name}: {value}"
+    _add(head, key, value)
+    return bool(key) or bool(_ADMINISTRATIVE.fullmatch(normalize_field(name.strip(" *_:"))))
 
 
 def _add(head: DocumentHead, key: str, value: str) -> None:

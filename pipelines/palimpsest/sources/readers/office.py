@@ -14,8 +14,14 @@ from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import Extraction, Source, limit_problems
 from palimpsest.sources.readers.encodings import check_archive, clean_text, first_date, one_line, parse_name, parse_xml
-from palimpsest.sources.readers.table_blocks import looks_like_header, table_blocks
-from palimpsest.sources.readers.text_builder import HeadingPath, TableLimits, TextBuilder, add_table, first_heading
+from palimpsest.sources.readers.text_builder import (
+    HeadingPath,
+    TableLimits,
+    TextBuilder,
+    add_table,
+    first_heading,
+    item_label,
+)
 from palimpsest.store.collection_config import Limits
 from palimpsest.text.dates import DateOrder, parse_stated_time
 
@@ -276,22 +282,27 @@ def _add_blocks(
 ) -> None:
     """Appends paragraphs and tables in order; notes and comments follow the paragraph that refers to them."""
     levels, path = _heading_levels(word), HeadingPath()
+    items: list[tuple[int, str]] = []  # level and label of the list items above the current place
     in_list = False
     for element in _blocks(word.element.body, 0):
         if element.tag == f"{_W}tbl":
-            rows = _rows(element)
-            is_marked = next(element.iter(f"{_W}tblHeader"), None) is not None
-            for block in table_blocks(rows, has_header=is_marked or looks_like_header(rows)):
-                builder.add("\n".join(block), "table", heading=path.path)
+            if rows := _rows(element):
+                add_table(builder, rows, heading=path.path)
+            items.clear()
             continue
         text, boxes = _text(element)
         level = levels.get(element.style or "", 0) or _outline_level(element)
         if text and level:
             builder.add(text, "heading", heading=path.push(level, text))
         elif text:
-            is_item = element.pPr is not None and element.pPr.numPr is not None
+            item_level = _item_level(element)
+            is_item = item_level is not None
             gap = "\n" if is_item and in_list else "\n\n"
-            builder.add(f"- {text}" if is_item else text, "prose", gap=gap, heading=path.path)
+            items = [item for item in items if item_level is not None and item[0] < item_level]
+            above = path.below(label for _, label in items)
+            builder.add(f"- {text}" if is_item else text, "prose", gap=gap, heading=above)
+            if item_level is not None:
+                items.append((item_level, item_label(text)[0]))
             in_list = is_item
         for reference in element.iter(f"{_W}footnoteReference", f"{_W}endnoteReference"):
             if note := notes.pop((reference.tag, reference.get(f"{_W}id")), ""):
@@ -332,6 +343,14 @@ def _heading_levels(document: Any) -> dict[str, int]:
     return levels
 
 
+def _item_level(paragraph: Any) -> int | None:
+    """Returns how deep in a list a paragraph is, from 0; None where it is no item."""
+    numbering = None if paragraph.pPr is None else paragraph.pPr.numPr
+    if numbering is None:
+        return None
+    return 0 if numbering.ilvl is None else int(numbering.ilvl.val)
+
+
 def _outline_level(paragraph: Any) -> int:
     outline = paragraph.find(f"{_W}pPr/{_W}outlineLvl")
     value = "9" if outline is None else outline.get(f"{_W}val") or "9"
@@ -370,8 +389,8 @@ def _text(paragraph: Any) -> tuple[str, list[str]]:
     return clean_text("".join(parts)).strip(), boxes
 
 
-def _rows(table: Any) -> list[str]:
-    """Returns a line for each row that has text, tables in cells after their rows; a merged cell is read once."""
+def _rows(table: Any) -> list[list[str]]:
+    """Returns the cells of each row that has text, tables in cells after their rows; a merged cell is read once."""
     rows = []
     for row in table.iter(f"{_W}tr"):
         cells = [
@@ -380,7 +399,7 @@ def _rows(table: Any) -> list[str]:
             if next(cell.iterancestors(f"{_W}tr")) is row
         ]
         if any(cells):
-            rows.append("| " + " | ".join(cells) + " |")
+            rows.append(cells)
     return rows
 
 

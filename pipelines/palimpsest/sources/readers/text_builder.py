@@ -1,6 +1,7 @@
 """Text built part by part with the exact span of each, and the headings above the current place."""
 
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -12,12 +13,8 @@ from palimpsest.sources.find_secrets import shorten_value
 from palimpsest.sources.readers.document_head import explain_date, explain_reversed, is_reversed
 from palimpsest.sources.readers.encodings import clean_text, one_line, title_from_uri
 from palimpsest.store.collection_config import Limits
-from palimpsest.text.dates import (
-    NO_DATE_WORDS,
-    DateOrder,
-    parse_stated_end,
-    parse_stated_time,
-)
+from palimpsest.text.dates import NO_DATE_WORDS, DateOrder, parse_stated_end, parse_stated_time
+from palimpsest.text.markup import shown_words
 
 _MAX_HEADING_CHARS = 200
 
@@ -39,7 +36,38 @@ class HeadingPath:
     @property
     def path(self) -> str | None:
         """The headings joined with " > ", null above the first."""
-        return " > ".join(title for _, title in self._stack) or None
+        return self.below(())
+
+    def below(self, items: Iterable[str]) -> str | None:
+        """Returns the path of what is part of list items, the outermost first; null where there is nothing above."""
+        return " > ".join([*(title for _, title in self._stack), *items]) or None
+
+
+# What a list item says of the items below it, and a paragraph of the list that follows it.
+
+_MAX_LABEL_CHARS, _MAX_LABEL_SOURCE_CHARS = 120, 1_000
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|[.!?]$")
+
+
+def item_label(words: str) -> tuple[str, bool]:
+    """Returns what stands for a list item above the items below it, and whether it only introduces those.
+
+    `Attendees:` says nothing without them; `Matteo: we should wait` does.
+    """
+    line = one_line(shown_words(words[:_MAX_LABEL_SOURCE_CHARS]))
+    label = line.rstrip(": ")
+    is_introduction = line.endswith(":") and len(label) <= _MAX_LABEL_CHARS and not _SENTENCE_END.search(label)
+    return textwrap.shorten(label, _MAX_LABEL_CHARS, placeholder="…"), is_introduction
+
+
+def list_introduction(words: str) -> tuple[str, bool]:
+    """Returns the same of a paragraph before a list: its last sentence, empty where it does not end with a colon."""
+    line = one_line(words)
+    if not line.endswith(":"):
+        return "", False
+    last = max((m.end() for m in _SENTENCE_END.finditer(line)), default=0)
+    label, is_introduction = item_label(line[last:])
+    return label, is_introduction and not last
 
 
 class TextBuilder:
@@ -169,7 +197,9 @@ def parse_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tu
 
 # Tables of many rows as text: a line `| a | b |` for each row, in blocks of a chunk's size that repeat the header.
 
-_BLOCK_CHARS = 1_200  # about 400 tokens of a table
+TABLE_BLOCK_CHARS = 1_200
+"""Size of a part of a table: about 400 tokens."""
+
 _MAX_HEADER_CHARS = 300
 _NUMBER = re.compile(r"[^A-Za-z\d]*+\d[^A-Za-z]*+")
 
@@ -252,7 +282,7 @@ def _add_rows(
     block: list[str] = []
     size = 0
     for line in lines:
-        if block and size + len(line) > _BLOCK_CHARS:
+        if block and size + len(line) > TABLE_BLOCK_CHARS:
             add("\n".join(block), "table")
             block = [header] if header else []
             size = len(header or "")

@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Callable
-from functools import cache
-from itertools import accumulate
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Kind, Segment, Source, limit_problems
 from palimpsest.sources.readers.chat_text import read_text_chat
@@ -16,12 +14,10 @@ from palimpsest.sources.readers.front_matter import (
     parse_scope,
     split_front_matter,
 )
+from palimpsest.sources.readers.markdown import read_markdown_text
+from palimpsest.sources.readers.restructured_text import restructured_segments
 from palimpsest.sources.readers.text_builder import HeadingPath, first_heading
 from palimpsest.store.collection_config import Limits
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-
 
 # Text files that may begin with front matter.
 
@@ -30,9 +26,7 @@ def read_text_document(
     source: Source,
     limits: Limits,
     media_type: str,
-    find_segments: Callable[[str], list[Segment]],
-    *,
-    titled_by_heading: bool = False,
+    read_body: Callable[[str], tuple[str, list[Segment], str]],
 ) -> Extraction:
     """Reads a text file in any common encoding; the text is what follows the front matter.
 
@@ -40,19 +34,20 @@ def read_text_document(
         source: the file.
         limits: of the source.
         media_type: of the document.
-        find_segments: returns the segments of the text.
-        titled_by_heading: the first heading is the title where the front matter states none.
+        read_body: returns the text that is stored, its segments, and the title that it has where the front matter
+            states none; empty where it has none either.
 
     Raises:
         Rejected: binary, unknown encoding, empty or too long, or its front matter names a user or project
             that cannot be used.
     """
-    metadata, text, problems = split_front_matter(decode(source.data, limits), limits)
+    whole = decode(source.data, limits)
+    metadata, text, problems = split_front_matter(whole, limits)
+    first_line = 1 + whole.count("\n") - text.count("\n")
     relations, relation_problems = parse_relations(metadata, source.uri)
     problems += [*relation_problems, *check_fields(metadata), *check_dates(metadata, "front matter", source.dates)]
     scope = parse_scope(metadata)[0]
-    segments = find_segments(text)
-    heading = first_heading(segments) if titled_by_heading else None
+    text, segments, heading = read_body(text)
     document = ExtractedDocument(
         uri=source.uri,
         media_type=media_type,
@@ -65,6 +60,7 @@ def read_text_document(
         metadata=metadata,
         relations=relations,
         segments=tuple(segments),
+        first_line=first_line,
     )
     return Extraction((document,), limit_problems(problems, limits))
 
@@ -72,6 +68,7 @@ def read_text_document(
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+`:.])\1{2,}")
 _MAX_TITLE_CHARS = 150
 _CHAT_SUFFIXES = (".txt", ".text", "")
+_ASCIIDOC_COMMENT = re.compile(r"^(/{4,})[ \t]*\n(?:.*\n)*?\1[ \t]*$|^//(?!/).*$", re.MULTILINE)
 _ASCIIDOC_TITLE = re.compile(r"(={1,6})[^\S\n]+(\S.*)")
 
 
@@ -87,7 +84,26 @@ def read_text(source: Source, limits: Limits) -> Extraction:
             return chat
     media_type = "text/x-rst" if source.suffix == ".rst" else "text/plain"
     is_asciidoc = source.suffix in (".adoc", ".asciidoc")
-    return read_text_document(source, limits, media_type, lambda text: text_segments(text, asciidoc=is_asciidoc))
+
+    def read_body(text: str) -> tuple[str, list[Segment], str]:
+        if media_type == "text/x-rst":
+            with suppress(Exception):  # docutils raises errors of any type; paragraphs are read all the same
+                return text, *restructured_segments(text)
+        if is_asciidoc:
+            text = _ASCIIDOC_COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text)
+        segments = text_segments(text, asciidoc=is_asciidoc)
+        return text, segments, (first_heading(segments) or "") if is_asciidoc else ""
+
+    return read_text_document(source, limits, media_type, read_body)
+
+
+def read_markdown(source: Source, limits: Limits) -> Extraction:
+    """Reads Markdown; the title is stated in the front matter or is the first heading.
+
+    Raises:
+        Rejected: binary, unknown encoding, empty or too long.
+    """
+    return read_text_document(source, limits, "text/markdown", read_markdown_text)
 
 
 def text_segments(
@@ -154,66 +170,3 @@ def _is_title(title: str, under: str, over: bool) -> bool:
     if not words or len(title) > _MAX_TITLE_CHARS or not _UNDERLINE.fullmatch(under) or _UNDERLINE.fullmatch(words):
         return False
     return len(under) >= len(words) and (over or not title[0].isspace())
-
-
-# Markdown: front matter, headings, paragraphs, lists, tables and code by the CommonMark block structure.
-
-_KINDS: dict[str, Kind] = {"heading_open": "heading", "fence": "code", "code_block": "code", "table_open": "table"}
-_LINK = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*(?:\s[^()]*)?\)")
-_EMPHASIS = re.compile(r"(?<![\w\\])[*_]{1,3}(?=\S)|(?<=[^\s\\])[*_]{1,3}(?!\w)|`")
-
-
-def read_markdown(source: Source, limits: Limits) -> Extraction:
-    """Reads Markdown; the title is stated in the front matter or is the first heading.
-
-    Raises:
-        Rejected: binary, unknown encoding, empty or too long.
-    """
-    return read_text_document(source, limits, "text/markdown", markdown_segments, titled_by_heading=True)
-
-
-def markdown_segments(text: str) -> list[Segment]:
-    """Returns the top-level blocks of a Markdown text, in order: all its text but thematic breaks."""
-    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    path = HeadingPath()
-    segments: list[Segment] = []
-
-    def add(first_line: int, end_line: int, kind: Kind) -> None:
-        start, end = starts[first_line], min(starts[end_line], len(text))
-        block = text[start:end]
-        # The indent of a code block is part of it; of any other block it is not.
-        left = len(block) - len(block.lstrip("\n" if kind == "code" else None))
-        if block.strip():
-            segments.append(Segment(start + left, start + len(block.rstrip()), kind, path.path))
-
-    tokens = _parser().parse(text)
-    done = 0  # lines
-    for i, token in enumerate(tokens):
-        if token.level or token.map is None:
-            continue
-        first_line, end_line = token.map
-        add(done, first_line, "prose")  # link definitions leave no token
-        done = max(done, end_line)
-        if token.type == "hr":
-            continue
-        kind = _KINDS.get(token.type, "prose")
-        if kind == "heading":
-            path.push(int(token.tag[1]), _heading_text(tokens[i + 1].content[:1000]))
-        add(first_line, end_line, kind)
-    add(done, len(starts) - 1, "prose")
-    return segments
-
-
-def _heading_text(inline: str) -> str:
-    """Returns a heading's words without the marks of links, emphasis and code."""
-    return _EMPHASIS.sub("", _LINK.sub(r"\1", inline))
-
-
-@cache
-def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt
-
-    # Inline marks are not needed: spans are whole blocks, and citations quote the source as written.
-    parser = MarkdownIt("commonmark").enable("table")
-    parser.core.ruler.enableOnly(["normalize", "block"])
-    return parser

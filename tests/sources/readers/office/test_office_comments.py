@@ -97,3 +97,12 @@ def test_comments_on_a_slide_old_and_new_come_after_it_with_their_replies(read) 
         "Comment by Zoë: Done.",
     ]  # fmt: skip
     assert [s.page for s in document.segments] == [1, 1, 2, 2, 2]
+
+
+def test_a_table_inside_a_cell_is_read_once(read) -> None:
+    made = docx.Document()
+    outer = made.add_table(1, 2)
+    outer.cell(0, 0).text = "Outer"
+    inner = outer.cell(0, 1).add_table(1, 2)
+    inner.cell(0, 0).text, inner.cell(0, 1).text = "in", "ner"
+    assert read("a.docx", saved(made)).documents[0].text == "| Outer |\n| in | ner |"

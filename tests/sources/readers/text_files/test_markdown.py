@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 from palimpsest.sources.extracted import StatedRelation
-from palimpsest.sources.readers.text_files import markdown_segments
+from palimpsest.sources.readers.markdown import markdown_segments
 
 PAGE = """# Leave policy
 
@@ -38,6 +38,7 @@ def test_blocks_have_their_heading_path_and_exact_span_and_the_first_heading_is_
         ("code", "Leave policy > Carry over", "```python"),
         ("heading", "Leave policy > Sick leave", "## **Sick** leave"),
         ("prose", "Leave policy > Sick leave", "- call in"),
+        ("prose", "Leave policy > Sick leave", "- rest"),
     ]
     text = "One [a].\n\n[a]: https://example.org/a\n\nTwo.\n"
     assert [text[s.char_start : s.char_end] for s in markdown_segments(text)] == [
