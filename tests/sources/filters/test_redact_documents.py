@@ -114,10 +114,12 @@ def test_tags_of_turns_and_documents_that_are_named_hold_no_secret(tmp_path):
     )
 
 
-def test_reasons_of_rejects_hold_no_secret(tmp_path):
-    log = read(tmp_path, {"chat.jsonl": turn("Fine.", timestamp=f"password={WORD}")})
+def test_reasons_of_rejects_and_warnings_hold_no_secret(tmp_path, capfd):
+    secret = f"password={WORD}"
+    log = read(tmp_path, {"chat.jsonl": turn("Fine.", timestamp=secret, valid_from=secret)})
     (problem,) = log.current()["problems"][0]
-    assert "is not a date" in problem and WORD not in problem
+    warning = capfd.readouterr().err
+    assert all("is not a date" in said and WORD not in said for said in (problem, warning))
 
 
 def test_reject_leaves_the_document_out_and_names_kind_and_line(tmp_path):
