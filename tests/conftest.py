@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from palimpsest.store.home import Home
 from tests.kept_readers import KeptWorkerProcess, end_kept
@@ -19,6 +20,10 @@ from tests.kept_readings import read_once
 # Many tests start processes: without compiled modules each would compile all of the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A test that waits for a processor is no slow one.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 # One home; one Neo4j server; one home, and one kernel after another; one home behind the service.
 _TOGETHER = ("tests/instances", "tests/neo4j_graph", "tests/notebooks", "tests/serve")

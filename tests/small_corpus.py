@@ -6,6 +6,7 @@ from pathlib import Path
 
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
+from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 
 TURNS = [
@@ -57,10 +58,24 @@ def build_twice(folder: Path, vectors: Path) -> Path:
     return folder
 
 
-def copy_built(built: Path, to: Path) -> tuple[Home, Path]:
+def copy_built(built: Path, to: Path, vectors: Path | None = None) -> tuple[Home, Path]:
     """Copies the folders `home` and `corpus` of a build, so that a test may change both; returns the copies."""
     for name in ("home", "corpus"):
         shutil.copytree(built / name, to / name)
-    home, corpus = Home(to / "home"), to / "corpus"
+    home, corpus = Home(to / "home", vectors), to / "corpus"
     home.remember_sources(make_plan(home, [corpus]).collections)
+    return home, corpus
+
+
+def build_home(home: Home, *corpora: Path) -> Build:
+    """Builds what changed in some corpora, or in the collections that the home knows."""
+    return run_without_dagster(home, make_plan(home, list(corpora) or None))
+
+
+def built_notes(
+    folder: Path, vectors: Path | None, notes: dict[str, str], name: str = "notes", **settings: str
+) -> tuple[Home, Path]:
+    """Builds a home of one collection of text files; returns it and its corpus."""
+    home, corpus = Home(folder / "home", vectors), write_notes(folder / "corpus", notes, name, **settings)
+    build_home(home, corpus)
     return home, corpus

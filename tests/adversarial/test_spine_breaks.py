@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from contextlib import suppress
 
 import polars as pl
 import pytest
@@ -61,6 +62,13 @@ def files_with(home, text):
     return found
 
 
+def delete_bob(home):
+    for _ in range(2):
+        with suppress(Refused):
+            delete(home, document=None, user="bob", collection=None)
+    assert files_with(home, SECRET) == []
+
+
 @pytest.mark.slow
 def test_a_kill_while_an_unchanged_collection_is_taken_over_does_not_empty_it(tmp_path):
     corpus = write_notes(write_chats(tmp_path / "corpus"), {"a.md": "Heron is a project.\n"})
@@ -105,12 +113,7 @@ def test_a_user_is_deleted_from_extractions_that_no_version_names_any_more(tmp_p
     settings = corpus / "chats/collection.yaml"
     settings.write_text(settings.read_text() + "project_id: p\n")
     build(home, corpus)
-    for _ in range(2):
-        try:
-            delete(home, document=None, user="bob", collection=None)
-        except Refused:
-            continue
-    assert files_with(home, SECRET) == []
+    delete_bob(home)
 
 
 @pytest.mark.slow
@@ -121,38 +124,21 @@ def test_a_user_is_deleted_from_a_build_that_a_kill_left_unfinished(tmp_path):
     write_chats(corpus, [*TURNS, ("s5", "ann", "Ann", "The tram was late.", "2026-05-01T00:00:00Z")])
     stop_after(home, corpus, "chats", "memories")
     staged(home).remove_record("chats", "memories")
-    for _ in range(2):
-        try:
-            delete(home, document=None, user="bob", collection=None)
-        except Refused:
-            continue
-    assert files_with(home, SECRET) == []
+    delete_bob(home)
 
 
-def test_a_document_is_deleted_although_the_folder_of_its_collection_is_gone(tmp_path):
-    corpus = write_notes(tmp_path / "corpus", {"a.md": f"The code is {SECRET}.\n"})
-    home = Home(tmp_path / "home")
-    build(home, corpus)
-    shutil.rmtree(corpus)
-    delete(home, document="a.md", user=None, collection="notes")
-    assert files_with(home, SECRET) == []
-
-
-def test_a_user_can_be_deleted_whose_name_is_in_the_path_of_the_corpus(tmp_path):
+def test_a_row_a_user_named_in_the_path_and_a_document_whose_folder_is_gone_are_deleted(tmp_path):
     turns = [("s1", "alexandra", "Ann", f"The code is {SECRET}.", ""), ("s2", "bob", "Bob", "Rain today.", "")]
+    rows = "\n".join(json.dumps({"_id": f"r{i}", "title": "T", "text": f"Row {i} is here."}) for i in range(2))
     corpus, home = write_chats(tmp_path / "alexandra" / "corpus", turns), Home(tmp_path / "home")
-    build(home, corpus)
+    build(home, write_notes(corpus, {"corpus.jsonl": rows, "a.md": "The other code is zanzibar-88.\n"}))
     assert delete(home, document=None, user="alexandra", collection=None).to_json()["residue"] == []
     assert files_with(home, SECRET) == []
-
-
-def test_one_row_of_a_suite_can_be_deleted(tmp_path):
-    rows = "\n".join(json.dumps({"_id": f"r{i}", "title": "T", "text": f"Row {i} is here."}) for i in range(2))
-    corpus = write_notes(tmp_path / "corpus", {"corpus.jsonl": rows})
-    home = Home(tmp_path / "home")
-    build(home, corpus)
     delete(home, document="corpus.jsonl#r1", user=None, collection="notes")
-    assert memories(published(home)) == {"notes": 1}
+    assert memories(published(home)) == {"chats": 1, "notes": 2}
+    shutil.rmtree(corpus)
+    delete(home, document="a.md", user=None, collection="notes")
+    assert files_with(home, "zanzibar-88") == []
 
 
 @pytest.mark.slow

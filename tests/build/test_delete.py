@@ -15,7 +15,7 @@ from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.pipeline.deletion.proof import Probes, find_probe, split_probes
 from palimpsest.pipeline.deletion.target import delete_due
-from palimpsest.pipeline.finish import digest, run_without_dagster
+from palimpsest.pipeline.finish import digest
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stages import indexed_tables
@@ -25,9 +25,9 @@ from palimpsest.store.builds import kept, published
 from palimpsest.store.decisions import ErasedText
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import verify_home
-from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
+from tests.small_corpus import TURNS, build_home, built_notes, copy_built, write_chats, write_notes
 
-USERS = ("will", "mark", "page")
+LOCKER = "My locker code is quixotic-77."
 NOTES = {"gate.md": "The gate is green zqgate. The roof is red zqroof.\n"}
 
 
@@ -35,9 +35,8 @@ NOTES = {"gate.md": "The gate is green zqgate. The roof is red zqroof.\n"}
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a home and its corpus. It is copied: a delete drops the vectors that its own home does not need."""
     base = tmp_path_factory.mktemp("built")
-    corpus = write_notes(write_chats(base / "corpus"), NOTES, unit="statement")
-    home = Home(base / "home")
-    run_without_dagster(home, make_plan(home, [corpus]))
+    write_chats(base / "corpus")
+    built_notes(base, None, NOTES, unit="statement")
     return base
 
 
@@ -66,7 +65,7 @@ def test_one_memory_goes_from_log_and_builds_and_the_rest_of_its_document_keeps_
     (gate,) = memories.filter(pl.col("text").str.contains("zqgate"))["memory_id"]
     done = delete(home, memories=[gate])
     assert (done.memories, done.to_json()["residue"]) == (1, []) and holding(home, "zqgate") == []
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     assert holding(home, "zqgate") == [] and "The roof is red zqroof." in texts(home)
     tables = published(home).tables(["memories", "document_texts"])
     rows = tables["memories"].join(tables["document_texts"], on="document_id", suffix="_document")
@@ -77,7 +76,7 @@ def test_one_memory_goes_from_log_and_builds_and_the_rest_of_its_document_keeps_
 def test_a_version_that_is_deleted_whole_leaves_no_gap_between_those_around_it(tmp_path, shared_vectors):
     home = Home(tmp_path / "home", shared_vectors)
     for text in ("The gate is green.\n", "The roof is zqroof.\n", "The door is blue.\n"):
-        run_without_dagster(home, make_plan(home, [write_notes(tmp_path / "corpus", {"a.md": text})]))
+        build_home(home, write_notes(tmp_path / "corpus", {"a.md": text}))
     memories = published(home).tables(["memories"])["memories"]
     ids = dict(memories.select("text", "memory_id").iter_rows())
     assert delete(home, memories=[ids["The roof is zqroof."]]).to_json()["residue"] == []
@@ -117,7 +116,7 @@ def test_a_renamed_document_is_deleted_under_its_former_names_too(
     for name in ("first.md", "second.md", "third.md") if killed else ("first.md", "third.md"):
         shutil.rmtree(corpus, ignore_errors=True)
         write_notes(corpus, {name: text, "mill.md": other}, **settings)
-        run_without_dagster(home, make_plan(home, [corpus]))
+        build_home(home, corpus)
     memories = published(home).tables(["memories"])["memories"].filter(pl.col("text").str.contains("Zqrenamed"))
     documents = published(home).table("notes", "documents")
     newest = memories.join(documents.filter(uri="third.md"), on="document_id", how="semi")["memory_id"][0]
@@ -128,7 +127,7 @@ def test_a_renamed_document_is_deleted_under_its_former_names_too(
             delete(home, **selectors)
     delete(home, **selectors)
     write_notes(corpus, {"first.md": "# Barns\n\nThe barn is green.\n"}, **settings)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     tables = [t for b in kept(home) for t in b.tables(["memories", "document_texts"]).values()]
     found = [text for table in tables for text in table["text"]]
     assert any("The mill is old." in t for t in found), "the rest stays"
@@ -158,12 +157,10 @@ def test_a_deleted_turn_whose_time_is_corrected_stays_deleted_and_what_others_sa
 def test_neighbors_of_a_deleted_memory_are_chunked_again_by_the_next_build(tmp_path, shared_vectors):
     sentences = [f"Sentence {i} says that object {i * 7} stands near wall {i + 3}." for i in range(120)]
     long = "\n\n".join(" ".join(sentences[i : i + 10]) for i in range(0, 120, 10))
-    corpus = write_notes(tmp_path / "corpus", {"long.md": long + "\n"}, unit="chunk")
-    home = Home(tmp_path / "home", shared_vectors)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    home, corpus = built_notes(tmp_path, shared_vectors, {"long.md": long + "\n"}, unit="chunk")
     second = published(home).tables(["memories"])["memories"].sort("char_start")["memory_id"][1]
     delete(home, memories=[second])
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     (text,) = published(home).tables(["document_texts"])["document_texts"]["text"]
     left = [s for s in sentences if s in text]
     assert 0 < len(left) < len(sentences) and all(any(s in t for t in texts(home)) for s in left)
@@ -172,29 +169,44 @@ def test_neighbors_of_a_deleted_memory_are_chunked_again_by_the_next_build(tmp_p
 @pytest.mark.slow
 def test_the_referent_of_a_pronoun_is_deleted_with_its_memory(tmp_path, shared_vectors):
     notes = {"gate.md": "The boathouse Zqboat is red. It was sold last week.\n"}
-    corpus = write_notes(tmp_path / "corpus", notes, unit="statement")
-    home = Home(tmp_path / "home", shared_vectors)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    home, corpus = built_notes(tmp_path, shared_vectors, notes, unit="statement")
     memories = published(home).tables(["memories"])["memories"]
     assert memories["refers_to"].drop_nulls().to_list() == ["The boathouse Zqboat"]
     (boat,) = memories.filter(pl.col("text").str.contains("Zqboat"))["memory_id"]
     delete(home, memories=[boat])
     assert holding(home, "Zqboat") == []
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     assert holding(home, "Zqboat") == [] and "It was sold last week." in texts(home)
 
 
 def test_what_is_left_after_a_delete_equals_a_build_that_never_had_it(made, tmp_path):
+    """The delete is stopped first by what is left outside; a run history whose writer was killed goes with it."""
     home, corpus = made
-    delete(home, user="bob")
+    (folder := home.dagster / "history").mkdir(parents=True)
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("CREATE TABLE events (run_id TEXT, event TEXT)")
+        db.execute("INSERT INTO events VALUES ('r1', 'bob wrote quixotic-77')")
+        db.commit()
+        for path in tmp_path.glob("runs.db*"):
+            shutil.copy(path, folder)
+    assert (folder / "runs.db-wal").stat().st_size and (folder / "runs.db-shm").exists()
+    stray = home.path / "stray.txt"
+    stray.write_text(LOCKER)
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"still found in stray\.txt"):
+            delete(home, user="bob")
+        (pending,) = home.path.glob("pending-delete-*.json")
+    (unfinished,) = [v for v in verify_home(home).violations if v.name == "finished_deletes"]
+    assert unfinished.examples == (pending.name,)
+    assert "quixotic" not in pending.read_text() and pending.stat().st_mode & 0o077 == 0
+    stray.unlink()
+    assert delete(home, user="bob").memories == 2 and not pending.exists() and holding(home, "quixotic-77") == []
     assert make_plan(home, [corpus]).changed
-    run_without_dagster(home, make_plan(home, [corpus]))
-    without = tmp_path / "without"
-    turns = [t for t in TURNS if t[1] != "bob"]
-    write_notes(write_chats(without, turns), NOTES, unit="statement")
-    never = Home(tmp_path / "never", home.embeddings_path)
-    build = run_without_dagster(never, make_plan(never, [without]))
-    assert digest(published(home).tables(indexed_tables())) == digest(build.tables(indexed_tables()))
+    build_home(home, corpus)
+    without = write_chats(tmp_path / "without/corpus", [t for t in TURNS if t[1] != "bob"]).parent
+    never, _ = built_notes(without, home.embeddings_path, NOTES, unit="statement")
+    assert digest(published(home).tables(indexed_tables())) == digest(published(never).tables(indexed_tables()))
 
 
 def test_memories_before_a_day_go_and_a_session_is_deleted_for_one_user_only(made):
@@ -215,80 +227,40 @@ def test_memories_before_a_day_go_and_a_session_is_deleted_for_one_user_only(mad
 @pytest.mark.parametrize("again", [pytest.param("delete", marks=pytest.mark.slow), "build"])
 def test_a_delete_killed_while_it_rewrites_a_build_is_finished_by_the_next(made, monkeypatch, stage, again):
     home, corpus = made
-    with monkeypatch.context() as patch:
 
-        def killed(part: object, name: str) -> None:
-            if name == stage:
-                raise KeyboardInterrupt
-            run_stage(part, name)
+    def killed(part: object, name: str) -> None:
+        if name == stage:
+            raise KeyboardInterrupt
+        run_stage(part, name)
 
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("palimpsest.pipeline.deletion.erase_home.run_stage", killed)
-        with pytest.raises(KeyboardInterrupt):
-            delete(home, user="bob")
+        delete(home, user="bob")
     if again == "build":
-        run_without_dagster(home, make_plan(home, [corpus]))
-    assert delete(home, user="bob").to_json()["residue"] == []
-    assert holding(home, "quixotic-77") == []
-    run_without_dagster(home, make_plan(home, [corpus]))
-    assert holding(home, "quixotic-77") == [] and "My locker code is quixotic-77." not in texts(home)
+        build_home(home, corpus)
+    assert delete(home, user="bob").to_json()["residue"] == [] == holding(home, "quixotic-77")
+    build_home(home, corpus)
+    assert holding(home, "quixotic-77") == [] and LOCKER not in texts(home)
 
 
 @pytest.mark.parametrize("target", [{"user": "bob"}, {"collection": "chats"}])
 def test_a_delete_killed_before_it_writes_the_manifest_leaves_no_build_that_looks_damaged(made, monkeypatch, target):
     home, corpus = made
-    with monkeypatch.context() as patch:
-
-        def killed(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
-
-        patch.setattr("palimpsest.pipeline.deletion.erase_home.finish_build", killed)
-        with pytest.raises(KeyboardInterrupt):
-            delete(home, **target)
-    assert delete(home, **target).to_json()["residue"] == []
-    assert holding(home, "quixotic-77") == [] and published(home).damaged_files() == []
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("palimpsest.pipeline.deletion.erase_home.finish_build", Mock(side_effect=KeyboardInterrupt))
+        delete(home, **target)
+    assert delete(home, **target).to_json()["residue"] == [] == holding(home, "quixotic-77")
+    assert published(home).damaged_files() == []
     if "user" in target:
-        run_without_dagster(home, make_plan(home, [corpus]))
+        build_home(home, corpus)
         assert holding(home, "quixotic-77") == []
 
 
 @pytest.mark.parametrize("name", ["document", "user", "session", "project", "tag", "collection"])
 def test_an_empty_selector_is_refused_and_does_not_widen_the_delete(tmp_path, name):
-    with pytest.raises(PalimpsestError, match=f"--{name} is empty"):
-        delete(Home(tmp_path), **{name: ""})
-    with pytest.raises(PalimpsestError, match=f"--{name} is empty"):
-        delete(Home(tmp_path), **{"memories": ["00"], name: " "})
-
-
-def test_a_delete_reads_a_history_whose_writer_was_killed(made, tmp_path):
-    home, _ = made
-    folder = home.dagster / "history"
-    folder.mkdir(parents=True)
-    with closing(sqlite3.connect(tmp_path / "runs.db")) as db:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("CREATE TABLE events (run_id TEXT, event TEXT)")
-        db.execute("INSERT INTO events VALUES ('r1', 'bob wrote quixotic-77')")
-        db.commit()
-        for path in tmp_path.glob("runs.db*"):
-            shutil.copy(path, folder)
-    assert (folder / "runs.db-wal").stat().st_size and (folder / "runs.db-shm").exists()
-    delete(home, user="bob")
-    assert holding(home, "quixotic-77") == []
-
-
-def test_a_delete_that_was_stopped_keeps_no_text_and_is_finished_and_proved_by_the_same_delete(made):
-    home, _ = made
-    stray = home.path / "stray.txt"
-    stray.write_text("My locker code is quixotic-77.")
-    with pytest.raises(Refused, match=r"still found in stray\.txt"):
-        delete(home, user="bob")
-    (pending,) = home.path.glob("pending-delete-*.json")
-    (unfinished,) = [v for v in verify_home(home).violations if v.name == "finished_deletes"]
-    assert unfinished.examples == (pending.name,)
-    assert "quixotic" not in pending.read_text() and pending.stat().st_mode & 0o077 == 0
-    with pytest.raises(Refused, match=r"still found in stray\.txt"):
-        delete(home, user="bob")
-    stray.unlink()
-    assert delete(home, user="bob").memories == 2 and not pending.exists()
+    for selectors in ({name: ""}, {"memories": ["00"], name: " "}):
+        with pytest.raises(PalimpsestError, match=f"--{name} is empty"):
+            delete(Home(tmp_path), **selectors)
 
 
 def test_what_is_past_its_retention_enters_no_log_and_goes_before_the_next_build(tmp_path, shared_vectors):
@@ -297,9 +269,7 @@ def test_what_is_past_its_retention_enters_no_log_and_goes_before_the_next_build
         "old.md": "---\ndate: 2020-01-01\n---\nThe door code is zqexpired.\n",
         "new.md": f"---\ndate: {today.date()}\n---\nThe door is blue zqkept.\n",
     }
-    corpus = write_notes(tmp_path / "corpus", notes, unit="statement", retention_days="30")
-    home = Home(tmp_path / "home", shared_vectors)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    home, _ = built_notes(tmp_path, shared_vectors, notes, unit="statement", retention_days="30")
     assert texts(home) == {"The door is blue zqkept."} and holding(home, "zqexpired") == []
     assert delete_due(home, today + dt.timedelta(days=20)) == 0
     assert delete_due(home, today + dt.timedelta(days=40)) == 1
@@ -314,46 +284,43 @@ def test_a_user_who_is_denied_goes_from_kept_builds_and_may_come_back(tmp_path, 
     settings = corpus / "notes" / "collection.yaml"
     allowed = settings.read_text()
     home = Home(tmp_path / "home", shared_vectors)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     assert delete_due(home) == 0
     settings.write_text(allowed + "users: {deny: [bob]}\n")
     assert delete_due(home) == 1 and delete_due(home) == 0
     assert holding(home, "zqboat") == [] and texts(home) == {"My cat is called zqcat."}
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     assert holding(home, "zqboat") == []
     settings.write_text(allowed)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     assert texts(home) == {"My boat is called zqboat.", "My cat is called zqcat."}
 
 
 def test_a_source_that_cannot_be_read_keeps_its_memories_and_an_emptied_folder_stops_the_build(
     tmp_path, shared_vectors
 ):
-    corpus = write_notes(tmp_path / "corpus", {f"{i}.md": f"Tower {i} is tall zq{i}." for i in range(8)})
-    home = Home(tmp_path / "home", shared_vectors)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    home, corpus = built_notes(tmp_path, shared_vectors, {f"{i}.md": f"Tower {i} is tall zq{i}." for i in range(8)})
     before = texts(home)
     (corpus / "notes/3.md").write_bytes(bytes(range(256)) * 8)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     rejects = published(home).tables(["rejects"])["rejects"]
     assert texts(home) == before and rejects["uri"].to_list() == ["3.md"]
     assert make_plan(home, [corpus]).nothing_to_do
     (corpus / "notes/3.md").write_text("Tower 3 is tall zq3.")
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     assert texts(home) == before and published(home).tables(["rejects"])["rejects"].is_empty()
     for path in (corpus / "notes").glob("*.md"):
         path.unlink()
     with pytest.raises(PalimpsestError, match=r"8 of 8 sources .* --allow-removals"):
-        run_without_dagster(home, make_plan(home, [corpus]))
+        build_home(home, corpus)
     assert texts(home) == before
 
 
 def test_a_first_build_in_which_nothing_can_be_read_publishes_nothing(tmp_path, shared_vectors):
-    corpus = write_notes(tmp_path / "corpus", {})
+    corpus, home = write_notes(tmp_path / "corpus", {}), Home(tmp_path / "home", shared_vectors)
     (corpus / "notes/a.md").write_bytes(bytes(range(256)) * 8)
-    home = Home(tmp_path / "home", shared_vectors)
     with pytest.raises(PalimpsestError, match=r"none of the sources could be read.*a\.md"):
-        run_without_dagster(home, make_plan(home, [corpus]))
+        build_home(home, corpus)
     assert published(home) is None
 
 
@@ -376,27 +343,23 @@ def test_a_home_builds_on_after_a_delete_that_leaves_a_collection_without_docume
     home, corpus = made
     delete(home, collection="notes", document="gate.md")
     for _ in range(2):
-        run_without_dagster(home, make_plan(home, None))
+        build_home(home)
         assert not verify_home(home).violations
     assert published(home).table("notes", "memories").is_empty() and texts(home)
     write_notes(corpus, {**NOTES, "new.md": "The floor is blue zqfloor.\n"}, unit="statement")
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     assert published(home).table("notes", "documents")["uri"].to_list() == ["new.md"]
 
 
 def test_documents_and_users_named_like_words_of_the_product_are_deleted_to_the_end(tmp_path, shared_vectors):
-    names = ("index", "notes", "monitoring", "one", "documents", "schema")
-    corpus = write_notes(tmp_path / "corpus", {f"{name}.md": f"The {name} zq{name}.\n" for name in names})
-    rows = [(f"s{n}", user, "Zoe", f"I am zq{user}.", f"2026-02-0{n}T09:00:00Z") for n, user in enumerate(USERS, 1)]
-    home = Home(tmp_path / "home", shared_vectors)
-    run_without_dagster(home, make_plan(home, [write_chats(corpus, rows)]))
-    for name in names:
-        delete(home, collection="notes", document=f"{name}.md")
+    names, users = ("index", "monitoring", "schema"), ("will", "page")
+    rows = [(f"s{n}", user, "Zoe", f"I am zq{user}.", f"2026-02-0{n}T09:00:00Z") for n, user in enumerate(users, 1)]
+    write_chats(tmp_path / "corpus", rows)
+    home, _ = built_notes(tmp_path, shared_vectors, {f"{name}.md": f"The {name} zq{name}.\n" for name in names})
+    for name in (*names, *users):
+        delete(home, **({"user": name} if name in users else {"collection": "notes", "document": f"{name}.md"}))
         assert holding(home, f"zq{name}") == []
-    for user in USERS:
-        delete(home, user=user)
-        assert holding(home, f"zq{user}") == []
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     assert not texts(home)
 
 

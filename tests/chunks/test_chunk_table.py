@@ -53,7 +53,7 @@ def times(chunks: pl.DataFrame) -> dict[str, tuple[dt.datetime, dt.datetime]]:
     return {text: (made, changed) for text, made, changed in chunks["text", "created_at", "updated_at"].iter_rows()}
 
 
-def test_a_version_that_leaves_a_text_alone_does_not_update_it():
+def test_a_text_is_updated_by_another_heading_and_not_by_a_version_that_leaves_it_alone():
     chunks = chunk_table(*source([(1, "Tea is hot.\nCake is cold."), (2, "Tea is hot.\nCake is gone.")]), CONFIG)
     assert times(chunks) == {
         "Tea is hot.": (day(1), day(1)),
@@ -61,9 +61,6 @@ def test_a_version_that_leaves_a_text_alone_does_not_update_it():
         "Cake is gone.": (day(2), day(2)),
     }
     assert dict(chunks["text", "document_id"].iter_rows())["Tea is hot."] == "a.md-2"
-
-
-def test_a_text_under_another_heading_is_updated():
     versions = [(1, "# Old\nTea is hot."), (2, "# New\nTea is hot."), (3, "# New\nTea is hot.\nCake.")]
     assert times(chunk_table(*source(versions), CONFIG))["Tea is hot."] == (day(1), day(2))
 

@@ -16,12 +16,13 @@ ENGINE = [
 ]
 
 
-def test_a_boundary_between_topics_coheres_less_than_one_inside() -> None:
+def test_the_same_words_cohere_fully_and_a_boundary_between_topics_less_than_one_inside() -> None:
     texts = [*GARDEN, *ENGINE]
     cohesion = Cohesion(texts, [12] * 6)
     values = [cohesion.before(i) for i in range(1, 6)]
     assert min(range(5), key=values.__getitem__) == 2
     assert all(0 <= v <= 1 for v in values)
+    assert Cohesion(["red fox", "red fox", "blue sea"], [60, 200, 2]).before(1) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("texts", "expected"), [(["", "words here"], 0.0), (["one two", "three four"], 0.0)])
@@ -29,11 +30,7 @@ def test_pieces_that_share_no_word_do_not_cohere(texts: list[str], expected: flo
     assert Cohesion(texts, [1, 1]).before(1) == expected
 
 
-def test_the_same_words_on_both_sides_cohere_fully() -> None:
-    assert Cohesion(["red fox", "red fox", "blue sea"], [60, 200, 2]).before(1) == pytest.approx(1.0)
-
-
-def test_a_chunk_ends_where_the_topic_changes() -> None:
+def test_a_chunk_ends_where_the_topic_changes_and_after_an_edit_where_it_did_before() -> None:
     topics = [" ".join(topic * 10) for topic in (GARDEN, ENGINE, GARDEN, ENGINE)]
     text = " ".join(topics)
     document = ExtractedDocument(
@@ -45,9 +42,6 @@ def test_a_chunk_ends_where_the_topic_changes() -> None:
         at += len(topic)
         assert at in ends
         at += 1
-
-
-def test_after_an_edit_the_cuts_fall_where_they_fell_before() -> None:
     topics = [" ".join(topic * 10) for topic in (GARDEN, ENGINE) * 4]
     before, after = " ".join(topics), " ".join(["A new sentence begins it.", *topics])
     chunks = [

@@ -2,16 +2,15 @@
 
 import datetime as dt
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import Mock
 
 import pytest
 
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, undo
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan, stage_context
 from palimpsest.store.builds import kept, published
 from palimpsest.store.collection_config import ConsolidationConfig
@@ -20,7 +19,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, read_proposals
 from palimpsest_eval.runs.apply_proposals import AppliedProposals, _due, apply_proposals
 from tests.command import last_json, run
-from tests.small_corpus import copy_built, write_notes
+from tests.small_corpus import build_home, copy_built, write_notes
 
 NOTES = {
     "a.md": "---\ndate: 2026-01-02\n---\nThe harbour cafe in Quern opens at nine.\n",
@@ -30,25 +29,22 @@ NOTES = {
     "e.md": "The bridge is 40 metres long.\n",
 }
 GOLDEN = [
-    {"question": "When does the harbour cafe open?", "quote": "opens at nine", "uri": "b.md"},
-    {"question": "Where did the summer fair take place?", "quote": "on the meadow", "uri": "c.md"},
+    ("b.md", "opens at nine", "When does the harbour cafe open?"),
+    ("c.md", "on the meadow", "Where did the summer fair take place?"),
 ]
 SETTINGS = "consolidation:\n  apply: [duplicate, prune]\n  grace_days: 3\n"
 
 
-def write_golden(data: Path) -> None:
+def write_golden(data: Path, *more: tuple[str, str]) -> Path:
     lines = [
-        {
-            "id": f"q{n}",
-            "question": g["question"],
-            "type": "single_fact",
-            "evidence": [{"uri": g["uri"], "quote": g["quote"]}],
-        }
-        for n, g in enumerate(GOLDEN)
+        {"id": f"q{n}", "question": "?" if n > 1 else GOLDEN[n][2], "type": "single_fact"}
+        | {"evidence": [{"uri": uri, "quote": quote}]}
+        for n, (uri, quote) in enumerate([*(g[:2] for g in GOLDEN), *more])
     ]
     path = data / "golden" / "notes.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return data
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +57,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Pat
     home = Home(base / "home", shared_vectors)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PALIMPSEST_DATA", str(base / "data"))
-        run_without_dagster(home, make_plan(home, [corpus]))
+        build_home(home, corpus)
     consolidate(home)
     return base
 
@@ -69,7 +65,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Pat
 @pytest.fixture
 def home(built: Path, tmp_path: Path, shared_vectors: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setenv("PALIMPSEST_DATA", str(built / "data"))
-    return replace(copy_built(built, tmp_path)[0], embeddings_path=shared_vectors)
+    return copy_built(built, tmp_path, shared_vectors)[0]
 
 
 def later(days: float) -> dt.datetime:
@@ -80,9 +76,13 @@ def states(home: Home) -> dict[str, str]:
     return {p.description: p.state for p in read_proposals(home.path).values() if p.kind in ("duplicate", "prune")}
 
 
-def test_nothing_is_applied_before_its_grace_days_are_over(home):
+def test_nothing_is_applied_before_its_grace_days_are_over_and_the_command_says_what_waits(home, built):
     assert apply_proposals(home, later(2)).confirmed == [] and set(states(home).values()) == {"open"}
     assert len(apply_proposals(home, later(4), dry_run=True).confirmed) == 3 and set(states(home).values()) == {"open"}
+    due = run("consolidate", "apply", "--dry-run", "--home", home.path, "--json")
+    assert last_json(due)["proposals"] == [] and "0 due, 0 trial builds" in due.stderr
+    done = run("consolidate", "apply", "--home", home.path, "--json")
+    assert done.returncode == 0 and last_json(done) == {"proposals": [], "refused": {}, "waiting": "", "trials": 0}
 
 
 class Applied(NamedTuple):
@@ -96,7 +96,7 @@ class Applied(NamedTuple):
 @pytest.fixture(scope="module")
 def applied(built: Path, tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Applied:
     folder, budgets = tmp_path_factory.mktemp("tried"), []
-    home = replace(copy_built(built, folder)[0], embeddings_path=shared_vectors)
+    home = copy_built(built, folder, shared_vectors)[0]
 
     def make_context(*args):
         budgets.append(args[3])
@@ -112,22 +112,19 @@ def applied(built: Path, tmp_path_factory: pytest.TempPathFactory, shared_vector
 def tried(applied: Applied, built: Path, tmp_path: Path, shared_vectors: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A copy of the home in which all due proposals were tried."""
     monkeypatch.setenv("PALIMPSEST_DATA", str(built / "data"))
-    return replace(copy_built(applied.folder, tmp_path)[0], embeddings_path=shared_vectors)
-
-
-def test_a_language_model_has_the_budget_of_a_build_in_each_trial(applied):
-    assert applied.done.trials > 0 and set(applied.budgets) == {0.5}
+    return copy_built(applied.folder, tmp_path, shared_vectors)[0]
 
 
 def test_what_loses_a_golden_answer_is_refused_and_the_others_are_confirmed(tried, applied):
     home, done = tried, applied.done
+    assert done.trials > 0 and set(applied.budgets) == {0.5}, "a language model has the budget of a build"
     assert sorted(p.kind for p in done.confirmed) == ["duplicate", "prune"]
     (refused,) = done.refused
     known = read_proposals(home.path)
     assert known[refused].description.startswith("valid until 2024-05-02") and "R@5" in done.refused[refused]
     assert known[refused].state == "open" and known[refused].refused_at
     assert [b.build_id for b in kept(home)] == ["000001"] and published(home).build_id == "000001"
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     again = apply_proposals(home, later(5))
     assert (again.confirmed, again.refused, again.trials) == ([], {}, 0)
     consolidate(home, everything=True)
@@ -136,73 +133,53 @@ def test_what_loses_a_golden_answer_is_refused_and_the_others_are_confirmed(trie
     assert confirmed.state == "confirmed", "a person may still confirm it"
 
 
-def test_without_golden_questions_nothing_is_confirmed(home, tmp_path, monkeypatch):
-    monkeypatch.setenv("PALIMPSEST_DATA", str(tmp_path / "data"))
-    run_without_dagster(home, make_plan(home, None))
-    done = apply_proposals(home, later(4))
-    assert (done.confirmed, done.refused, done.trials) == ([], {}, 0) and "golden questions" in done.waiting
-    assert set(states(home).values()) == {"open"}
-
-
-def test_changed_sources_wait_for_a_build(home, tmp_path):
-    (tmp_path / "corpus" / "notes" / "f.md").write_text("The mill turns at night.\n")
+def test_changed_sources_wait_for_a_build_and_a_collection_whose_folder_is_gone_has_nothing_confirmed(home, tmp_path):
+    changed = tmp_path / "corpus" / "notes" / "f.md"
+    changed.write_text("The mill turns at night.\n")
     done = apply_proposals(home, later(4))
     assert not done.confirmed and "palimpsest build" in done.waiting and not kept(home)[1:]
-
-
-def test_an_interrupted_trial_leaves_nothing_confirmed(home, monkeypatch):
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("palimpsest_eval.runs.apply_proposals.find_violations", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        apply_proposals(home, later(4))
-    assert set(states(home).values()) == {"open"} and not kept(home)[1:] and make_plan(home, None).nothing_to_do
-
-
-def test_golden_questions_that_cannot_be_judged_confirm_nothing(home, built, tmp_path, monkeypatch):
-    shutil.copytree(built / "data", tmp_path / "data")
-    monkeypatch.setenv("PALIMPSEST_DATA", str(tmp_path / "data"))
-    line = {"id": "q9", "question": "?", "type": "single_fact", "evidence": [{"uri": "a.md", "quote": "not in it"}]}
-    with (tmp_path / "data" / "golden" / "notes.jsonl").open("a") as file:
-        file.write(json.dumps(line) + "\n")
-    run_without_dagster(home, make_plan(home, None))
-    done = apply_proposals(home, later(4))
-    assert not done.confirmed and "cannot be judged" in done.waiting and set(states(home).values()) == {"open"}
-
-
-def test_a_collection_whose_folder_is_gone_has_nothing_confirmed(home, tmp_path):
+    changed.unlink()
     other = write_notes(tmp_path / "other", {"x.md": "The mill turns at night.\n"}, "mill")
-    run_without_dagster(home, make_plan(home, [tmp_path / "corpus", other]))
+    build_home(home, tmp_path / "corpus", other)
     (tmp_path / "corpus" / "notes").rename(tmp_path / "away")
     done = apply_proposals(home, later(4))
     assert not done.confirmed and done.waiting and set(states(home).values()) == {"open"}
 
 
+def test_an_interrupted_trial_leaves_nothing_confirmed(home, monkeypatch):
+    monkeypatch.setattr("palimpsest_eval.runs.apply_proposals.find_violations", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        apply_proposals(home, later(4))
+    assert set(states(home).values()) == {"open"} and not kept(home)[1:] and make_plan(home, None).nothing_to_do
+
+
+@pytest.mark.parametrize(
+    ("questions", "waits_for"), [((("a.md", "not in it"),), "cannot be judged"), (None, "golden questions")]
+)
+def test_without_golden_questions_or_with_some_that_cannot_be_judged_nothing_is_confirmed(
+    home, tmp_path, monkeypatch, questions, waits_for
+):
+    data = tmp_path / "data" if questions is None else write_golden(tmp_path / "data", *questions)
+    monkeypatch.setenv("PALIMPSEST_DATA", str(data))
+    build_home(home)
+    done = apply_proposals(home, later(4))
+    assert (done.confirmed, done.refused, done.trials) == ([], {}, 0) and waits_for in done.waiting
+    assert set(states(home).values()) == {"open"}
+
+
 def test_what_a_person_took_back_is_not_confirmed_again(tried, applied):
     home = tried
     undo(home, {p.proposal_id for p in applied.done.confirmed})
-    run_without_dagster(home, make_plan(home, None))
+    build_home(home)
     assert apply_proposals(home, later(5)).trials == 0 and "confirmed" not in states(home).values()
 
 
-def test_names_that_a_person_set_apart_stay_apart(home):
-    scope = ("notes", "u0", "")
-    proposal = Proposal("connection", "similar names", scope, ("a" * 16,), "", 0.6, names=("b" * 16, "c" * 16))
-    due = replace(proposal, created_at=later(-9).isoformat())
-    build, settings = published(home), {"consolidation": {"apply": ["connection"]}}
-    config = build.config_of("notes").model_copy(
-        update={"consolidation": ConsolidationConfig(**settings["consolidation"])}
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("palimpsest.store.builds.Build.config_of", lambda *_: config)
-        assert _due(build, [due], later(0), Decisions()) == [due]
-        assert _due(build, [due], later(0), Decisions(apart=frozenset({("b" * 16, "c" * 16)}))) == []
-
-
-def test_the_command_says_what_is_due_and_what_waits(home, built):
-    environment = {"PALIMPSEST_DATA": str(built / "data")}
-    due = run("consolidate", "apply", "--dry-run", "--home", home.path, "--json", **environment)
-    assert last_json(due)["proposals"] == [] and "0 due, 0 trial builds" in due.stderr, "the grace days are not over"
-    done = run("consolidate", "apply", "--home", home.path, "--json", **environment)
-    assert done.returncode == 0 and last_json(done) == {"proposals": [], "refused": {}, "waiting": "", "trials": 0}
+def test_names_that_a_person_set_apart_stay_apart(home, monkeypatch):
+    names, build = ("b" * 16, "c" * 16), published(home)
+    due = Proposal("connection", "similar names", ("notes", "u0", ""), ("a" * 16,), "", 0.6, names=names)
+    due = replace(due, created_at=later(-9).isoformat())
+    applying = {"consolidation": ConsolidationConfig(apply=["connection"])}
+    config = build.config_of("notes").model_copy(update=applying)
+    monkeypatch.setattr("palimpsest.store.builds.Build.config_of", lambda *_: config)
+    assert _due(build, [due], later(0), Decisions()) == [due]
+    assert _due(build, [due], later(0), Decisions(apart=frozenset({names}))) == []

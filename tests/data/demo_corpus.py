@@ -18,12 +18,7 @@ CORPORA = DATA / "corpora"
 GOLDEN = DATA / "golden"
 COLLECTIONS = ("atlas", "diary", "household", "lexicon")
 WITH_FOLLOW_UPS = ("atlas", "diary", "lexicon")
-USERS = {
-    "atlas": {"team"},
-    "diary": {"mira", "tobias", "ines"},
-    "household": {"noor", "petra"},
-    "lexicon": {"readers"},
-}
+USERS = {"atlas": {"team"}, "diary": {"mira", "tobias", "ines"}, "household": {"noor", "petra"}, "lexicon": {"readers"}}
 
 
 def fold(text: str) -> str:

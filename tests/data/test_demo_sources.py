@@ -25,20 +25,11 @@ from tests.data.demo_corpus import (
 MIN_SOURCES, MAX_SOURCES = 200, 330
 OOXML = "application/vnd.openxmlformats-officedocument"
 MEDIA_TYPES = {
-    ".md": "text/markdown",
-    ".txt": "text/plain",
-    ".html": "text/html",
-    ".csv": "text/csv",
-    ".vtt": "text/vtt",
-    ".eml": "message/rfc822",
-    ".pdf": "application/pdf",
-    ".epub": "application/epub+zip",
-    ".docx": f"{OOXML}.wordprocessingml.document",
-    ".pptx": f"{OOXML}.presentationml.presentation",
-    ".xlsx": f"{OOXML}.spreadsheetml.sheet",
-    ".json": CONVERSATION,
-    ".jsonl": CONVERSATION,
-}
+    ".md": "text/markdown", ".txt": "text/plain", ".html": "text/html", ".csv": "text/csv", ".vtt": "text/vtt",
+    ".eml": "message/rfc822", ".pdf": "application/pdf", ".epub": "application/epub+zip",
+    ".docx": f"{OOXML}.wordprocessingml.document", ".pptx": f"{OOXML}.presentationml.presentation",
+    ".xlsx": f"{OOXML}.spreadsheetml.sheet", ".json": CONVERSATION, ".jsonl": CONVERSATION,
+}  # fmt: skip
 MIN_KINDS = {
     **dict.fromkeys((".md", ".txt", ".pdf", ".docx", ".pptx", ".xlsx", ".html", ".csv", ".eml", ".vtt"), 2),
     **{".jsonl": 2, ".json": 1, ".epub": 1},
@@ -46,12 +37,9 @@ MIN_KINDS = {
 MONTHS = {f"2026-{month:02}" for month in range(1, 7)}
 
 
-def test_the_four_collections_are_well_formed_and_one_is_the_default():
+def test_collections_and_sources_are_read_in_full_as_the_kind_that_their_suffix_names():
     assert tuple(find_collections([CORPORA])) == COLLECTIONS
     assert [load_collection(CORPORA / c).default for c in COLLECTIONS] == [True, False, False, False]
-
-
-def test_every_source_is_read_in_full_as_the_kind_that_its_suffix_names():
     for collection in COLLECTIONS:
         for suffix, found, problems in read(collection):
             assert not problems, (found[0].uri, problems)
@@ -67,16 +55,13 @@ def test_there_are_enough_sources_of_every_kind_that_can_be_read():
     assert attached == ["mails/quernby-complaint.eml#dip-readings.csv"]
 
 
-def test_every_user_has_a_memory_in_each_of_six_months():
+def test_every_user_has_a_memory_in_six_months_and_every_turn_a_speaker_and_a_time_that_never_runs_backwards():
     months: dict[tuple[str, str], set[str]] = defaultdict(set)
     for collection in COLLECTIONS:
         for document in documents(collection).values():
             months[collection, owner(collection, document)] |= {f"{w:%Y-%m}" for _, w in utterances(document) if w}
     assert set(months) == {(c, u) for c in COLLECTIONS for u in USERS[c]}
     assert all(m == MONTHS for m in months.values()), months
-
-
-def test_every_turn_has_its_user_a_speaker_and_a_time_that_never_runs_backwards():
     for collection in COLLECTIONS:
         for document in documents(collection).values():
             if document.media_type == CONVERSATION:

@@ -28,14 +28,11 @@ def test_every_follow_up_has_turns_and_quotes_of_its_user(collection):
             assert times_of_quote(collection, q.user or default_user(collection), span), (q.id, span)
 
 
-def test_there_are_enough_of_every_kind_and_none_repeats():
+def test_there_are_enough_of_every_kind_none_repeats_and_a_change_of_subject_is_left_as_it_is():
     every = [q for c in COLLECTIONS for q in follow_ups(c)]
     kinds = Counter(q.type.removeprefix(PREFIX) for q in every)
     assert len(every) >= 140 and all(kinds[k] >= 20 for k in KINDS), kinds
     assert len({(q.user, q.as_of, q.question, q.turns) for q in every}) == len(every)
-
-
-def test_a_question_that_changes_the_subject_is_left_as_it_is():
     for q in (q for c in COLLECTIONS for q in follow_ups(c) if q.type == f"{PREFIX}switch"):
         assert resolve_text(q.question, q.turns).text == q.question, q
 

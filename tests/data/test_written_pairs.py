@@ -49,12 +49,7 @@ CANDIDATE_FORMS = {
     "NONE": "same_topic other_slot other_subject same_again small_talk past_of_slot plan multi_valued "
     "wish_or_hypothetical rumour_or_mistake homonym",
 }
-CONFLICTS = {
-    "UPDATE": {"dynamic"},
-    "EXTEND": {"none", "conditional"},
-    "DERIVE": {"none"},
-    "NONE": {"none", "static"},
-}
+CONFLICTS = {"UPDATE": {"dynamic"}, "EXTEND": {"none", "conditional"}, "DERIVE": {"none"}, "NONE": {"none", "static"}}
 MAX_SHARED = 0.6  # of the character 5-grams of two pairs
 
 

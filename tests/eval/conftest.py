@@ -1,4 +1,4 @@
 from tests.eval.gate_runs import baseline
-from tests.eval.judged import judged_home, made
+from tests.eval.judged import copied_home, judged_home, made
 
-__all__ = ["baseline", "judged_home", "made"]
+__all__ = ["baseline", "copied_home", "judged_home", "made"]

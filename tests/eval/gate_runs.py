@@ -15,18 +15,11 @@ def gate_run(values, p95=9.0, **more):
     """One query for each item of `values`, numbered."""
     per_query = {f"q{i:03}": dict(v) for i, v in enumerate(values)}
     given = {
-        "collection": "notes",
-        "golden_hash": "g",
-        "model": "m",
-        "commit": "c1",
-        "build_id": "000002",
-        "settings": {"strategy": "auto"},
-        "per_query": per_query,
-        "questions": {q: f"what of {q}?" for q in per_query},
-        "results": {q: (Hit("new", "b.md:0-9"),) for q in per_query},
-        "answered": len(per_query),
+        "collection": "notes", "golden_hash": "g", "model": "m", "commit": "c1", "build_id": "000002",
+        "settings": {"strategy": "auto"}, "per_query": per_query, "questions": {q: f"what of {q}?" for q in per_query},
+        "results": {q: (Hit("new", "b.md:0-9"),) for q in per_query}, "answered": len(per_query),
         "latency_ms": {"p50": 5.0, "p95": p95, "p99": p95},
-    }
+    }  # fmt: skip
     return GoldenRun(**(given | more))
 
 

@@ -16,13 +16,9 @@ DOCUMENTS = {
 }
 # id -> document, start, end
 SPANS = {
-    "m1": ("d1", 0, 24),
-    "m2": ("d1", 25, 58),
-    "m3": ("d2", 0, 30),
-    "m4": ("d2", 31, 42),
-    "m5": ("d3", 0, 12),
+    "m1": ("d1", 0, 24), "m2": ("d1", 25, 58), "m3": ("d2", 0, 30), "m4": ("d2", 31, 42), "m5": ("d3", 0, 12),
     "m6": ("d3", 13, 37),
-}
+}  # fmt: skip
 UPDATED = {"m1": "m3"}
 
 
@@ -41,15 +37,10 @@ def tables():
     for d, (_, uri, session, text, day) in DOCUMENTS.items():
         documents.append(
             {
-                "document_id": d,
-                **scope[d],
-                "uri": uri,
-                "session_id": session,
-                "source_time": at(day),
-                "seq": 1,
+                "document_id": d, **scope[d], "uri": uri, "session_id": session, "source_time": at(day), "seq": 1,
                 "is_current": True,
-            }
-        )
+            },
+        )  # fmt: skip
         texts.append({"document_id": d, "text": text})
     for ordinal, (m, (d, start, end)) in enumerate(SPANS.items()):
         span = {"document_id": d, **scope[d], "text": DOCUMENTS[d][3][start:end], "char_start": start, "char_end": end}

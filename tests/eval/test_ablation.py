@@ -63,7 +63,7 @@ def test_words_before_the_date_stage_know_no_dates(judged_home):
     assert vector == 0.0 and 0 < words < date
 
 
-def test_a_stage_queries_with_its_settings_but_the_past_never_with_history(judged_home, monkeypatch):
+def test_a_stage_queries_with_its_settings_and_weights_but_the_past_never_with_history(judged_home, monkeypatch):
     monkeypatch.setenv("PALIMPSEST_MIN_RELEVANCE", "0")
     with open_index(published(judged_home).index) as reader:
         staged = StageReader(reader, {"hops": 0, "history": True})
@@ -71,9 +71,6 @@ def test_a_stage_queries_with_its_settings_but_the_past_never_with_history(judge
         then = staged.search("deadline of project Heron", Scope("chats", "ann"), k=5, as_of="2026-02-10")
     assert {m.is_latest for m in now.memories} == {True, False}
     assert all("20 April" not in m.text for m in then.memories) and len(staged.calls) == 2
-
-
-def test_a_stage_may_change_the_weights_that_a_collection_is_searched_with(judged_home):
     with open_index(published(judged_home).index) as reader:
         scope, question = Scope("chats", "ann"), "deadline of project Heron"
         staged = StageReader(reader, {"hops": 0}, {"words": 0.0})

@@ -22,7 +22,7 @@ def test_a_question_is_caught_below_what_all_but_two_percent_of_the_answerable_r
     assert caught_questions(p, frozenset()) == {} and caught_questions({"u1": 0.1}, frozenset({"u1"})) == {}
 
 
-def test_the_gate_closes_when_fewer_unanswerable_questions_are_caught(tmp_path):
+def test_the_gate_closes_when_fewer_unanswerable_questions_are_caught_than_a_baseline_has(tmp_path):
     accept_baseline(judged(30, 10), tmp_path / "b.json", "as it is", who="t")
     baseline = load_baseline(tmp_path / "b.json")
     same = decide(judged(30, 10), baseline, True)
@@ -30,9 +30,6 @@ def test_the_gate_closes_when_fewer_unanswerable_questions_are_caught(tmp_path):
     assert f"| {ABSTENTION} | 0.750 | 0.750 |" in same.markdown()
     worse = decide(judged(10, 30), baseline, True)
     assert worse.status == "failed" and worse.reasons[0].startswith(f"{ABSTENTION} fell from 0.750 to 0.250")
-
-
-def test_a_baseline_from_before_abstention_was_judged_still_passes():
     older = accept_and_forget()
     got = decide(judged(10, 30), older, True)
     assert got.status == "passed" and ABSTENTION not in got.metrics and got.quality["abstention_recall"] == 0.25

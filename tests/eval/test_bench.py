@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -21,30 +23,39 @@ from palimpsest_eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synt
 from palimpsest_eval.bench.synthetic import COLLECTION, PASSAGE, synthetic_build
 from palimpsest_eval.metrics import LatencyMs
 
+KINDS = {"turns": (500, 10, "turns", 5), "titled": (300, 5, "titled", 20), "pages": (40, 1, "pages", 3)}
+made = cache(synthetic_build)
+
 
 def test_a_synthetic_build_is_the_same_again_and_has_the_tables_of_a_build():
-    one, other = (synthetic_build(500, 10, "turns", 5) for _ in range(2))
+    one, other = made(*KINDS["turns"]), synthetic_build(*KINDS["turns"])
     assert one.queries == other.queries and len(one.queries) == 5
     assert np.array_equal(one.vectors, other.vectors)
     for name, table in one.tables.items():
         assert table.equals(other.tables[name]) and table.columns == list(SCHEMAS[name])
 
 
-def test_users_have_zipf_sizes_and_the_largest_of_fifty_holds_a_fifth_or_more():
+def test_users_have_zipf_sizes_and_relations_stay_inside_a_user():
     build = synthetic_build(2000, 50, "titled", 1)
     sizes = list(build.sizes.values())
     assert sum(sizes) == 2000 and sizes == sorted(sizes, reverse=True) and min(sizes) >= 1
     assert build.sizes[build.largest] >= 400
     assert abs(np.linalg.norm(build.vectors, axis=1) - 1).max() < 1e-5
+    tables = made(*KINDS["turns"]).tables
+    owner = dict(zip(tables["memories"]["memory_id"], tables["memories"]["user_id"], strict=True))
+    relations = tables["relations"].to_dicts()
+    assert relations and all(owner[r["newer_id"]] == owner[r["older_id"]] for r in relations)
+    retired = set(tables["versions"].filter(~tables["versions"]["is_latest"])["memory_id"])
+    assert retired == {r["older_id"] for r in relations if r["label"] == "UPDATE"}
 
 
-@pytest.mark.parametrize("kind", ["turns", "titled", "pages"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_is_what_a_build_takes_it_for(kind):
-    assert strategy_for(synthetic_build(400, 5, kind, 1).tables["memories"]) == AUTO_STRATEGY[kind]
+    assert strategy_for(made(*KINDS[kind]).tables["memories"]) == AUTO_STRATEGY[kind]
 
 
 def test_passages_say_the_names_they_mention_in_sentences_that_fill_them_and_questions_name_them():
-    build = synthetic_build(300, 5, "titled", 20)
+    build = made(*KINDS["titled"])
     tables = build.tables
     text = dict(tables["memories"].select("memory_id", "text").iter_rows())
     name = dict(tables["entities"].select("entity_id", "name").iter_rows())
@@ -61,7 +72,7 @@ def test_passages_say_the_names_they_mention_in_sentences_that_fill_them_and_que
 
 
 def test_a_page_has_some_fifteen_hundred_tokens_and_a_vector_for_each_window():
-    build = synthetic_build(40, 1, "pages", 3)
+    build = made(40, 1, "pages", 3)
     memories, inputs = build.tables["memories"], build.tables["embed_inputs"]
     assert 1350 < memories["token_count"].mean() < 1650
     assert memories["token_count"].to_list() == [count_tokens(text) for text in memories["text"]]
@@ -71,30 +82,16 @@ def test_a_page_has_some_fifteen_hundred_tokens_and_a_vector_for_each_window():
 
 
 def test_a_query_over_long_pages_quotes_them(tmp_path):
-    build = synthetic_build(60, 1, "pages", 5)
+    build = made(40, 1, "pages", 3)
     write_synthetic_home(tmp_path, build, "pages")
     with open_home(tmp_path, count_reads=False) as reader:
         found = reader.search(build.queries[0], Scope(COLLECTION, build.largest))
     assert found.strategy == "graph" and found.quotes and count_tokens(found.context) <= 1200
 
 
-def test_relations_stay_inside_a_user_and_retire_what_they_update():
-    tables = synthetic_build(500, 10, "turns", 1).tables
-    owner = dict(zip(tables["memories"]["memory_id"], tables["memories"]["user_id"], strict=True))
-    relations = tables["relations"].to_dicts()
-    assert relations and all(owner[r["newer_id"]] == owner[r["older_id"]] for r in relations)
-    retired = set(tables["versions"].filter(~tables["versions"]["is_latest"])["memory_id"])
-    assert retired == {r["older_id"] for r in relations if r["label"] == "UPDATE"}
-
-
 @pytest.mark.parametrize(
-    ("strategy", "kind", "clients"),
-    [
-        ("hybrid", "turns", 2),
-        ("flat", "titled", 8),
-        ("auto", "pages", 1),
-    ],
-)
+    ("strategy", "kind", "clients"), [("hybrid", "turns", 2), ("flat", "titled", 8), ("auto", "pages", 1)],
+)  # fmt: skip
 @pytest.mark.slow
 def test_a_bench_reports_the_requested_backends(tmp_path, strategy, kind, clients, monkeypatch):
     monkeypatch.setattr("palimpsest_eval.bench.run_bench.QUERIES", 5)
@@ -139,12 +136,8 @@ def test_a_budget_is_kept_or_missed_by_its_figure():
     ]
     pages = pages_budget(300, steps)
     assert (pages.part, pages.home, pages.figure, pages.limit, pages.kept) == (
-        "long pages",
-        "300 pages",
-        151.0,
-        40.0,
-        False,
-    )
+        "long pages", "300 pages", 151.0, 40.0, False,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -159,31 +159,23 @@ def point(role: str, conflict: str = "SC_1", **fields) -> dict:
 CHAIN = [
     session(0, "2022-01-03", "I live in Darwin.", Revealed_Attributes={"Residence": "Darwin"}),
     session(
-        1,
-        "2022-02-01",
-        "I was born in Leeds. I run when it rains.",
+        1, "2022-02-01", "I was born in Leeds. I run when it rains.",
         Static_Conflict_Information=[point("Point_A", Target_Field_Path="Birthplace")],
         Conditional_Conflict_Information=[point("Point_A", "CC_1")],
     ),
     session(
-        2,
-        "2022-03-01",
-        "I moved to Perth.",
-        "I was born in York. I run when it snows.",
+        2, "2022-03-01", "I moved to Perth.", "I was born in York. I run when it snows.",
         Updated_Attributes=[{"Attribute": "Residence", "Before": "Darwin", "After": "Perth"}],
         Static_Conflict_Information=[
-            point("Distractor", Target_Field_Path="Birthplace"),
-            point("Point_B", Target_Field_Path="Birthplace"),
+            point("Distractor", Target_Field_Path="Birthplace"), point("Point_B", Target_Field_Path="Birthplace"),
         ],
         Conditional_Conflict_Information=[point("Point_B", "CC_1")],
         Session_Questions=[
-            question(1, "dynamic_conflict"),
-            question(2, "static_conflict"),
-            question(3, "conditional_conflict"),
+            question(1, "dynamic_conflict"), question(2, "static_conflict"), question(3, "conditional_conflict"),
         ],
     ),
     session(3, "2022-04-01", "I moved to Hobart.", Updated_Attributes=[{"Attribute": "Residence", "After": "Hobart"}]),
-]
+]  # fmt: skip
 
 
 def test_memconflict_is_judged_by_sessions_as_of_the_question(tmp_path):

@@ -32,36 +32,27 @@ from tests.eval.home import FakeReader, Found
 SUITES = Path(os.environ.get("PALIMPSEST_SUITES") or Path(__file__).resolve().parents[3] / "shared/suites")
 
 
-def test_measures_of_longmemeval():
+def test_measures_of_benchmarks_are_those_computed_by_hand_and_all_are_known():
     assert recall_all("abc", {"a", "c"}, 3) == 1 and recall_all("abc", {"a", "c"}, 2) == 0
     # Ranks 1 and 2 count 1, rank 3 counts 1 / log2(3); the ideal ranking has both relevant ids first.
     assert ndcg_any("xac", {"a", "c"}, 3) == pytest.approx((1 + 1 / math.log2(3)) / 2)
     assert ndcg_any("xac", {"a", "c"}, 1) == 0 and ndcg_any("axc", {"a", "c"}, 1) == 1
-
-
-def test_measures_of_lmeb_and_memconflict():
     assert capped_recall("axb", {"a", "b", "c"}, 2) == 1 / 2 and capped_recall("axb", {"a", "b", "c"}, 10) == 2 / 3
     assert support_rank_score("xya", {"a"}, 3) == 1 / 2 and support_rank_score("xya", {"a"}, 2) == 0
+    named = {m for benchmark in BENCHMARKS.values() for ranking in benchmark.rankings for m in ranking.measures}
+    assert named == {*OWN, *LIBRARY}
 
 
 @pytest.mark.parametrize(
     ("ranked", "current", "stale", "fama", "first"),
     [
-        ("cx", 1.0, 0.0, 1.0, 1.0),
-        ("co", 1.0, 0.5, 1 - 0.5 * 2 / 3, 1.0),
-        ("oc", 1.0, 0.5, 1 - 0.5 * 2 / 3, 0.0),
-        ("op", 0.0, 1.0, 0.0, 0.0),
-        ("xy", 0.0, 0.0, 0.0, 0.0),
+        ("cx", 1.0, 0.0, 1.0, 1.0), ("co", 1.0, 0.5, 1 - 0.5 * 2 / 3, 1.0), ("oc", 1.0, 0.5, 1 - 0.5 * 2 / 3, 0.0),
+        ("op", 0.0, 1.0, 0.0, 0.0), ("xy", 0.0, 0.0, 0.0, 0.0),
     ],
-)
+)  # fmt: skip
 def test_a_superseded_memory_that_is_served_costs_its_share(ranked, current, stale, fama, first):
     scores = stale_scores(ranked, {"c"}, {"o", "p"}, 2)
     assert scores == {"current@2": current, "stale@2": stale, "fama@2": pytest.approx(fama), "current_first@2": first}
-
-
-def test_every_measure_of_a_benchmark_is_known():
-    named = {m for benchmark in BENCHMARKS.values() for ranking in benchmark.rankings for m in ranking.measures}
-    assert named == {*OWN, *LIBRARY}
 
 
 def suite(**fields) -> Suite:
@@ -99,48 +90,36 @@ def test_a_session_is_ranked_by_its_best_turn_and_relevant_by_any():
     assert "superseded" not in result.tables
 
 
-def test_a_query_of_a_day_is_searched_as_of_it():
+def test_a_query_is_searched_as_of_its_day_and_cutoffs_replace_those_of_the_benchmark():
     _, reader = scored(suite(), Benchmark("x", RECALL))
     assert {text: filters.get("as_of") for text, _, filters in reader.queries} == {
         "one?": None,
         "two?": date(2024, 3, 1),
     }
-
-
-def test_cutoffs_replace_those_of_the_benchmark():
     result, _ = scored(suite(), Benchmark("x", RECALL), (3,))
     assert list(result.tables["turn"].metrics) == ["R@3"] and result.tables["turn"].metrics["R@3"] == 1
+    with pytest.raises(MetricError, match="no relevant row names its session"):
+        given = suite()
+        scored(Suite(given.name, given.folder, None, given.scopes, given.queries, given.qrels), Benchmark("x", RECALL))
 
 
-def test_what_is_superseded_is_measured_on_queries_that_state_both():
+def test_what_is_superseded_is_measured_on_queries_that_state_both_in_columns_of_its_own():
     stale = {"q1": frozenset({"s1a"}), "q2": frozenset({"s3a"})}
     table = scored(suite(stale=stale), Benchmark("x", RECALL, "turn"), (3,))[0].tables["superseded"]
     assert table.queries == 1, "nothing current is known of q2"
     assert table.metrics == {"current@3": 1, "stale@3": 1, "fama@3": 0.5, "current_first@3": 0}
     table = scored(suite(stale=stale), Benchmark("x", RECALL, "session"), (1,))[0].tables["superseded"]
     assert table.metrics == {"current@1": 0, "stale@1": 1, "fama@1": 0, "current_first@1": 0}
-
-
-def test_long_names_of_measures_keep_their_columns_apart():
     stale = {"q1": frozenset({"s1a"})}
     text = scored(suite(stale=stale), Benchmark("x", RECALL, "turn"), (10,))[0].text()
     head = next(line for line in text.splitlines() if line.startswith("superseded"))
     assert head.split() == ["superseded", "queries", "current@10", "stale@10", "fama@10", "current_first@10"]
 
 
-def test_sessions_without_names_are_no_zero():
-    with pytest.raises(MetricError, match="no relevant row names its session"):
-        given = suite()
-        scored(Suite(given.name, given.folder, None, given.scopes, given.queries, given.qrels), Benchmark("x", RECALL))
-
-
 CHAT = [
     {
-        "question_id": "q1",
-        "question_type": "single-session-user",
-        "question": "Which bread do I bake?",
-        "haystack_session_ids": ["s1", "s2"],
-        "haystack_dates": ["2023/05/30 (Tue) 21:48", "2023/06/01 (Thu) 08:00"],
+        "question_id": "q1", "question_type": "single-session-user", "question": "Which bread do I bake?",
+        "haystack_session_ids": ["s1", "s2"], "haystack_dates": ["2023/05/30 (Tue) 21:48", "2023/06/01 (Thu) 08:00"],
         "haystack_sessions": [
             [{"role": "user", "content": "The hive is blue."}, {"role": "assistant", "content": "Nice."}],
             [{"role": "user", "content": "I bake rye bread.", "has_answer": True}],
@@ -148,12 +127,10 @@ CHAT = [
         "answer_session_ids": ["s2"],
     },
     {
-        "question_id": "q2_abs",
-        "question_type": "single-session-user",
-        "question": "Which car?",
+        "question_id": "q2_abs", "question_type": "single-session-user", "question": "Which car?",
         "haystack_sessions": [[{"role": "user", "content": "I have a bike."}]],
     },
-]
+]  # fmt: skip
 
 
 def test_the_command_prints_the_tables_of_a_file(tmp_path):

@@ -26,7 +26,7 @@ def gate(**queries):
     return {"notes": GoldenRun("notes", per_query=per_query, questions={q: f"{q}?" for q in queries})}
 
 
-def test_changes_are_reported_with_counts_and_examples():
+def test_changes_are_reported_with_counts_and_examples_as_json_and_as_text():
     got = compare(tables(), later_build())
     memories = got["memories"]
     assert [x["memory_id"] for x in memories["added"]["examples"]] == ["m7"]
@@ -41,15 +41,28 @@ def test_changes_are_reported_with_counts_and_examples():
     assert relations["relabelled"]["examples"][0]["from"] == "EXTEND"
     assert relations["relabelled"]["examples"][0]["to"] == "UPDATE"
     json.dumps(got)
+    text = compare_text(compare(tables(), later_build(), gate(a=1.0), gate(a=0.0), shown=0))
+    assert "memories: added 1, removed 1, retired 1, restored 1" in text
+    assert "  added: and 1 more" in text
+    assert "R@5: 1.000 -> 0.000 (-1.000)" in text
+    assert "  and 1 more" in text
+    text = compare_text(compare(tables(), later_build()))
+    assert "  retired: m2  notes  ana  plan.md" in text
 
 
-def test_equal_builds_differ_in_nothing():
+def test_equal_builds_differ_in_nothing_and_runs_may_come_as_json_or_not_at_all():
     got = compare(tables(), {name: t.reverse() for name, t in tables().items()}, gate(q=1.0), gate(q=1.0))
     changes_by_kind = [c for kind in ("documents", "memories", "relations") for c in got[kind].values()]
     changes = [c["count"] for c in changes_by_kind if isinstance(c, dict) and "count" in c]
     assert len(changes) == 10
     assert not any(changes)
     assert got["metrics"]["notes"]["moved"]["count"] == 0
+    a, b = gate(a=1.0), gate(a=0.0)
+    as_json = {c: json.loads(json.dumps(r.to_json())) for c, r in a.items()}
+    assert compare(tables(), tables(), as_json, b) == compare(tables(), tables(), a, b)
+    assert compare(tables(), tables())["metrics"] == {}
+    assert compare(tables(), tables(), None, b)["metrics"]["notes"] == {"note": "judged only in build B"}
+    assert "no question" in compare(tables(), tables(), gate(x=1.0), b)["metrics"]["notes"]["note"]
 
 
 def test_the_questions_that_moved_are_named_worst_first():
@@ -59,22 +72,3 @@ def test_the_questions_that_moved_are_named_worst_first():
     assert [m["id"] for m in metrics["moved"]["examples"]] == ["b", "a", "c"]
     assert metrics["means"]["R@5"] == {"a": 2.5 / 3, "b": 0.5}
     assert metrics["moved"]["examples"][0]["metrics"]["R@5"] == {"a": 1.0, "b": 0.0}
-
-
-def test_runs_may_come_as_json_or_not_at_all():
-    a, b = gate(a=1.0), gate(a=0.0)
-    as_json = {c: json.loads(json.dumps(r.to_json())) for c, r in a.items()}
-    assert compare(tables(), tables(), as_json, b) == compare(tables(), tables(), a, b)
-    assert compare(tables(), tables())["metrics"] == {}
-    assert compare(tables(), tables(), None, b)["metrics"]["notes"] == {"note": "judged only in build B"}
-    assert "no question" in compare(tables(), tables(), gate(x=1.0), b)["metrics"]["notes"]["note"]
-
-
-def test_the_text_says_the_same():
-    text = compare_text(compare(tables(), later_build(), gate(a=1.0), gate(a=0.0), shown=0))
-    assert "memories: added 1, removed 1, retired 1, restored 1" in text
-    assert "  added: and 1 more" in text
-    assert "R@5: 1.000 -> 0.000 (-1.000)" in text
-    assert "  and 1 more" in text
-    text = compare_text(compare(tables(), later_build()))
-    assert "  retired: m2  notes  ana  plan.md" in text

@@ -12,14 +12,11 @@ from palimpsest_eval.golden.golden_run import GoldenRun
 from tests.eval.gate_runs import FULL, LOST, gate_run
 
 
-def test_an_unchanged_run_passes_and_reports_the_smallest_detectable_loss(baseline):
+def test_an_unchanged_run_also_but_for_its_last_digit_passes_and_reports_the_smallest_detectable_loss(baseline):
     got = decide(gate_run([FULL] * 100), baseline, True)
     assert (got.status, got.publishable, got.reasons, got.broken) == ("passed", True, (), ())
     assert got.smallest_loss == pytest.approx(0.05)
     assert combine([got]).exit_code == 0
-
-
-def test_a_run_equal_but_for_its_last_digit_is_unchanged(baseline):
     odd = {m: v - 1e-8 if v else v for m, v in FULL.items()}
     got = decide(gate_run([odd] * 100), baseline, True)
     assert (got.status, got.broken) == ("passed", ())
@@ -37,10 +34,14 @@ def test_a_significant_loss_fails_and_names_the_queries_with_old_and_new_results
     assert got.broken[0].new_results[0].source == "b.md:0-9"
 
 
-def test_a_loss_within_the_noise_passes_but_its_queries_are_named(baseline):
+def test_a_loss_within_the_noise_passes_but_its_queries_are_named_and_any_rise_of_stale_results_fails(baseline):
     got = decide(gate_run([LOST] * 2 + [FULL] * 98), baseline, True)
     assert got.status == "passed"
     assert [b.question_id for b in got.broken] == ["q000", "q001"]
+    got = decide(gate_run([FULL | {"stale@5": 0.2}] + [FULL] * 99), baseline, True)
+    assert got.status == "failed"
+    assert got.reasons[0].startswith("stale@5 rose from 0.000 to 0.002")
+    assert [b.question_id for b in got.broken] == ["q000"]
 
 
 @pytest.mark.parametrize("metric", ["R@5", "nDCG@10", "packed_recall"])
@@ -61,31 +62,18 @@ def test_each_type_of_question_is_shown_before_and_now_with_who_accepted_the_bas
     assert got.to_json()["baseline"]["why"] == "first"
 
 
-def test_any_rise_of_stale_results_fails(baseline):
-    got = decide(gate_run([FULL | {"stale@5": 0.2}] + [FULL] * 99), baseline, True)
-    assert got.status == "failed"
-    assert got.reasons[0].startswith("stale@5 rose from 0.000 to 0.002")
-    assert [b.question_id for b in got.broken] == ["q000"]
-
-
-def test_a_part_of_the_ranking_that_falls_silent_fails_though_recall_holds(baseline, tmp_path):
+def test_a_silent_part_of_the_ranking_fewer_results_and_a_retired_answer_fail_though_recall_holds(baseline, tmp_path):
     silent, heard = FULL | {"words_signal": 0.0}, FULL | {"words_signal": 1.0}
     scored = accept_baseline(gate_run([heard] * 100), tmp_path / "b.json", "with signals", who="test")
     assert decide(gate_run([heard] * 100), scored, True).status == "passed"
     got = decide(gate_run([silent] * 100), scored, True)
     assert got.reasons == ("words_signal fell from 1.000 to 0.000: a part of the ranking no longer scores",)
     assert decide(gate_run([silent] * 100), baseline, True).status == "passed", "an older baseline does not know it"
-
-
-def test_fewer_results_than_came_before_fail_though_recall_holds(tmp_path):
     full, half = FULL | {"filled@10": 1.0}, FULL | {"filled@10": 0.5}
     known = accept_baseline(gate_run([full] * 100), tmp_path / "b.json", "all ten came", who="test")
     assert decide(gate_run([full] * 100), known, True).status == "passed"
     got = decide(gate_run([half] * 100), known, True)
     assert got.reasons == ("filled@10 fell from 1.000 to 0.500: fewer results come than did",)
-
-
-def test_an_answer_retired_though_it_is_still_true_fails_and_is_named(baseline, tmp_path):
     latest, retired = FULL | {"retired": 0.0}, FULL | {"retired": 1.0}
     known = accept_baseline(gate_run([latest] * 99 + [retired]), tmp_path / "b.json", "one is known", who="test")
     assert decide(gate_run([latest] * 99 + [retired]), known, True).status == "passed"
@@ -146,12 +134,9 @@ def test_a_gate_cannot_pass_by_accident(baseline, run, reason):
     assert reason in "; ".join(got.reasons)
 
 
-def test_a_violated_invariant_fails_a_run_that_lost_nothing(baseline):
+def test_a_home_fails_with_any_collection_or_violated_invariant_and_is_unjudged_with_any(baseline):
     got = decide(gate_run([FULL] * 100), baseline, True, [Violation(8, "spans", "1 span", 1, ("m1",))])
     assert got.status == "failed"
-
-
-def test_a_home_fails_with_any_collection_and_is_unjudged_with_any(baseline):
     good, bare = decide(gate_run([FULL] * 100), baseline, True), decide(GoldenRun("bare"), None, False)
     bad = decide(gate_run([FULL]), None, True)
     assert (combine([good, bare]).status, combine([good, bare]).exit_code) == ("unjudged", 1)
@@ -175,7 +160,7 @@ def test_the_decision_is_json_and_markdown_for_a_pull_request(baseline):
     assert "and 10 more" in text
 
 
-def test_a_rise_of_irrelevant_tokens_fails_and_is_a_row_of_the_page(baseline):
+def test_a_rise_of_irrelevant_tokens_fails_and_is_a_row_of_the_page_but_not_over_a_few_questions(baseline, tmp_path):
     got = decide(gate_run([FULL | {"irrelevant_tokens": 0.5}] * 20 + [FULL] * 80), baseline, True)
     (reason,) = got.reasons
     assert reason.startswith("irrelevant_tokens rose from 0.000 to 0.100 (+0.100, p ")
@@ -183,9 +168,6 @@ def test_a_rise_of_irrelevant_tokens_fails_and_is_a_row_of_the_page(baseline):
     assert got.to_json()["metrics"]["irrelevant_tokens"]["lost"]
     fewer = decide(gate_run([FULL] * 100), with_irrelevant(baseline, 0.5), True)
     assert fewer.status == "passed" and fewer.metrics["irrelevant_tokens"].difference == -0.5
-
-
-def test_a_rise_of_irrelevant_tokens_over_a_few_questions_is_no_reason(tmp_path):
     before = accept_baseline(gate_run([FULL] * 4), tmp_path / "b.json", "four", who="test")
     got = decide(gate_run([FULL | {"irrelevant_tokens": 0.5}, *[FULL] * 3]), before, True)
     assert got.status == "passed" and got.metrics["irrelevant_tokens"].difference == 0.125

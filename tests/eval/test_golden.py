@@ -29,24 +29,15 @@ def found(*questions, user="ana", over=None):
     return resolve(GoldenSet(COLLECTION, questions, user), over or tables())
 
 
-def test_a_quote_is_found_across_line_breaks_and_names_the_memory_that_holds_it():
+def test_a_quote_is_found_across_line_breaks_and_met_by_each_memory_that_holds_it():
     [judged] = found(question(stale=[("plan.md", "launch is on Monday")]))
     assert judged.needs == (frozenset({"m3"}),)
     assert judged.stale == {"m1"}
-
-
-def test_a_quote_over_two_memories_is_met_by_either():
     [judged] = found(question(evidence=[("news.md", "Friday. Bring")]))
     assert judged.needs == (frozenset({"m3", "m4"}),)
     assert judged.rank_needs(["m4", "m9", "m3"]) == ["need:0", "m9", "m3"]
-
-
-def test_a_conversation_is_named_by_file_and_session():
     assert found(question(evidence=[("chat.jsonl#s1", "keep bees")], user="ben"))[0].needs == (frozenset({"m5"}),)
     assert found(question(evidence=[("chat.jsonl", "keep bees")], user="ben"))[0].needs == (frozenset({"m5"}),)
-
-
-def test_without_a_user_the_collections_own_is_meant():
     assert found(question(user=None), user="ana")[0].user_id == "ana"
 
 
@@ -87,24 +78,11 @@ def test_a_question_of_a_project_is_judged_by_the_project_and_the_general_memory
             found(question(project=project), over=over)
 
 
-def test_a_question_without_a_project_hashes_as_before_there_were_projects():
-    assert golden_hash([question()]) == "845cdba425403d92"
-    assert golden_hash([question(project="alpha")]) != golden_hash([question()])
-
-
-def test_a_quote_that_no_memory_covers_is_a_loss_of_the_build():
+def test_a_quote_of_no_memory_or_of_another_collections_document_is_an_error():
     bare = tables()
     bare["memories"] = bare["memories"].filter(pl.col("memory_id") != "m3")
     with pytest.raises(GoldenError, match="no memory covers"):
         found(question(), over=bare)
-
-
-def test_what_also_shows_the_answer_is_not_stale():
-    [judged] = found(question(evidence=[("news.md", "Bring cake")], stale=[("news.md", "moved to Friday. Bring")]))
-    assert judged.stale == {"m3"}, "m4 holds part of the stale quote, but the answer too"
-
-
-def test_another_collections_document_of_the_same_name_is_not_meant():
     two = tables()
     other = two["documents"].filter(pl.col("document_id") == "d2").with_columns(collection=pl.lit("other"))
     two["documents"] = pl.concat([two["documents"].filter(pl.col("document_id") != "d2"), other])
@@ -112,13 +90,12 @@ def test_another_collections_document_of_the_same_name_is_not_meant():
         found(question(), over=two)
 
 
-def test_the_order_of_rows_does_not_matter():
+def test_rows_in_any_order_give_the_same_needs_one_that_holds_another_is_met_with_it_and_an_answer_is_not_stale():
+    [judged] = found(question(evidence=[("news.md", "Bring cake")], stale=[("news.md", "moved to Friday. Bring")]))
+    assert judged.stale == {"m3"}, "m4 holds part of the stale quote, but the answer too"
     turned = {name: t.reverse() for name, t in tables().items()}
     monday = question(stale=[("plan.md", "Monday")])
     assert found(monday, over=turned) == found(monday)
-
-
-def test_a_need_that_holds_another_is_met_with_it():
     judged = found(question(evidence=[("news.md", "moved to Friday"), ("news.md", "Friday. Bring")]))[0]
     assert judged.needs == (frozenset({"m3"}),)
 
@@ -165,27 +142,22 @@ def test_a_golden_set_is_read_sorted_and_hashed_by_content(tmp_path):
     assert golden_hash(load_golden(path)) == golden_hash(one)
     path.write_text(line(as_of="2024-03-02") + "\n" + line(id="b"))
     assert golden_hash(load_golden(path)) != golden_hash(one)
-
-
-def test_no_file_is_no_golden_set(tmp_path):
     assert load_golden(tmp_path / "none.jsonl") is None
+    assert golden_hash([question()]) == "845cdba425403d92"
+    assert golden_hash([question(project="alpha")]) != golden_hash([question()])
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "has no questions"),
-        (line() + "\n" + line(), "line 2: id 'a' is used twice"),
-        (line(question=None), "line 1: question"),
-        (line(evidence=[]), "must have evidence"),
-        (line(type="unanswerable"), "must have evidence"),
-        (line(kind="outdated"), "kind"),
+        ("", "has no questions"), (line() + "\n" + line(), "line 2: id 'a' is used twice"),
+        (line(question=None), "line 1: question"), (line(evidence=[]), "must have evidence"),
+        (line(type="unanswerable"), "must have evidence"), (line(kind="outdated"), "kind"),
         (line(type="unanswerable", evidence=[], kind="other"), "kind"),
         (line(evidence=[{"uri": "u", "quote": " "}]), "line 1: evidence.0.quote"),
-        (line(surprise=1), "line 1: surprise"),
-        (line() + "\nnot json", "line 2"),
+        (line(surprise=1), "line 1: surprise"), (line() + "\nnot json", "line 2"),
     ],
-)
+)  # fmt: skip
 def test_a_malformed_golden_set_names_line_and_field(tmp_path, content, message):
     path = tmp_path / "notes.jsonl"
     path.write_text(content)

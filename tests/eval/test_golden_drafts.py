@@ -91,13 +91,10 @@ def test_every_draft_of_a_real_build_can_be_judged_and_the_gate_names_it(judged_
     assert "until step 3" in steps and "not published" in steps
 
 
-def test_nothing_to_draft_from_is_an_error_and_leaves_no_file(tmp_path):
+def test_nothing_to_draft_from_is_an_error_and_the_mark_of_a_draft_no_part_of_the_question(tmp_path):
     with pytest.raises(PalimpsestError, match="no latest memory"):
         write_drafts(tmp_path / "golden/x.jsonl", draft_questions(with_sentences("Too short."), COLLECTION, "ana", 3))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_mark_of_a_draft_is_no_part_of_the_question(tmp_path):
     drafts = draft_questions(with_sentences("", "The ferry leaves the island at seven sharp."), COLLECTION, "ana", 1)
     write_drafts(tmp_path / "x.jsonl", drafts)
     edited = json.loads((tmp_path / "x.jsonl").read_text())

@@ -21,16 +21,13 @@ def made():
     return rows("nodes", *nodes), rows("edges", *edges)
 
 
-def test_the_chart_has_the_most_important_nodes_of_the_largest_scope():
+def test_the_chart_has_the_most_important_nodes_of_the_largest_scope_and_orphans_have_no_edge():
     chart = graph_chart(*made(), shown=3)
     assert chart.scope == "notes/ana" and {d.node_id for d in chart.dots} == {"n2", "n3", "n4"}
     assert [(line.source_id, line.target_id) for line in chart.lines] == [("n4", "n3")]
     assert len({round(math.hypot(d.x - 220, d.y - 220)) for d in chart.dots}) == 1
     assert (chart.nodes, chart.edges, chart.orphans) == ({"place": 5}, {"part_of": 2}, {"place": 2})
     assert chart.growth == (("2026-05-01", 2), ("2026-05-02", 4), ("2026-05-03", 5))
-
-
-def test_orphans_are_nodes_without_an_edge_and_a_graph_without_nodes_has_no_chart():
     nodes, edges = made()
     assert orphan_nodes(nodes, edges)["node_id"].to_list() == ["b", "n2", "n1"]
     assert graph_chart(empty("nodes"), empty("edges")) is None

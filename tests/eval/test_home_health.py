@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import STATES
 from palimpsest_eval.report.charts import columns
@@ -45,12 +46,7 @@ def test_the_hand_made_build_is_counted():
     found = health()
     assert (found.total["latest"], found.total["retired"]) == (5, 1)
     assert found.growth == (("2024-01", 4), ("2024-02", 2))
-    assert found.orphans == {
-        "without_topic": 4,
-        "without_entity": 4,
-        "without_relation": 2,
-        "nodes_without_edge": 0,
-    }
+    assert found.orphans == {"without_topic": 4, "without_entity": 4, "without_relation": 2, "nodes_without_edge": 0}
     rows = tables()["memories"].select("user_id", "text").iter_rows()
     size = Counter[str]()
     for user, text in rows:
@@ -63,31 +59,22 @@ def test_the_hand_made_build_is_counted():
     assert found.confidence["relations"].mean == 0.9 and found.confidence["relations"].bins[9] == 2
 
 
-def test_ages_are_counted_in_the_first_group_that_they_fit():
+def test_use_open_proposals_ages_and_confidences_are_counted():
+    old, new = at("2024-01-15").timestamp(), at("2024-02-28").timestamp()
+    found = health(reads={"m3": (4, int(new)), "m4": (2, int(old)), "gone": (9, int(new)), "m1": (1, int(new))})
+    assert (found.use.reads, found.use.used, found.use.used_share) == (6, 1, 0.2)
+    assert found.numbers["used_share"] == 0.2
+    found = health(proposals={"prune": {"open": 2, "accepted": 1}, "note": {"open": 1}})
+    assert found.numbers["proposals_open"] == 3
+    assert '<td>prune</td><td class="n">2</td>' in health_html(found)
     days = [0.5, 1.0, 5.0, 29.0, 100.0, 4000.0, -3.0]
     times = pl.Series([NOW - dt.timedelta(days=d) for d in days] + [None])
     found = ages(times, NOW)
     assert dict(found.groups) == {"day": 3, "week": 1, "month": 1, "quarter": 0, "year": 1, "older": 1}
     assert (found.undated, found.median_days) == (1, 5.0)
     assert ages(pl.Series([], dtype=pl.Datetime("us", "UTC")), NOW).median_days is None
-
-
-def test_a_confidence_of_one_is_in_the_last_tenth():
     assert confidence(pl.Series([0.0, 0.05, 0.1, 1.0, None])).bins == (2, 1, 0, 0, 0, 0, 0, 0, 0, 1)
     assert confidence(pl.Series([], dtype=pl.Float64)).mean is None
-
-
-def test_a_memory_is_in_use_when_it_was_read_in_the_last_30_days():
-    old, new = at("2024-01-15").timestamp(), at("2024-02-28").timestamp()
-    found = health(reads={"m3": (4, int(new)), "m4": (2, int(old)), "gone": (9, int(new)), "m1": (1, int(new))})
-    assert (found.use.reads, found.use.used, found.use.used_share) == (6, 1, 0.2)
-    assert found.numbers["used_share"] == 0.2
-
-
-def test_open_proposals_are_a_number():
-    found = health(proposals={"prune": {"open": 2, "accepted": 1}, "note": {"open": 1}})
-    assert found.numbers["proposals_open"] == 3
-    assert '<td>prune</td><td class="n">2</td>' in health_html(found)
 
 
 def test_history_survives_its_builds_and_damage(tmp_path):
@@ -101,33 +88,27 @@ def test_history_survives_its_builds_and_damage(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_columns_leave_words_out_where_they_would_overlap():
-    chart = columns([(f"24-{m:02d}", m) for m in range(1, 25)])
-    shown = [c.label for c in chart.columns if c.is_labelled]
-    assert shown[-1] == "24-24" and len(shown) == 8 and chart.columns[-1].height == 1.0
-    assert columns([("a", 0)]) is None
-
-
 @pytest.mark.parametrize(
     ("value", "form", "text"),
     [
-        (1234, "count", "1,234"),
-        (0.5, "share", "0.500"),
-        (2048, "bytes", "2.0 KiB"),
-        (3 * 2**30, "bytes", "3.0 GiB"),
+        (1234, "count", "1,234"), (0.5, "share", "0.500"), (2048, "bytes", "2.0 KiB"), (3 * 2**30, "bytes", "3.0 GiB"),
         (None, "share", "-"),
     ],
-)
+)  # fmt: skip
 def test_numbers_are_written_with_their_unit(value, form, text):
     assert format_number(value, form) == text
 
 
-def test_the_page_escapes_names_and_shows_changes():
+def test_the_page_escapes_names_shows_changes_and_leaves_words_out_where_they_would_overlap():
     t = evident()
     t["memories"] = t["memories"].with_columns(user_id=pl.lit("<b>ana</b>"))
     page = health_html(health(t, (build(1, latest=3.0), build(2))))
     assert "&lt;b&gt;ana" in page and "<b>ana" not in page
     assert '+2 <span class="soft">since the last build' in page and "<script" not in page
+    chart = columns([(f"24-{m:02d}", m) for m in range(1, 25)])
+    shown = [c.label for c in chart.columns if c.is_labelled]
+    assert shown[-1] == "24-24" and len(shown) == 8 and chart.columns[-1].height == 1.0
+    assert columns([("a", 0)]) is None
 
 
 def test_the_command_and_the_page_show_a_home(judged_home, tmp_path):
@@ -145,46 +126,29 @@ def test_a_home_without_a_build_is_an_error(tmp_path):
         health_of(Home(tmp_path))
 
 
-def test_a_record_has_numbers_and_no_name(judged_home, tmp_path):
-    import shutil
-
-    shutil.copytree(judged_home.path, tmp_path / "home")
-    home = Home(tmp_path / "home", judged_home.embeddings)
-    found = record_health(home)
-    line = (home.path / "health/history.jsonl").read_text()
+def test_a_record_has_numbers_and_no_name_and_a_delete_removes_the_page_that_names_users(copied_home):
+    found = record_health(copied_home)
+    line = (copied_home.path / "health/history.jsonl").read_text()
     assert json.loads(line)["numbers"] == found.numbers
-    assert "ann" not in line and "chats" not in line and (home.path / "health/report.html").is_file()
+    assert "ann" not in line and "chats" not in line
+    page = copied_home.path / "health/report.html"
+    assert "bob" in page.read_text()
+    delete(Home(copied_home.path), user="bob")
+    assert not page.exists() and [row.build_id for row in read_history(copied_home)] == ["000001"]
 
 
-def test_the_asset_has_the_numbers_as_metadata_and_writes_the_page(judged_home, tmp_path):
-    import shutil
-
+def test_the_asset_has_the_numbers_as_metadata_and_writes_the_page(copied_home):
     import dagster as dg
 
     from palimpsest.orchestration.published_assets import memory_health
     from palimpsest.orchestration.resources import HomeResource
 
-    shutil.copytree(judged_home.path, tmp_path / "home")
-    resources = {"home": HomeResource(path=str(tmp_path / "home"), embeddings_path=str(judged_home.embeddings))}
+    resources = {"home": HomeResource(path=str(copied_home.path), embeddings_path=str(copied_home.embeddings))}
     done = dg.materialize([memory_health], resources=resources, selection=[memory_health])
     (event,) = done.asset_materializations_for_node("memory_health")
-    numbers = health_of(Home(tmp_path / "home")).numbers
+    numbers = health_of(copied_home).numbers
     shown = {name: value.value for name, value in event.metadata.items()}
     assert numbers["latest"] == 4.0 and {n: shown[n] for n in numbers if "age" not in n} == {
         n: v for n, v in numbers.items() if "age" not in n
     }
-    assert (tmp_path / "home/health/report.html").is_file()
-
-
-def test_a_delete_removes_the_page_that_names_users_and_keeps_the_numbers(judged_home, tmp_path):
-    import shutil
-
-    from palimpsest.pipeline.deletion.delete import delete
-
-    shutil.copytree(judged_home.path, tmp_path / "home")
-    home = Home(tmp_path / "home", judged_home.embeddings)
-    record_health(home)
-    assert "bob" in (home.path / "health/report.html").read_text()
-    delete(Home(tmp_path / "home"), user="bob")
-    assert not (home.path / "health/report.html").exists()
-    assert [row.build_id for row in read_history(home)] == ["000001"]
+    assert (copied_home.path / "health/report.html").is_file()

@@ -1,6 +1,7 @@
 """Prometheus' text format of a home, read by Prometheus' own parser, and spans received by a real HTTP server."""
 
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -26,29 +27,16 @@ def test_the_figures_of_a_home_are_gauges(judged_home):
     assert found["palimpsest_health", "cost"] == 0
 
 
-def test_numbers_of_the_health_report_are_there_once_it_was_made(judged_home, tmp_path):
-    import shutil
-
-    from palimpsest.store.home import Home
-
-    shutil.copytree(judged_home.path, tmp_path / "home")
-    home = Home(tmp_path / "home", judged_home.embeddings)
-    assert ("palimpsest_health", "disputes_open") not in samples(metrics_text(home))
-    record_health(home)
-    assert ("palimpsest_health", "disputes_open") in samples(metrics_text(home))
+def test_numbers_of_the_health_report_are_there_once_it_was_made(copied_home):
+    assert ("palimpsest_health", "disputes_open") not in samples(metrics_text(copied_home))
+    record_health(copied_home)
+    assert ("palimpsest_health", "disputes_open") in samples(metrics_text(copied_home))
 
 
-def test_latencies_have_their_collection_and_quantile(judged_home, tmp_path):
-    import shutil
-    from dataclasses import replace
-
-    from palimpsest.store.home import Home
-
-    shutil.copytree(judged_home.path, tmp_path / "home")
-    home = Home(tmp_path / "home")
-    build = published(home)
+def test_latencies_have_their_collection_and_quantile(copied_home):
+    build = published(copied_home)
     build.write_manifest(replace(build.manifest, gate={"status": "failed", "metrics": {"chats/p95_ms": 25.0}}))
-    found = samples(metrics_text(home))
+    found = samples(metrics_text(copied_home))
     assert found["palimpsest_query_seconds", "0.95", "chats"] == 0.025 and found["palimpsest_gate_open",] == 0
 
 

@@ -32,10 +32,11 @@ def names(violations):
     return {(v.invariant, v.name) for v in violations}
 
 
-def test_a_sound_build_breaks_nothing():
+def test_a_sound_build_breaks_nothing_and_an_index_of_it_agrees(index):
     assert check_invariants(TABLES, known_vectors=HASHES) == []
     assert check_invariants({}) == []
     assert check_invariants({name: t.reverse() for name, t in TABLES.items()}, known_vectors=HASHES) == []
+    assert check_invariants(TABLES, index, known_vectors=HASHES) == []
 
 
 @pytest.mark.parametrize(
@@ -46,9 +47,7 @@ def test_a_sound_build_breaks_nothing():
         ("memories", lambda t: pl.concat([t, t.head(1)]), 1, "unique_ids"),
         ("relations", put("relation_id", None), 1, "unique_ids"),
         (
-            "documents",
-            lambda t: pl.concat([t, t.with_columns(document_id=pl.lit("x") + "document_id")]),
-            1,
+            "documents", lambda t: pl.concat([t, t.with_columns(document_id=pl.lit("x") + "document_id")]), 1,
             "current_documents",
         ),
         ("versions", lambda t: t.filter(pl.col("memory_id") != "m2"), 2, "versions_complete"),
@@ -62,10 +61,8 @@ def test_a_sound_build_breaks_nothing():
         ("memories", put("trust", 0.9, ("memory_id", "m1")), 2, "trust"),
         ("documents", put("user_id", "ben", ("document_id", "d1")), 3, "scopes"),
         ("relations", put("newer_id", "m6", ("relation_id", "r1")), 3, "scopes"),
-        ("mentions", put("memory_id", "m6"), 3, "scopes"),
-        ("topic_memories", put("memory_id", "m6"), 3, "scopes"),
-        ("candidate_pairs", put("older_id", "m6"), 3, "scopes"),
-        ("entities", put("user_id", "ben"), 3, "scopes"),
+        ("mentions", put("memory_id", "m6"), 3, "scopes"), ("topic_memories", put("memory_id", "m6"), 3, "scopes"),
+        ("candidate_pairs", put("older_id", "m6"), 3, "scopes"), ("entities", put("user_id", "ben"), 3, "scopes"),
         ("topics", put("collection", None), 3, "scopes"),
         ("documents", lambda t: t.filter(pl.col("document_id") != "d3"), 4, "references"),
         ("chunks", lambda t: t.filter(pl.col("chunk_id") != "cm2"), 4, "references"),
@@ -77,7 +74,7 @@ def test_a_sound_build_breaks_nothing():
         ("document_texts", put("text", "rewritten", ("document_id", "d1")), 8, "spans"),
         ("mentions", put("char_end", 900, ("memory_id", "m1")), 8, "spans"),
     ],
-)
+)  # fmt: skip
 def test_each_broken_invariant_is_found(table, change, number, name):
     assert (number, name) in names(broken(table, change))
 
@@ -108,23 +105,20 @@ def test_an_undone_relation_retires_nothing():
     assert (2, "chains") in names(broken("versions", restored))
 
 
-def test_a_memory_without_a_vector_is_found():
+def test_a_memory_without_a_vector_is_found_and_a_violation_reports_a_count_and_a_few_ids():
     found = check_invariants(TABLES, known_vectors=HASHES - {TABLES["embed_inputs"]["text_hash"][0]})
     assert names(found) == {(7, "vectors")}
+    [found] = [v for v in broken("memories", put("char_start", 9)) if v.name == "spans"]
+    assert found.count == 6
+    assert found.examples == ("m1", "m2", "m3", "m4", "m5")
+    assert found.message == "memories: the spans of 6 do not hold their text"
+    assert found.to_json()["examples"] == ["m1", "m2", "m3", "m4", "m5"]
 
 
 @pytest.mark.parametrize("reject", [("a.pdf", "read", " "), ("", "read", "encrypted"), ("a.pdf", None, "encrypted")])
 def test_a_reject_without_a_reason_is_found(reject):
     rows = pl.DataFrame([reject], schema=TABLES["rejects"].schema, orient="row")
     assert names(check_invariants(TABLES | {"rejects": rows})) == {(9, "rejects")}
-
-
-def test_a_violation_reports_a_count_and_a_few_ids():
-    [found] = [v for v in broken("memories", put("char_start", 9)) if v.name == "spans"]
-    assert found.count == 6
-    assert found.examples == ("m1", "m2", "m3", "m4", "m5")
-    assert found.message == "memories: the spans of 6 do not hold their text"
-    assert found.to_json()["examples"] == ["m1", "m2", "m3", "m4", "m5"]
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +130,6 @@ def index(tmp_path_factory):
 
     write_index(TABLES, vectors, path, {"build_id": "000001"})
     return path
-
-
-def test_an_index_of_these_tables_agrees_with_them(index):
-    assert check_invariants(TABLES, index, known_vectors=HASHES) == []
 
 
 @pytest.mark.parametrize(
@@ -161,14 +151,11 @@ def test_an_index_of_other_tables_is_found(index, table, change):
 @pytest.mark.parametrize(
     ("sql", "number"),
     [
-        ("UPDATE postings SET row = 5 WHERE row = 0", 3),
-        ("UPDATE links SET older_row = 5 WHERE label = 'EXTEND'", 3),
-        ("UPDATE terms SET df = df + 1", 5),
-        ("DELETE FROM vectors WHERE row = 2", 5),
-        ("UPDATE memories SET text = 'edited' WHERE row = 1", 5),
-        ("DROP TABLE mentions", 5),
+        ("UPDATE postings SET row = 5 WHERE row = 0", 3), ("UPDATE links SET older_row = 5 WHERE label = 'EXTEND'", 3),
+        ("UPDATE terms SET df = df + 1", 5), ("DELETE FROM vectors WHERE row = 2", 5),
+        ("UPDATE memories SET text = 'edited' WHERE row = 1", 5), ("DROP TABLE mentions", 5),
     ],
-)
+)  # fmt: skip
 def test_an_index_that_was_edited_is_found(index, tmp_path, sql, number):
     copy = tmp_path / "index.duckdb"
     shutil.copyfile(index, copy)
@@ -178,16 +165,13 @@ def test_an_index_that_was_edited_is_found(index, tmp_path, sql, number):
     assert (number, "index") in names(check_invariants(TABLES, copy))
 
 
-def test_an_index_of_another_format_is_a_violation_that_says_what_to_do(index, tmp_path):
+def test_an_index_of_another_format_missing_or_damaged_is_a_violation_that_says_what_to_do(index, tmp_path):
     copy = tmp_path / "index.duckdb"
     shutil.copyfile(index, copy)
     with duckdb.connect(str(copy)) as db:
         db.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
     (found,) = check_invariants(TABLES, copy)
     assert found.invariant == 5 and "format 2" in found.message and "run palimpsest build" in found.message
-
-
-def test_a_missing_or_damaged_index_is_a_violation_not_a_crash(tmp_path):
     assert names(check_invariants(TABLES, tmp_path / "none.duckdb")) == {(5, "index")}
     (tmp_path / "bad.duckdb").write_bytes(b"not a database")
     assert names(check_invariants(TABLES, tmp_path / "bad.duckdb")) == {(5, "index")}
@@ -196,14 +180,11 @@ def test_a_missing_or_damaged_index_is_a_violation_not_a_crash(tmp_path):
 @pytest.mark.parametrize(
     ("deleted", "left"),
     [
-        (("document", "notes", "plan.md"), ("d1",)),
-        (("document", "notes", "chat.jsonl"), ("d3",)),
-        (("document", "notes", "chat.jsonl#s1"), ("d3",)),
-        (("user", "ana"), ("d1", "d2")),
-        (("document", "other", "plan.md"), ()),
-        (("user", "carl"), ()),
+        (("document", "notes", "plan.md"), ("d1",)), (("document", "notes", "chat.jsonl"), ("d3",)),
+        (("document", "notes", "chat.jsonl#s1"), ("d3",)), (("user", "ana"), ("d1", "d2")),
+        (("document", "other", "plan.md"), ()), (("user", "carl"), ()),
     ],
-)
+)  # fmt: skip
 def test_deleted_texts_still_in_a_build_are_reported_by_id(deleted, left):
     found = check_invariants(TABLES, decisions=Decisions(tombstones=frozenset([tombstone(*deleted)])))
     assert [(v.invariant, v.name, v.examples) for v in found] == ([(4, "deleted", left)] if left else [])
@@ -213,14 +194,11 @@ def test_deleted_texts_still_in_a_build_are_reported_by_id(deleted, left):
 @pytest.mark.parametrize(
     ("table", "columns", "name"),
     [
-        ("nodes", {"type": "title"}, "node_types"),
-        ("nodes", {"importance": 1.1}, "importance"),
-        ("nodes", {"importance": None}, "importance"),
-        ("edges", {"type": "likes"}, "edge_types"),
-        ("edges", {"weight": -0.1}, "edge_weights"),
-        ("edges", {"target_id": "m1"}, "edge_loops"),
+        ("nodes", {"type": "title"}, "node_types"), ("nodes", {"importance": 1.1}, "importance"),
+        ("nodes", {"importance": None}, "importance"), ("edges", {"type": "likes"}, "edge_types"),
+        ("edges", {"weight": -0.1}, "edge_weights"), ("edges", {"target_id": "m1"}, "edge_loops"),
     ],
-)
+)  # fmt: skip
 def test_a_node_or_an_edge_outside_its_bounds_is_found(table, columns, name):
     scope = {"collection": "notes", "user_id": "ana", "project_id": ""}
     sound = {

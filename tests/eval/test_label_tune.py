@@ -137,15 +137,12 @@ def test_a_few_shot_program_is_saved_with_a_card_and_its_pairs_are_not_in_the_sa
 @pytest.mark.parametrize(
     "args, message",
     [
-        (["--save", "x"], "--demonstrations"),
-        (["--sample", "0"], "--save"),
-        (["--program", "x", "--demonstrations", "2"], "--program"),
-        (["--program", "nonesuch"], "no such file"),
-        (["--pairs", "nonesuch.jsonl"], "cannot read"),
-        (["--save", "a/b", "--demonstrations", "2"], "without folders"),
+        (["--save", "x"], "--demonstrations"), (["--sample", "0"], "--save"),
+        (["--program", "x", "--demonstrations", "2"], "--program"), (["--program", "nonesuch"], "no such file"),
+        (["--pairs", "nonesuch.jsonl"], "cannot read"), (["--save", "a/b", "--demonstrations", "2"], "without folders"),
         (["--max-cost", "1"], "PALIMPSEST_LM_PRICE"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_one_line(tmp_path, args, message):
     env = {"PALIMPSEST_LM": "m@http://127.0.0.1:9/v1", "PALIMPSEST_LM_ATTEMPTS": "1"}
     done = run("label", "tune", "--home", tmp_path / "h", *args, **env)

@@ -29,12 +29,8 @@ LOCOMO = [
 ]
 LONGMEMEVAL = [
     {
-        "question_id": "q1",
-        "question_type": "single-session-user",
-        "question": "Which bread?",
-        "answer": "rye",
-        "haystack_session_ids": ["s1", "s2"],
-        "haystack_dates": ["2023/05/30 (Tue) 21:48", "2023/06/01 (Thu) 08:00"],
+        "question_id": "q1", "question_type": "single-session-user", "question": "Which bread?", "answer": "rye",
+        "haystack_session_ids": ["s1", "s2"], "haystack_dates": ["2023/05/30 (Tue) 21:48", "2023/06/01 (Thu) 08:00"],
         "haystack_sessions": [
             [{"role": "user", "content": "Hello."}],
             [{"role": "user", "content": "I bake rye.", "has_answer": True}, {"role": "assistant", "content": "Nice."}],
@@ -42,20 +38,15 @@ LONGMEMEVAL = [
         "answer_session_ids": ["s2"],
     },
     {
-        "question_id": "q2",
-        "question": "Which tea?",
-        "haystack_session_ids": ["s1", "s2"],
+        "question_id": "q2", "question": "Which tea?", "haystack_session_ids": ["s1", "s2"],
         "haystack_sessions": [[{"role": "user", "content": "Green."}], [{"role": "user", "content": "Bye."}]],
         "answer_session_ids": ["s1"],
     },
     {
-        "question_id": "q3_abs",
-        "question": "Which car?",
-        "haystack_session_ids": ["s1"],
-        "haystack_sessions": [[{"role": "user", "content": "A bike."}]],
-        "answer_session_ids": ["s1"],
+        "question_id": "q3_abs", "question": "Which car?", "haystack_session_ids": ["s1"],
+        "haystack_sessions": [[{"role": "user", "content": "A bike."}]], "answer_session_ids": ["s1"],
     },
-]
+]  # fmt: skip
 FLAT = {
     "data": [
         {
@@ -71,47 +62,33 @@ FLAT = {
 }
 HOTPOT = [
     {
-        "_id": "h1",
-        "question": "Who?",
-        "answer": "x",
-        "type": "bridge",
-        "supporting_facts": [["A", 0], ["B", 1]],
+        "_id": "h1", "question": "Who?", "answer": "x", "type": "bridge", "supporting_facts": [["A", 0], ["B", 1]],
         "context": [["A", ["One. ", "Two."]], ["B", ["Three."]], ["C", ["Four."]]],
     },
     {
-        "_id": "h2",
-        "question": "What?",
-        "type": "comparison",
-        "supporting_facts": [["A", 0]],
+        "_id": "h2", "question": "What?", "type": "comparison", "supporting_facts": [["A", 0]],
         "context": [["A", ["One. ", "Two."]], ["A", ["Another A."]]],
     },
-]
+]  # fmt: skip
 HUB = [
     {
-        "id": "w1",
-        "question": "Who?",
-        "type": "compositional",
-        "supporting_facts": {"title": ["B"], "sent_id": [0]},
+        "id": "w1", "question": "Who?", "type": "compositional", "supporting_facts": {"title": ["B"], "sent_id": [0]},
         "context": {"title": ["A", "B"], "sentences": [["One."], ["Two."]]},
-    }
-]
+    },
+]  # fmt: skip
 MUSIQUE = [
     {
-        "id": "2hop__1_2",
-        "question": "Who?",
-        "answerable": True,
+        "id": "2hop__1_2", "question": "Who?", "answerable": True,
         "paragraphs": [
             {"idx": 0, "title": "A", "paragraph_text": "One.", "is_supporting": True},
             {"idx": 1, "title": "B", "paragraph_text": "Two.", "is_supporting": False},
         ],
     },
     {
-        "id": "3hop1__4",
-        "question": "Which?",
-        "answerable": False,
+        "id": "3hop1__4", "question": "Which?", "answerable": False,
         "paragraphs": [{"idx": 0, "title": "A", "paragraph_text": "One.", "is_supporting": True}],
     },
-]
+]  # fmt: skip
 
 
 def loaded(tmp_path: Path, name: str, value, jsonl: bool = False):
@@ -135,14 +112,11 @@ def test_locomo_is_a_scope_a_conversation_and_a_row_a_turn(tmp_path):
     assert suite.qrels["conv-1:q0"] == {"conv-1:D1:1": 1, "conv-1:D1:2": 1}
 
 
-def test_longmemeval_judges_marked_turns_else_answer_sessions_and_no_abstention(tmp_path):
+def test_longmemeval_judges_marked_turns_else_answer_sessions_and_a_flat_sample_by_the_answers_words(tmp_path):
     suite, rows = loaded(tmp_path, "s.json", LONGMEMEVAL)
     assert suite.qrels == {"q1": {"q1:1:0": 1}, "q2": {"q2:0:0": 1}}
     assert [q.query_id for q in suite.queries] == ["q1", "q2", "q3_abs"]
     assert rows[0]["meta"] == {"speaker": "user", "session": "s1", "date_time": "2023-05-30 21:48"}
-
-
-def test_a_flat_sample_of_longmemeval_is_judged_by_the_answers_words(tmp_path):
     suite, _ = loaded(tmp_path, "oracle.json", FLAT)
     assert suite.qrels == {"t:q1": {"t:0": 1}} and suite.queries[0].type == "temporal-reasoning"
 
@@ -175,19 +149,18 @@ def beir(tmp_path):
     return folder
 
 
-def test_a_beir_folder_is_judged_by_its_test_split(beir, tmp_path):
-    suite = load_suite(as_suite(beir, tmp_path / "cache"))
-    assert suite.name == "scifact" and suite.qrels == {"q1": {"d1": 2}}
-    (beir / "qrels/test.tsv").unlink()
-    assert load_suite(as_suite(beir, tmp_path / "cache")).qrels == {"q2": {"d2": 1}}
-
-
-def test_a_suite_in_our_layout_is_used_as_it_is_and_a_conversion_is_made_once(beir, tmp_path):
+def test_a_beir_folder_is_judged_by_its_test_split_converted_once_and_a_missing_path_reported(beir, tmp_path):
     cache = tmp_path / "cache"
     made = as_suite(beir, cache)
     (made / "mark").touch()
     assert as_suite(beir, cache) == made and (made / "mark").exists() and as_suite(made, cache) == made
     assert not list(cache.rglob(".making-*"))
+    suite = load_suite(as_suite(beir, tmp_path / "cache"))
+    assert suite.name == "scifact" and suite.qrels == {"q1": {"d1": 2}}
+    (beir / "qrels/test.tsv").unlink()
+    assert load_suite(as_suite(beir, tmp_path / "cache")).qrels == {"q2": {"d2": 1}}
+    with pytest.raises(PalimpsestError, match="no such file or folder"):
+        as_suite(tmp_path / "none", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -225,8 +198,3 @@ def test_a_malformed_beir_folder_names_file_and_line(beir, tmp_path, name, text,
     (beir / name).write_text(text)
     with pytest.raises(PalimpsestError, match=message):
         as_suite(beir, tmp_path / "cache")
-
-
-def test_a_missing_path_is_reported(tmp_path):
-    with pytest.raises(PalimpsestError, match="no such file or folder"):
-        as_suite(tmp_path / "none", tmp_path)

@@ -14,13 +14,9 @@ from palimpsest_eval.suites.suite import collection_name, corpus_id, load_suite
 pytestmark = pytest.mark.suite
 SUITES = Path(os.environ.get("PALIMPSEST_SUITES") or Path(__file__).resolve().parents[3] / "shared/suites")
 NAMES = {
-    "P@5": "P_5",
-    "R@5": "recall_5",
-    "R@10": "recall_10",
-    "Hit@5": "success_5",
-    "nDCG@10": "ndcg_cut_10",
+    "P@5": "P_5", "R@5": "recall_5", "R@10": "recall_10", "Hit@5": "success_5", "nDCG@10": "ndcg_cut_10",
     "MRR@10": "recip_rank",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["cranfield", "locomo"])

@@ -44,13 +44,21 @@ def test_each_cause_is_identified():
     assert cause(Ranked({"q": ["m1"]}, ["m1"]), then)[0] == "found"
 
 
-def test_one_question_that_cannot_be_judged_hides_no_other():
+def test_questions_that_miss_come_worst_first_and_one_that_cannot_be_judged_hides_no_other():
     questions = [question("a", "plan.md", "nowhere"), question("q", "plan.md", "The budget is ten")]
     questions.append(Question(id="u", question="u", type="unanswerable", evidence=[]))
     reader, golden = Ranked({"q": OTHERS}, ["m1", "m2"]), GoldenSet("notes", tuple(questions), "ana")
     run = run_golden(reader, golden, tables(), diagnose=True)
     assert [(m.question_id, m.cause) for m in run.misses] == [("a", "not chunked"), ("q", "lost in fusion")]
     assert (run.misses[0].rank, run.misses[0].vector_rank) == (None, None) and "question 'a'" in run.errors[0]
+
+    def values(recall, packed, ndcg):
+        return {"R@5": recall, "packed_recall": packed, "nDCG@10": ndcg}
+
+    run = GoldenRun(
+        "c", per_query={"a": values(1, 1, 0.6), "b": values(1, 0, 1), "c": values(0, 1, 0), "d": values(0, 0, 0)}
+    )
+    assert run.missed_questions == ["d", "c", "b"]
 
 
 def test_what_a_run_returned_is_not_searched_again_and_its_misses_survive_json():
@@ -63,13 +71,3 @@ def test_what_a_run_returned_is_not_searched_again_and_its_misses_survive_json()
     assert again.misses == run.misses and run.misses[0].cause == "lost in fusion"
     older = {k: v for k, v in run.to_json().items() if k != "misses"}
     assert GoldenRun.from_json(older).misses is None
-
-
-def test_questions_that_miss_come_worst_first():
-    def values(recall, packed, ndcg):
-        return {"R@5": recall, "packed_recall": packed, "nDCG@10": ndcg}
-
-    run = GoldenRun(
-        "c", per_query={"a": values(1, 1, 0.6), "b": values(1, 0, 1), "c": values(0, 1, 0), "d": values(0, 0, 0)}
-    )
-    assert run.missed_questions == ["d", "c", "b"]

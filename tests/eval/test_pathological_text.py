@@ -13,19 +13,16 @@ from tests.pathological_text.timings import Timing, Worker
 RUN = SlowText("", "a", "!")
 
 
-def test_a_text_has_its_head_its_end_and_the_size_that_is_asked_for():
+def test_a_text_has_its_head_end_and_size_and_repeats_what_its_pattern_repeats():
     text = SlowText("x", "ab-", "!").at_size(12)
     assert text == "xab-ab-ab-a!" and len(text) == 12
     assert SlowText("x", "ab-", "!").at_size(1) == "xab-!"
-
-
-def test_texts_of_a_pattern_repeat_what_it_repeats_and_are_always_the_same():
     made = texts_of_pattern(r"x(?:ab)+[0-9]*$", 0)
     assert made == texts_of_pattern.__wrapped__(r"x(?:ab)+[0-9]*$", 0)
     assert {SlowText("x", "ab", "!"), SlowText("", "ab", ""), SlowText("", "0", "\n!")} <= set(made)
 
 
-def test_calls_are_found_with_their_patterns_flags_and_methods():
+def test_calls_are_found_with_their_patterns_flags_and_methods_and_names_by_their_uses():
     source = (
         'import re\nre.sub(_A + "b", "", t, flags=re.I)\nre.compile(rf"{_A}+")\n'
         'c.str.contains("x+")\nc.str.contains("y", literal=True)\n'
@@ -34,9 +31,6 @@ def test_calls_are_found_with_their_patterns_flags_and_methods():
     calls = [(c.line, c.method, c.pattern, c.flags) for c in calls_of_re(tree, {"_A": "a"})]
     assert calls == [(2, "finditer", "ab", 2), (3, "compile", "a+", 0)]
     assert [(c.line, c.method, c.pattern) for c in calls_of_polars(tree, {})] == [(4, "search", "x+")]
-
-
-def test_a_name_is_applied_by_the_methods_of_its_uses_unless_one_is_unclear():
     kept = ast.parse(
         "_A = 1\n_B = 2\n_C = (3,)\n_A.search(t)\n[m for m in _B.finditer(t)]\nf(_B)\nany(c.match(t) for c in _C)\n"
     )

@@ -58,13 +58,10 @@ def demo() -> DemoCorpus:
     """A collection whose older statement is stale, and what a search of ours returned: the newer one only."""
     question = GoldenQuestion.model_validate(
         {
-            "id": "d1",
-            "question": "release day",
-            "type": "updated",
-            "evidence": [{"uri": "a.md", "quote": "Thursday"}],
-            "stale": [{"uri": "a.md", "quote": "Tuesday"}],
-        }
-    )
+            "id": "d1", "question": "release day", "type": "updated",
+            "evidence": [{"uri": "a.md", "quote": "Thursday"}], "stale": [{"uri": "a.md", "quote": "Tuesday"}],
+        },
+    )  # fmt: skip
     resolved = ResolvedQuestion(question, "team", needs=(frozenset({"new"}),), stale=frozenset({"old"}))
     texts = [Text("old", "team", "The release day is Tuesday"), Text("new", "team", "The release day is Thursday")]
     corpus = Corpus("demo", texts, [Question("d1", "team", "release day")], {})
@@ -108,26 +105,25 @@ def test_no_round_is_begun_when_the_time_is_over(suite: Path, tmp_path: Path):
     assert report.rounds <= 1 and not (tmp_path / "overlap-round-2").exists()
 
 
-def test_a_small_part_has_the_texts_that_its_questions_need(suite: Path):
+def test_a_suite_is_cut_to_whole_scopes_and_a_small_part_has_the_texts_that_its_questions_need(suite: Path):
     corpus = small_corpus(suite, 2, 10)
     (question,) = corpus.questions
     assert {t.scope for t in corpus.texts} == {question.scope} and len(corpus.texts) == 2
     assert corpus.qrels[question.query_id].keys() <= {t.text_id for t in corpus.texts}
-
-
-def test_a_stale_memory_counts_only_where_a_person_wrote_down_that_it_is_stale():
-    scores = demo().score({"d1": ["old", "new"]})
-    assert (scores.questions, scores.stale, scores.recall) == (1, 0.2, 1.0)
-    assert demo().score({"d1": ["new"]}).stale == 0
-
-
-def test_a_suite_is_cut_to_whole_scopes_and_keeps_speakers_in_the_words(suite: Path):
     corpus = suite_corpus(suite, 4, 10)
     assert len(corpus.texts) == 3 and len({text.scope for text in corpus.texts}) == 1
     assert [q.scope for q in corpus.questions] == [corpus.texts[0].scope]
     assert corpus.texts[0].words == "Ada: The cat sleeps"
     with pytest.raises(PalimpsestError, match="no scope with a judged query has at most 2 texts"):
         suite_corpus(suite, 2, 10)
+
+
+def test_a_stale_memory_counts_only_where_a_person_wrote_it_down_and_every_peer_has_a_lock():
+    scores = demo().score({"d1": ["old", "new"]})
+    assert (scores.questions, scores.stale, scores.recall) == (1, 0.2, 1.0)
+    assert demo().score({"d1": ["new"]}).stale == 0
+    assert {p.venv for p in PEERS if p.venv} == {path.stem for path in LOCKS.glob("*.txt")}
+    assert all(peer.version[0].isdigit() for peer in PEERS)
 
 
 def test_one_text_in_a_hundred_changes_and_another_one_is_named_by_the_caller(tmp_path: Path):
@@ -140,24 +136,18 @@ def test_one_text_in_a_hundred_changes_and_another_one_is_named_by_the_caller(tm
     assert not {t.text_id for t in changed} & {t.text_id for t in updated}
 
 
-def test_a_process_that_is_ended_at_its_limit_leaves_what_it_had_done(suite: Path, tmp_path: Path):
+def test_a_process_at_its_limit_leaves_what_it_had_done_and_a_peer_that_is_not_installed_says_so(
+    suite: Path, tmp_path: Path
+):
     files = write_corpus(suite_corpus(suite, 6, 10), tmp_path / "files", is_timed=False)
     with scripted_lm() as lm:
         run = run_job(OVERLAP, (files,), place(tmp_path, lm), "job", limit_s=0.01)
     assert run.result.error == "ended at its limit of 0 s"
     assert read_result(tmp_path / "job" / "result.json").peak_mb == run.result.peak_mb
-
-
-def test_a_peer_that_is_not_installed_has_a_row_that_says_so(suite: Path, tmp_path: Path):
     files = write_corpus(suite_corpus(suite, 6, 10), tmp_path / "files", is_timed=False)
     with scripted_lm() as lm:
         run = run_job(find_peers("txtai")[0], (files,), place(tmp_path, lm), "job", limit_s=10)
     assert run.result.error == "not installed: txtai"
-
-
-def test_every_peer_has_a_lock_with_its_version():
-    assert {p.venv for p in PEERS if p.venv} == {path.stem for path in LOCKS.glob("*.txt")}
-    assert all(peer.version[0].isdigit() for peer in PEERS)
 
 
 def test_an_unknown_peer_and_a_missing_folder_are_one_line(tmp_path: Path, capsys, monkeypatch):

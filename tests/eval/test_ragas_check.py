@@ -12,16 +12,13 @@ from palimpsest_eval.ragas.ragas_check import crosscheck, crosscheck_samples, go
 from palimpsest_eval.runs.judge_build import run_collection
 
 
-def test_sets_agree_and_an_empty_retrieval_counts_as_nothing_found():
+def test_sets_agree_rank_counts_for_neither_and_an_empty_retrieval_as_nothing_found():
     ranked = {"a": ["x", "y", "z"], "b": [], "c": ["z", "x"]}
     got = crosscheck(ranked, {"a": ["x", "q"], "b": ["x"], "c": ["x"], "d": ["x"]}, depth=10)
     assert got.largest_difference < 1e-9 and (got.queries, got.empty) == (4, 2)
     assert got.ragas["recall"] == pytest.approx((0.5 + 0 + 1 + 0) / 4)
     assert got.ragas["precision"] == pytest.approx((1 / 3 + 0 + 1 / 2 + 0) / 4)
     assert all(map(math.isfinite, got.ragas.values()))
-
-
-def test_rank_counts_for_neither_and_the_depth_for_both():
     there, back = crosscheck({"a": ["x", "y"]}, {"a": ["x"]}), crosscheck({"a": ["y", "x"]}, {"a": ["x"]})
     assert there == back
     assert crosscheck({"a": ["y", "x"]}, {"a": ["x"]}, depth=1).ragas == {"precision": 0.0, "recall": 0.0}

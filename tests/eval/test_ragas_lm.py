@@ -50,7 +50,7 @@ def judge(server, tmp_path, items, **more):
     return judge_contexts(items, LmSettings("stand-in", server.url, **(fast | more)), ledger, **options)
 
 
-def test_the_three_metrics_are_those_worked_out_by_hand_and_every_call_is_counted(tmp_path):
+def test_the_three_metrics_are_those_worked_out_by_hand_every_call_is_counted_and_no_context_is_zero(tmp_path):
     with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, [ragas_item()])
         # Precision: of three contexts the second and third help: (1/2 + 2/3) / 2. Recall: of a and b, a is there.
@@ -65,9 +65,6 @@ def test_the_three_metrics_are_those_worked_out_by_hand_and_every_call_is_counte
         assert again.means == got.means and (again.calls, again.known, again.cost) == (0, 7, 0.0)
         assert server.counts.answered == 7, "what was answered is not paid twice"
     assert "7 calls" in got.text() and f"cost {got.cost:.4f}" in got.text()
-
-
-def test_a_question_without_contexts_scores_zero_and_calls_no_model(tmp_path):
     with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, [ragas_item(contexts=(), packed="")])
         assert got.means == {"context_precision": 0.0, "context_recall": 0.0} and server.counts.requests == 0

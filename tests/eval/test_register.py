@@ -19,7 +19,7 @@ def register(tmp_path, *rows):
     return path
 
 
-def test_a_build_is_compared_with_the_relations_that_people_found(tmp_path):
+def test_a_build_is_compared_with_the_relations_of_people_and_confidence_with_the_share_that_is_right(tmp_path):
     path = register(
         tmp_path,
         {"label": "UPDATE", "newer": FRIDAY, "older": [MONDAY]},
@@ -37,9 +37,6 @@ def test_a_build_is_compared_with_the_relations_that_people_found(tmp_path):
     counts = confusion(got)
     assert counts["UPDATE"] == {"UPDATE": 1, "EXTEND": 1, "DERIVE": 0, "NONE": 0} and counts["NONE"]["NONE"] == 1
     assert compare_register(tmp_path / "none.jsonl", tables(), "notes") == []
-
-
-def test_calibration_compares_confidence_with_the_share_that_is_right():
     outcomes = [("UPDATE", 0.95), ("NONE", 1.0), ("UPDATE", 0.5), ("UPDATE", None)]
     got = calibration(RegisterPrediction("r", "UPDATE", p, c) for p, c in outcomes)
     assert [(round(b.confidence, 3), b.accuracy, b.pairs) for b in got] == [(0.5, 1.0, 1), (0.975, 0.5, 2)]

@@ -22,20 +22,14 @@ from palimpsest_eval.runs.judge_build import judge_build, write_report
 NASTY = '</style><script>alert(1)</script><img src=x onerror="alert(2)">&{{ 7*7 }}'
 
 
-def test_a_line_runs_over_builds_from_its_lowest_to_its_highest():
+def test_lines_and_histograms_have_their_ends_and_headlines_their_change():
     line = spark([0.5, float("nan"), 1.0, 0.75])
     assert line.points == "3.0,25.0 79.0,3.0 117.0,14.0"
     assert (line.low, line.high, line.count, line.last_y) == (0.5, 1.0, 3, 14.0)
     assert spark([0.4]).points == "117.0,14.0" and spark([]) is None and spark([float("nan")]) is None
-
-
-def test_a_histogram_ends_at_the_99th_percentile_and_keeps_what_is_above_it():
     h = histogram([1, 1, 2, 100], {"p50": 1, "p95": 4, "p99": 4}, bins=4)
     assert [b.count for b in h.bars] == [0, 2, 1, 1] and [b.height for b in h.bars] == [0, 1, 0.5, 0.5]
     assert (h.bars[3].low, h.bars[3].high) == (3, 4) and histogram([], {}) is None
-
-
-def test_a_headline_has_its_change_and_whether_that_is_worse():
     history = [("000001", {"c/R@5": 0.8, "c/stale@5": 0.1}), ("000002", {"c/R@5": 0.9})]
     recall, stale = headlines("c", {"stale@5": 0.2, "R@5": 0.85}, history)
     assert (recall["title"], recall["worse"], recall["spark"].count) == ("Recall@5", True, 3)
@@ -45,42 +39,25 @@ def test_a_headline_has_its_change_and_whether_that_is_worse():
     assert first["change"] is None and not first["worse"]
 
 
-@pytest.fixture
-def page(judged_home):
-    build = published(judged_home)
-    return gather(judged_home, build, judge_build(judged_home, build))
+@pytest.fixture(scope="module")
+def page(made):
+    build = published(made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made.path.parent)
+        return gather(made, build, judge_build(made, build))
 
 
 def test_the_page_shows_headlines_types_latency_labels_misses_and_health(page):
     (chats,) = page["collections"]
     assert [h["key"] for h in chats["headlines"]] == [
-        "R@5",
-        "nDCG@10",
-        "packed_recall",
-        "packed_all",
-        "evidence_per_1000_tokens",
-        "irrelevant_tokens",
-        "context_precision",
-        "context_tokens",
-        "returned_P@5",
-        "current_fact_recall",
-        "stale@5",
-        "duplicate_share",
-        "false_retirement",
-        "citation_validity",
-        "p95_ms",
-    ]
+        "R@5", "nDCG@10", "packed_recall", "packed_all", "evidence_per_1000_tokens", "irrelevant_tokens",
+        "context_precision", "context_tokens", "returned_P@5", "current_fact_recall", "stale@5", "duplicate_share",
+        "false_retirement", "citation_validity", "p95_ms",
+    ]  # fmt: skip
     assert [(t["type"], t["queries"]) for t in chats["types"]] == [("single", 2), ("temporal", 1), ("updated", 1)]
     assert [x["step"] for x in chats["latency"]] == [
-        "total",
-        "embed",
-        "seeds",
-        "expand",
-        "rank",
-        "rerank",
-        "read",
-        "pack",
-    ]
+        "total", "embed", "seeds", "expand", "rank", "rerank", "read", "pack",
+    ]  # fmt: skip
     assert chats["confusion"]["UPDATE"]["UPDATE"] == 1 == chats["labelled"]
     assert chats["health"]["chains"] == {2: 1} and chats["health"]["retired_by_update"] == 1
     html = report_html(page)
@@ -88,41 +65,29 @@ def test_the_page_shows_headlines_types_latency_labels_misses_and_health(page):
     assert picture_html(page).startswith("\n<svg") or picture_html(page).lstrip().startswith("<svg")
 
 
-def test_the_page_needs_nothing_from_outside_and_runs_no_script(page):
+def test_the_page_needs_nothing_from_outside_and_runs_no_script_that_documents_and_questions_say(page):
     html = report_html(page)
     assert not re.search(r"<script|https?://(?!www\.w3\.org/2000/svg)|@import|url\(|\son\w+=", html)
     assert "default-src 'none'" in html and len(html.encode()) < MAX_BYTES
-
-
-def nasty_page(page):
-    worst = {
-        "id": NASTY,
-        "question": NASTY,
-        "type": NASTY,
-        "user": NASTY,
-        "as_of": None,
-        "metrics": {"R@5": 0.0},
-        "wanted": [{"uri": NASTY, "quote": NASTY}],
-        "misses": [],
-        "got": [{"source": NASTY, "relevant": False, "stale": True, "text": NASTY}],
-    }
-    (chats,) = page["collections"]
-    chats = chats | {"name": NASTY, "worst": [worst]}
-    return page | {"collections": [chats], "reasons": [(NASTY, NASTY)], "warnings": [(NASTY, NASTY)]}
-
-
-def test_what_documents_and_questions_say_is_never_markup(page):
     for text in (report_html(nasty_page(page)), picture_html(nasty_page(page))):
         assert "<script" not in text and "<img" not in text and "{{ 7*7 }}" in text
         assert "&lt;script&gt;alert(1)" in text
-
-
-def test_a_page_that_would_be_too_large_shows_fewer_questions(page):
     large = nasty_page(page)
     question = large["collections"][0]["worst"][0] | {"question": "w" * 100_000}
     large["collections"][0]["worst"] = [question] * 40
     html = report_html(large)
     assert len(html.encode()) <= MAX_BYTES and html.count("w" * 100_000) == 20
+
+
+def nasty_page(page):
+    worst = {
+        "id": NASTY, "question": NASTY, "type": NASTY, "user": NASTY, "as_of": None, "metrics": {"R@5": 0.0},
+        "wanted": [{"uri": NASTY, "quote": NASTY}], "misses": [],
+        "got": [{"source": NASTY, "relevant": False, "stale": True, "text": NASTY}],
+    }  # fmt: skip
+    (chats,) = page["collections"]
+    chats = chats | {"name": NASTY, "worst": [worst]}
+    return page | {"collections": [chats], "reasons": [(NASTY, NASTY)], "warnings": [(NASTY, NASTY)]}
 
 
 def test_the_worst_questions_say_where_what_they_need_was_lost(judged_home):

@@ -31,7 +31,7 @@ def test_lightrag_gets_rows_with_its_delimiters():
     assert json.loads(keywords)["low_level_keywords"][0] == "Caroline"
 
 
-def test_graphiti_gets_facts_between_entities_of_its_list():
+def test_graphiti_gets_facts_between_entities_of_its_list_and_an_unknown_prompt_an_empty_object():
     found = json.loads(answer(["system", f"<CURRENT MESSAGES>\n{TURN}\n</CURRENT MESSAGES>"]))
     names = {entity["name"] for entity in found["extracted_entities"]}
     assert names == {"Melanie", "Caroline", "Boston"}
@@ -42,6 +42,7 @@ def test_graphiti_gets_facts_between_entities_of_its_list():
     assert [row["duplicate_candidate_id"] for row in rows] == [7, -1]
     times = answer(["system", 'FACTS with their REFERENCE TIMES <FACTS>[{"fact": "a"}, {"fact": "b"}]</FACTS>'])
     assert len(json.loads(times)["timestamps"]) == 2
+    assert answer(["hello"]) == "{}"
 
 
 def test_hipporag_gets_entities_triples_and_a_filter_of_facts():
@@ -52,7 +53,3 @@ def test_hipporag_gets_entities_triples_and_a_filter_of_facts():
     facts = json.dumps({"fact": [["asha", "sang in", "hindi"], ["bo", "lives in", "rome"]]})
     prompt = f"[[ ## question ## ]]\nWho lives in Rome?\n\n[[ ## fact_before_filter ## ]]\n{facts}\n\nRespond"
     assert '{"fact": [["bo", "lives in", "rome"]]}' in answer(["system", prompt])
-
-
-def test_a_prompt_that_no_script_knows_gets_an_empty_object():
-    assert answer(["hello"]) == "{}"

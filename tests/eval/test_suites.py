@@ -44,12 +44,16 @@ def found(row, score=1.0, **more):
     return Found(f"m-{row}", uri=f"corpus.jsonl#{row}", score=score, **more)
 
 
-def test_a_suite_is_read_with_scopes_grades_and_types(folder):
+def test_a_suite_is_read_with_scopes_grades_and_types_and_odd_lines(folder):
     suite = load_suite(folder)
     assert suite.scopes == {"a#1": "s1", "b": "s1", "c": "s2"}
     assert suite.qrels["q1"] == {"a#1": 2, "b": 1}
     assert [q.query_id for q in suite.judged] == ["q1", "q2"]
     assert suite.ordered_turns, "most rows have a speaker"
+    odd = {"_id": "d\u2028e", "text": "a\u2028b\u0085c", "scope": "s2"}
+    (folder / "corpus.jsonl").write_text(lines(CORPUS) + json.dumps(odd, ensure_ascii=False) + "\n")
+    (folder / "qrels.tsv").write_bytes((QRELS + "q2\td\u2028e\t1\n").replace("\n", "\r\n").encode())
+    assert load_suite(folder).qrels["q2"] == {"c": 1, "d\u2028e": 1}
 
 
 @pytest.mark.parametrize(("role", "turns"), [("assistant", True), ("Actor", False), ("", False), (3, False)])
@@ -106,7 +110,7 @@ def test_a_missing_or_binary_file_is_named(folder, name):
         load_suite(folder)
 
 
-def test_extra_rows_join_the_corpus_and_its_digest(folder, tmp_path):
+def test_extra_rows_join_the_corpus_and_its_digest_which_questions_do_not_change(folder, tmp_path):
     extra = tmp_path / "more.jsonl"
     extra.write_text(lines([{"_id": "d", "text": "one more", "scope": "s2"}]))
     assert load_suite(folder, extra).scopes["d"] == "s2"
@@ -114,9 +118,6 @@ def test_extra_rows_join_the_corpus_and_its_digest(folder, tmp_path):
     extra.write_text(lines([CORPUS[0]]))
     with pytest.raises(PalimpsestError, match=r"more\.jsonl line 1: _id 'a#1' is used twice"):
         load_suite(folder, extra)
-
-
-def test_the_digest_follows_the_corpus_and_not_the_questions(folder):
     before = suite_digest(folder)
     (folder / "queries.jsonl").write_text(lines(QUERIES[:2]))
     assert suite_digest(folder) == before
@@ -140,9 +141,15 @@ def test_a_suite_is_laid_out_as_one_collection(folder, tmp_path):
     assert list(find_collections([corpus])) == ["bees--small-"]
 
 
-def test_a_row_is_found_by_what_follows_the_first_hash():
+def test_a_row_is_found_by_what_follows_the_first_hash_and_without_scope_as_the_shared_user(tmp_path):
     assert corpus_id("corpus.jsonl#/wiki/X#P1:0") == "/wiki/X#P1:0"
     assert corpus_id("notes.md") == ""
+    (tmp_path / "corpus.jsonl").write_text(lines([{"_id": "a", "text": "x"}]))
+    (tmp_path / "queries.jsonl").write_text(lines([{"_id": "q", "text": "y?"}]))
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
+    reader = FakeReader({"y?": [found("a")]})
+    run_suite(reader, load_suite(tmp_path))
+    assert reader.queries[0][1][1] == "shared"
 
 
 def test_a_run_is_scored_packed_and_timed_inside_each_querys_scope(folder, tmp_path):
@@ -172,15 +179,6 @@ def test_a_run_is_scored_packed_and_timed_inside_each_querys_scope(folder, tmp_p
     assert first["metrics"]["packed_recall"] == 0.5
     assert first["ms"] == pytest.approx(4.0)
     json.dumps(got, allow_nan=False)
-
-
-def test_a_row_without_scope_is_searched_as_the_shared_user(tmp_path):
-    (tmp_path / "corpus.jsonl").write_text(lines([{"_id": "a", "text": "x"}]))
-    (tmp_path / "queries.jsonl").write_text(lines([{"_id": "q", "text": "y?"}]))
-    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
-    reader = FakeReader({"y?": [found("a")]})
-    run_suite(reader, load_suite(tmp_path))
-    assert reader.queries[0][1][1] == "shared"
 
 
 def test_a_row_that_is_quoted_in_part_counts_only_where_the_quote_has_its_evidence(tmp_path):
@@ -228,13 +226,10 @@ def test_a_row_whose_words_are_in_the_context_is_packed_though_it_was_folded_int
     assert run_suite(reader, load_suite(folder)).metrics["packed_recall"] == pytest.approx(0.25)
 
 
-def test_a_result_of_another_scope_ends_the_run(folder):
+def test_a_result_of_another_scope_or_a_suite_that_nothing_answers_or_nobody_judged_is_an_error(folder):
     reader = FakeReader({"honey?": [found("c")], "weather?": [found("c")]})
     with pytest.raises(MetricError, match="outside their query's scope"):
         run_suite(reader, load_suite(folder))
-
-
-def test_a_suite_that_nothing_answers_or_nobody_judged_is_an_error(folder):
     with pytest.raises(MetricError, match="answered"):
         run_suite(FakeReader({}), load_suite(folder))
     (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq3\tc\t0\n")
@@ -242,25 +237,13 @@ def test_a_suite_that_nothing_answers_or_nobody_judged_is_an_error(folder):
         run_suite(FakeReader({}), load_suite(folder))
 
 
-def test_line_separators_inside_texts_and_windows_line_ends_are_read(folder):
-    odd = {"_id": "d\u2028e", "text": "a\u2028b\u0085c", "scope": "s2"}
-    (folder / "corpus.jsonl").write_text(lines(CORPUS) + json.dumps(odd, ensure_ascii=False) + "\n")
-    (folder / "qrels.tsv").write_bytes((QRELS + "q2\td\u2028e\t1\n").replace("\n", "\r\n").encode())
-    assert load_suite(folder).qrels["q2"] == {"c": 1, "d\u2028e": 1}
-
-
 @pytest.mark.parametrize(
     ("question", "kind"),
     [
-        ("Who led the club from 2001 to 2004?", "range"),
-        ("Who led it in the 1990s?", "range"),
-        ("Who led it in May 2003?", "in"),
-        ("Who has led it since 2001?", "since"),
-        ("Who led it until 1999?", "until"),
-        ("Who led it last year?", "relative"),
-        ("As of 2004, who leads?", "as of"),
-        ("Who led it?", "none"),
+        ("Who led the club from 2001 to 2004?", "range"), ("Who led it in the 1990s?", "range"),
+        ("Who led it in May 2003?", "in"), ("Who has led it since 2001?", "since"), ("Who led it until 1999?", "until"),
+        ("Who led it last year?", "relative"), ("As of 2004, who leads?", "as of"), ("Who led it?", "none"),
     ],
-)
+)  # fmt: skip
 def test_questions_are_grouped_by_their_words_about_time(question, kind):
     assert time_kind(question) == kind

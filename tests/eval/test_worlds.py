@@ -8,13 +8,9 @@ import numpy as np
 from palimpsest_eval.training.worlds import Change, ListMaker, Note, World, load_worlds
 
 NOTES = [
-    "The rent is 900 euros.",
-    "We have two cats. I work at Acme.",
-    "I live in Lisbon.",
-    "I play chess on Fridays.",
-    "I left Acme for Vireo.",
-    "I moved to Porto.",
-]
+    "The rent is 900 euros.", "We have two cats. I work at Acme.", "I live in Lisbon.", "I play chess on Fridays.",
+    "I left Acme for Vireo.", "I moved to Porto.",
+]  # fmt: skip
 ENDED = {4: "I work at Acme.", 5: "I live in Lisbon."}
 
 
@@ -45,22 +41,16 @@ def test_the_part_is_what_ends_however_notes_are_joined() -> None:
     assert joined > 20 and without > 20
 
 
-def test_what_ends_nothing_has_no_right_candidate() -> None:
+def test_lists_of_a_build_are_the_nearest_notes_and_some_authors_train_nothing() -> None:
+    found = make().full_list(world(), 4)
+    assert [o.text for o in found.older] == NOTES[:4] and found.right == 1
+    assert found.part and NOTES[1][slice(*found.part)] == "I work at Acme."
+    worlds = load_worlds()
+    kept = [w for w in worlds if w.is_held_out]
+    assert 0.05 < len(kept) / len(worlds) < 0.3
+    assert all(w.is_held_out for w in worlds if w.world_id.startswith("crm-"))
     rng, maker = random.Random(0), make()
     for newer in (1, 2, 3):
         for _ in range(50):
             found = maker.training_list(world(), newer, rng)
             assert found.right is None and found.older
-
-
-def test_the_whole_list_of_a_build_is_the_nearest_notes_as_they_are() -> None:
-    found = make().full_list(world(), 4)
-    assert [o.text for o in found.older] == NOTES[:4] and found.right == 1
-    assert found.part and NOTES[1][slice(*found.part)] == "I work at Acme."
-
-
-def test_some_authors_train_nothing() -> None:
-    worlds = load_worlds()
-    kept = [w for w in worlds if w.is_held_out]
-    assert 0.05 < len(kept) / len(worlds) < 0.3
-    assert all(w.is_held_out for w in worlds if w.world_id.startswith("crm-"))

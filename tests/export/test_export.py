@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import entity_id
 from palimpsest.export.export_schema import export_schema, kind_of
 from palimpsest.export.export_user import export_user
 from palimpsest.pipeline.deletion.delete import delete
@@ -15,41 +16,19 @@ from palimpsest.query.reader import open_home
 from palimpsest.relations.labelers.lm_client import Ledger, LmAnswer
 from palimpsest.relations.relation_review import decide
 from palimpsest.store.builds import published
-from palimpsest.store.decisions import append_graph_decisions, names_target
+from palimpsest.store.decisions import append_decisions, append_graph_decisions, names_target
 from palimpsest.store.graph_decisions import GraphDecision, NodeValues
-from palimpsest.store.home import Home
 from tests.command import last_json, process, run
-from tests.export.made import CANARY, build, make, read_rows, remember, with_own_vectors
-from tests.small_corpus import copy_built
+from tests.export.made import CANARY, build, read_rows, remember, with_own_vectors
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory, shared_vectors) -> Path:
-    base = tmp_path_factory.mktemp("exported")
-    make(base, shared_vectors)
-    return base
-
-
-@pytest.fixture
-def copy(made, tmp_path, shared_vectors) -> tuple[Home, Path]:
-    home, corpus = copy_built(made, tmp_path)
-    return Home(home.path, shared_vectors), corpus
-
-
-def test_the_schema_in_the_docs_is_that_of_the_code():
+def test_every_json_file_is_as_the_schema_says_which_is_that_of_the_docs(copy, tmp_path):
     assert json.loads((ROOT / "docs/reference/export.schema.json").read_text()) == export_schema()
-
-
-def everything(out: Path) -> str:
-    return "".join(p.read_text() for p in sorted(out.rglob("*")) if p.is_file())
-
-
-def test_every_json_file_is_as_the_schema_says(copy, tmp_path):
-    home, _ = copy
+    home, _, _ = copy
     remember(home, "The spare key hangs behind the clock.", "ann")
-    out = export_user(home, "ann", tmp_path / "out").out
+    out = export_user(home, "ann", tmp_path / "new").out
     schema = json.loads((out / "schema.json").read_text())
     Draft202012Validator.check_schema(schema)
     assert schema == export_schema()
@@ -62,9 +41,13 @@ def test_every_json_file_is_as_the_schema_says(copy, tmp_path):
     assert checked > 40
 
 
-def test_it_has_old_versions_hidden_and_derived_rows_and_the_counts_say_so(copy, tmp_path):
-    home, _ = copy
-    done = export_user(home, "ann", tmp_path / "out")
+def everything(out: Path) -> str:
+    return "".join(p.read_text() for p in sorted(out.rglob("*")) if p.is_file())
+
+
+def test_it_has_old_hidden_and_derived_rows_and_two_exports_are_the_same(copy, tmp_path):
+    home, _, _ = copy
+    done = export_user(home, "ann", tmp_path / "new")
     build = published(home)
     stored = pl.concat([build.table(c, "memories") for c in build.collections]).filter(pl.col("user_id") == "ann")
     assert done.counts["memories"] == stored.height and done.to_json()["documents"] == done.counts["documents"]
@@ -78,12 +61,16 @@ def test_it_has_old_versions_hidden_and_derived_rows_and_the_counts_say_so(copy,
         expected = sum(build.table(c, table).filter(pl.col("user_id") == "ann").height for c in build.collections)
         assert done.counts[table] == expected, table
     assert "AKIA" not in everything(done.out)
+    home, _, _ = copy
+    first, second = (export_user(home, "ann", tmp_path / name).out for name in ("a", "b"))
+    files = ({p.relative_to(out): p.read_bytes() for p in out.rglob("*") if p.is_file()} for out in (first, second))
+    assert next(files) == next(files)
 
 
 def test_nothing_of_another_user_is_in_it(copy, tmp_path):
-    home, _ = copy
+    home, _, _ = copy
     remember(home, "Bob hides the emerald.", "bob")
-    text = everything(export_user(home, "ann", tmp_path / "out").out)
+    text = everything(export_user(home, "ann", tmp_path / "new").out)
     assert CANARY not in text and "canteen" not in text and "emerald" not in text and "mallory" not in text
     bob = export_user(home, "bob", tmp_path / "bob")
     text = everything(bob.out)
@@ -92,8 +79,8 @@ def test_nothing_of_another_user_is_in_it(copy, tmp_path):
 
 
 def test_an_original_is_copied_only_where_it_holds_nothing_else(copy, tmp_path):
-    home, corpus = copy
-    done = export_user(home, "ann", tmp_path / "out")
+    home, corpus, _ = copy
+    done = export_user(home, "ann", tmp_path / "new")
     originals = {p.name for p in (done.out / "originals").rglob("*") if p.is_file()}
     assert originals == {"old.txt", "new.txt"}
     reasons = {r["uri"]: r["reason"] for r in done.left_out}
@@ -105,40 +92,27 @@ def test_an_original_is_copied_only_where_it_holds_nothing_else(copy, tmp_path):
 
 @pytest.mark.slow
 def test_a_deleted_text_does_not_come_back_with_the_original(copy, tmp_path):
-    home, corpus = copy
+    home, corpus, _ = copy
     home = with_own_vectors(home)
     (corpus / "papers" / "two.txt").write_text("The emerald is under the stairs.\n\nThe lamp is green.\n")
     build(home, [corpus])
     memories = published(home).table("papers", "memories")
     delete(home, memories=memories.filter(pl.col("text").str.contains("emerald"))["memory_id"].to_list())
-    done = export_user(home, "ann", tmp_path / "out")
+    done = export_user(home, "ann", tmp_path / "new")
     assert "emerald" not in everything(done.out) and "lamp" in everything(done.out)
     assert "deleted" in {r["uri"]: r["reason"] for r in done.left_out}["two.txt"]
 
 
-def test_decisions_and_reads_of_the_user_are_in_it(copy, tmp_path):
-    home, _ = copy
+def test_decisions_names_reads_and_answers_of_the_user_alone_are_in_it(copy, tmp_path):
+    home, _, _ = copy
     build = published(home)
     relations = build.table("chats", "relations").filter(pl.col("label") == "UPDATE")
     decide(home, "undo", [(relations["relation_id"][0],)], None)
+    keys = build.table("chats", "surfaces").filter(pl.col("user_id") == "ann")["key"].unique().sort()[:2]
+    memories, ledger = build.table("chats", "memories"), Ledger(home.lm_ledger)
     for user in ("ann", "bob"):
-        append_graph_decisions(
-            home.decisions, GraphDecision("add_node", ("chats", user, ""), f"{user:0>16}", values=NodeValues(name=user))
-        )
-    with open_home(home.path) as reader:
-        found = reader.search("What do I prefer in the morning?", reader.resolve_scopes("chats", "ann"))
-        reader.search("locker", reader.resolve_scopes("chats", "bob"))
-    done = export_user(home, "ann", tmp_path / "out", "chats")
-    kinds = [(r["kind"], r.get("user_id")) for r in read_rows(done.out, "decisions.json")]
-    assert kinds == [("undo", None), ("graph", "ann")]
-    reads = {r["memory_id"]: r["reads"] for r in read_rows(done.out, "usage.json")}
-    assert reads == {m.memory_id: 1 for m in found.memories}
-
-
-def test_answers_of_a_language_model_about_the_user_are_in_it_and_no_others(copy, tmp_path):
-    home, _ = copy
-    memories, ledger = published(home).table("chats", "memories"), Ledger(home.lm_ledger)
-    for user in ("ann", "bob"):
+        node = GraphDecision("add_node", ("chats", user, ""), f"{user:0>16}", values=NodeValues(name=user))
+        append_graph_decisions(home.decisions, node)
         own = memories.filter(pl.col("user_id") == user)
         first, second = own["memory_id"][:2]
         document, chunks = own["document_id"][0], " ".join(own["chunk_ids"][0])
@@ -147,26 +121,28 @@ def test_answers_of_a_language_model_about_the_user_are_in_it_and_no_others(copy
             ledger.put(f"{user} {what}", *ids, "program", "model", LmAnswer(f"{what} of {user}", 1, 1, 0.0))
     ledger.put("question", "", "", "rerank", "model", LmAnswer("of nobody", 1, 1, 0.0))
     ledger.close()
-    out = export_user(home, "ann", tmp_path / "out").out
-    assert sorted(r["answer"] for r in read_rows(out, "answers.json")) == ["fact of ann", "note of ann", "pair of ann"]
-
-
-def test_two_exports_of_a_build_are_the_same(copy, tmp_path):
-    home, _ = copy
-    first, second = (export_user(home, "ann", tmp_path / name).out for name in ("a", "b"))
-    files = [
-        sorted((p.relative_to(out), p.read_bytes()) for p in out.rglob("*") if p.is_file()) for out in (first, second)
-    ]
-    assert files[0] == files[1]
+    targets = [names_target(*(entity_id("chats", user, "", k) for k in keys)) for user in ("ann", "bob")]
+    append_decisions(home.decisions, "same", targets)
+    with open_home(home.path) as reader:
+        found = reader.search("What do I prefer in the morning?", reader.resolve_scopes("chats", "ann"))
+        reader.search("locker", reader.resolve_scopes("chats", "bob"))
+    out = export_user(home, "ann", tmp_path / "new", "chats").out
+    decided = read_rows(out, "decisions.json")
+    assert [(r["kind"], r.get("user_id")) for r in decided] == [("undo", None), ("graph", "ann"), ("same", None)]
+    assert len(keys) == 2 and sorted(decided[-1]["names"]) == [*keys]
+    reads = {r["memory_id"]: r["reads"] for r in read_rows(out, "usage.json")}
+    assert reads == {m.memory_id: 1 for m in found.memories}
+    answers = sorted(r["answer"] for r in read_rows(out, "answers.json"))
+    assert answers == ["fact of ann", "note of ann", "pair of ann"]
 
 
 def test_bad_arguments_are_one_line(copy, tmp_path):
-    home, _ = copy
+    home, _, _ = copy
     with pytest.raises(PalimpsestError, match="nothing of this user"):
-        export_user(home, "nobody", tmp_path / "out")
-    assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".out*"))
+        export_user(home, "nobody", tmp_path / "new")
+    assert not (tmp_path / "new").exists() and not list(tmp_path.glob(".new*"))
     with pytest.raises(PalimpsestError, match="it has: chats, papers"):
-        export_user(home, "ann", tmp_path / "out", "nope")
+        export_user(home, "ann", tmp_path / "new", "nope")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").write_text("x")
     with pytest.raises(PalimpsestError, match="not empty"):
@@ -178,24 +154,9 @@ def test_bad_arguments_are_one_line(copy, tmp_path):
 
 
 def test_the_command_prints_the_counts(copy, tmp_path):
-    home, _ = copy
-    done = process("export", "--user", "ann", "--out", tmp_path / "out", "--home", home.path, "--json")
-    assert (
-        done.returncode == 0
-        and last_json(done)["memories"] == export_user(home, "ann", tmp_path / "b").counts["memories"]
-    )
-    assert "Heron" in "".join(p.read_text() for p in (tmp_path / "out").rglob("*.json"))
-    assert (tmp_path / "out").stat().st_mode & 0o077 == 0
-
-
-def test_names_that_were_decided_to_be_one_are_exported_by_their_keys(copy, tmp_path):
-    from palimpsest.core.ids import entity_id
-    from palimpsest.store.decisions import append_decisions
-
-    home, _ = copy
-    keys = published(home).table("chats", "surfaces").filter(pl.col("user_id") == "ann")["key"].unique().sort()[:2]
-    targets = [names_target(*(entity_id("chats", user, "", k) for k in keys)) for user in ("ann", "bob")]
-    assert len(keys) == 2
-    append_decisions(home.decisions, "same", targets)
-    out = export_user(home, "ann", tmp_path / "out").out
-    assert [(r["kind"], sorted(r["names"])) for r in read_rows(out, "decisions.json")] == [("same", [*keys])]
+    home, _, _ = copy
+    done = process("export", "--user", "ann", "--out", tmp_path / "new", "--home", home.path, "--json")
+    expected = export_user(home, "ann", tmp_path / "b").counts["memories"]
+    assert done.returncode == 0 and last_json(done)["memories"] == expected
+    assert "Heron" in "".join(p.read_text() for p in (tmp_path / "new").rglob("*.json"))
+    assert (tmp_path / "new").stat().st_mode & 0o077 == 0

@@ -1,7 +1,6 @@
 """Formed memories, their notes and profiles are exported with their evidence, and an import forms the same."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,7 @@ QUESTIONS = """
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, shared_vectors) -> Path:
+def made(tmp_path_factory, shared_vectors):
     """A home of ann and bob with formed memories, an export of ann, and the home of its import, built."""
     base = tmp_path_factory.mktemp("formed")
     corpus = write_chats(base / "corpus", TURNS)
@@ -43,7 +42,7 @@ def made(tmp_path_factory, shared_vectors) -> Path:
     return base
 
 
-def test_each_formed_memory_has_its_kind_and_evidence_that_is_in_the_export_too(made):
+def test_formed_memories_are_exported_with_evidence_beside_their_turns_and_nothing_of_others(made):
     out = made / "out"
     memories = read_rows(out, "collections/chats/tables/memories.json")
     formed = {m["text"]: m for m in memories if m["unit"] == "reflection"}
@@ -56,17 +55,11 @@ def test_each_formed_memory_has_its_kind_and_evidence_that_is_in_the_export_too(
     page = (out / "markdown/chats/formed.md").read_text()
     (turn_id,) = (m["memory_id"] for m in memories if m["text"] == "I prefer tea over coffee.")
     assert f"(preference, 2026-02-01) [memory:{tea['memory_id']}] from [memory:{turn_id}]" in page
-
-
-def test_a_heading_of_a_page_names_the_memory_of_the_turn_not_what_is_formed_of_the_same_words(made):
     memories = read_rows(made / "out", "collections/chats/tables/memories.json")
     turns = {m["memory_id"] for m in memories if m["unit"] == "turn" and m["session_id"] == "s1"}
     headings = [line for line in (made / "out" / PAGE).read_text().splitlines() if line.startswith("### ")]
     assert {line.rpartition(" ")[2] for line in headings} == turns and all("episodic" in line for line in headings)
     assert "memories: 2" in (made / "out" / PAGE).read_text()
-
-
-def test_facts_profile_and_standing_answers_are_those_of_the_home(made):
     out = made / "out"
     with open_home(made / "home") as reader:
         lines = reader.profile(reader.resolve_scopes("chats", "ann")).lines
@@ -76,9 +69,6 @@ def test_facts_profile_and_standing_answers_are_those_of_the_home(made):
     assert read_rows(out, "collections/chats/tables/facts.json")
     (answer,) = read_rows(out, "standing.json")
     assert answer["question_id"] == "drink" and answer["memory_ids"]
-
-
-def test_nothing_that_was_formed_of_another_user_is_in_it(made):
     text = "".join(p.read_text() for p in (made / "out").rglob("*") if p.is_file())
     assert not [w for w in ("opera", "jazz", "Corvid", "Bob", "bob", "Which music") if w in text]
     assert "zqfriday" in text

@@ -1,7 +1,5 @@
 """An export becomes the same memories in another home, and overwrites nothing."""
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 
@@ -20,23 +18,21 @@ from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.proposals import read_proposals
 from tests.command import last_json, run
-from tests.export.made import KEY, build, make_export, read_rows, remember, texts, with_own_vectors
+from tests.export.made import KEY, build, read_rows, remember, texts, with_own_vectors
 from tests.small_corpus import write_chats
 
 SOURCES = "collections/papers/sources.json"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, shared_vectors) -> Path:
+def made(exported, shared_vectors):
     """A home, an export of ann, and the home in which it was imported."""
-    base = tmp_path_factory.mktemp("imported")
-    make_export(base, shared_vectors)
-    import_export(Home(base / "other", shared_vectors), base / "out")
-    return base
+    import_export(Home(exported / "other", shared_vectors), exported / "out")
+    return exported
 
 
 @pytest.fixture
-def homes(made, shared_vectors) -> tuple[Home, Home]:
+def homes(made, shared_vectors):
     other = Home(made / "other", shared_vectors)
     if not make_plan(other, None).nothing_to_do:
         build(other)
@@ -55,19 +51,17 @@ COMPARED = {
 }
 
 
-@pytest.mark.parametrize("table", COMPARED)
-def test_the_same_rows_in_every_table_with_the_same_ids(homes, table):
-    columns = COMPARED[table].split()
+def test_the_same_rows_in_every_table_with_the_same_ids(homes):
+    def rows(home, collection, table):
+        found = published(home).table(collection, table).filter(pl.col("user_id") == "ann")
+        return sorted(found.select(COMPARED[table].split()).rows(), key=str)
 
-    def rows(home: Home, collection: str) -> list[tuple]:
-        found = published(home).table(collection, table).filter(pl.col("user_id") == "ann").select(columns)
-        return sorted(found.rows(), key=str)
-
-    first, second = (rows(home, "papers") for home in homes)
-    assert first == second and first
-    if table == "memories":  # in chats a text that was pending is built there
-        before, after = (set(map(str, rows(home, "chats"))) for home in homes)
-        assert before < after and len(after - before) == 1
+    for table in COMPARED:
+        first, second = (rows(home, "papers", table) for home in homes)
+        assert first == second and first, table
+    # in chats a text that was pending is built there
+    before, after = (set(map(str, rows(home, "chats", "memories"))) for home in homes)
+    assert before < after and len(after - before) == 1
 
 
 def test_the_home_is_the_user_s_alone_and_answers_alike(homes):
@@ -79,13 +73,10 @@ def test_the_home_is_the_user_s_alone_and_answers_alike(homes):
             assert answers[0].context == answers[1].context and answers[0].memories
 
 
-def test_an_operation_that_was_pending_is_built_there_and_a_built_one_is_known(homes):
+def test_operations_and_decisions_of_the_user_alone_are_known_there(homes):
     _, other = homes
     assert KEY in texts(other, "chats") and "I bought a lamp." in texts(other, "chats")
     assert last_json(run("operation", "lamp", "--home", other.path, "--json"))["state"] == "published"
-
-
-def test_decisions_apply_and_only_those_of_the_user(homes):
     home, other = homes
     mine, theirs = read_decisions(other.decisions), read_decisions(home.decisions)
     assert mine.undone == theirs.undone and mine.undone
@@ -104,16 +95,13 @@ def test_a_decision_about_a_memory_applies_and_its_proposal_is_known(homes):
     build(other)
 
 
-def test_a_further_build_and_a_further_import_do_nothing(homes, made):
+def test_a_further_build_import_or_export_changes_nothing(homes, made, tmp_path):
     _, other = homes
     assert make_plan(other, None).nothing_to_do
     before = IngestLog(other.log / "papers").versions()
     done = import_export(other, made / "out")
     assert done.collections == done.edited == done.removed == done.problems == [] and done.unchanged
     assert IngestLog(other.log / "papers").versions().equals(before) and make_plan(other, None).nothing_to_do
-
-
-def test_an_export_of_the_import_has_the_same_sources(homes, made, tmp_path):
     _, other = homes
     again = export_user(other, "ann", tmp_path / "again", "papers").out
     for name in ("collections/papers/sources.json", "collections/papers/tables/memories.json"):
@@ -146,19 +134,14 @@ def test_another_collection_of_the_name_is_left_alone(made, tmp_path, shared_vec
     assert import_export(home, made / "out", rename={"chats": "talks", "papers": "sheets"}).unchanged
 
 
-def test_a_file_of_the_same_name_is_newer_than_what_was_imported(made, tmp_path, shared_vectors):
+def test_a_newer_file_counts_and_a_delete_of_the_user_leaves_nothing_and_refuses_another_import(
+    made, tmp_path, shared_vectors
+):
     home = Home(tmp_path / "home", shared_vectors)
     import_export(home, made / "out")
-    build(home)
     (home.path / "collections" / "papers" / "old.txt").write_text("The annex opens at noon.\n")
     build(home)
     assert "The annex opens at noon." in texts(home, "papers", latest=False)
-
-
-def test_a_delete_of_the_user_leaves_nothing_and_refuses_another_import(made, tmp_path, shared_vectors):
-    home = Home(tmp_path / "home", shared_vectors)
-    import_export(home, made / "out")
-    build(home)
     home = with_own_vectors(home)
     assert delete(home, user="ann").to_json()["residue"] == []
     build(home)

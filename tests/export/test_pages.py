@@ -1,6 +1,5 @@
 """Markdown pages: an edit is a new version, a page that is removed retires its memories, and nothing else changes."""
 
-import shutil
 from pathlib import Path
 
 import polars as pl
@@ -13,27 +12,11 @@ from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
-from tests.export.made import CANARY, build, make, texts, with_own_vectors
-from tests.small_corpus import copy_built
+from tests.export.made import CANARY, build, texts, with_own_vectors
+from tests.small_corpus import write_chats
 
 TALK = "markdown/chats/turns.jsonl/s1.md"
 LEDGER = "markdown/papers/ledger.md"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory, shared_vectors) -> Path:
-    base = tmp_path_factory.mktemp("pages")
-    home, _ = make(base, shared_vectors)
-    export_user(home, "ann", base / "out")
-    return base
-
-
-@pytest.fixture
-def copy(made, tmp_path, shared_vectors) -> tuple[Home, Path, Path]:
-    """A home, its corpus and an export of it, all to be changed."""
-    home, corpus = copy_built(made, tmp_path)
-    shutil.copytree(made / "out", tmp_path / "out")
-    return Home(home.path, shared_vectors), corpus, tmp_path / "out"
 
 
 def edit(out: Path, page: str, old: str, new: str) -> None:
@@ -42,21 +25,20 @@ def edit(out: Path, page: str, old: str, new: str) -> None:
     (out / page).write_text(text.replace(old, new))
 
 
-def test_a_page_says_what_its_document_is_and_who_said_what_when(copy):
+def test_a_page_says_what_it_is_and_line_ends_of_another_editor_are_no_edit(copy):
     _, _, out = copy
     talk, ledger = (out / TALK).read_text(), (out / LEDGER).read_text()
-    for part in (
-        "session_id: s1",
-        "uri: turns.jsonl",
-        "importance: 0.",
-        "episodic",
-        "time: '2026-02-01T09:00:00+00:00'",
-    ):
-        assert part in talk
+    parts = ("session_id: s1", "uri: turns.jsonl", "importance: 0.", "episodic", "time: '2026-02-01T09:00:00+00:00'")
+    assert [part for part in parts if part not in talk] == []
     assert "### 1. Ann · 2026-02-01 09:00 · " in talk and "replaced" in talk
     assert "I prefer tea in the morning." in talk and CANARY not in talk
     assert ledger.startswith("---\ndate: '2026-02-04'\n") and "# Ledger\n\nThe ledger runs on Oracle." in ledger
     assert "user_visible: false" in ledger and "- money" in ledger
+    home, _, out = copy
+    for page in (TALK, LEDGER):
+        (out / page).write_bytes((out / page).read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
+    done = import_export(home, out)
+    assert not done.edited and not done.problems and done.unchanged == 5
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -179,33 +161,34 @@ def test_a_secret_that_is_written_into_a_page_is_redacted(copy):
     assert any("[redacted: " in t and "prefer tea" in t for t in texts(home, "chats"))
     data = b"".join(p.read_bytes() for p in home.path.rglob("*") if p.is_file())
     assert b"AKIAIOSFODNN7EXAMPLE" not in data
-    row = (
-        published(home)
-        .table("papers", "redactions")
-        .join(published(home).table("papers", "documents").filter("is_current"), on="document_id", how="semi")
+    redactions, documents, texts_ = (
+        published(home).table("papers", name) for name in ("redactions", "documents", "document_texts")
     )
-    text = published(home).table("papers", "document_texts").join(row, on="document_id", how="semi")["text"][0]
+    row = redactions.join(documents.filter("is_current"), on="document_id", how="semi")
+    text = texts_.join(row, on="document_id", how="semi")["text"][0]
     assert text[row["char_start"][0] :].startswith("[redacted: ")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        ("---\npalimpsest", "palimpsest", "front matter"),
-        ("### 2.", "### 1.", "twice"),
-        ("### 2.", "### 7.", "no turn 7"),
-        ("session_id: s1", "session_id: [", "YAML"),
-        ("document_id: ", "document_id: x", "another document"),
-        ("### 1.", "Hello\n\n### 1.", "before its first turn"),
-    ],
-)
-def test_a_page_that_cannot_be_read_is_listed_and_changes_nothing(copy, old, new, reason):
+UNREADABLE = [
+    ("---\npalimpsest", "palimpsest", "front matter"),
+    ("### 2.", "### 1.", "twice"),
+    ("### 2.", "### 7.", "no turn 7"),
+    ("session_id: s1", "session_id: [", "YAML"),
+    ("document_id: ", "document_id: x", "another document"),
+    ("### 1.", "Hello\n\n### 1.", "before its first turn"),
+]
+
+
+def test_a_page_that_cannot_be_read_is_listed_and_changes_nothing(copy):
     home, _, out = copy
-    edit(out, TALK, old, new)
-    done = import_export(home, out)
-    ((file, why),) = done.problems
-    assert file == TALK and reason in why and "\n" not in why and not done.edited
-    assert make_plan(home, None).nothing_to_do
+    sound = (out / TALK).read_text()
+    for old, new, reason in UNREADABLE:
+        edit(out, TALK, old, new)
+        done = import_export(home, out)
+        ((file, why),) = done.problems
+        assert file == TALK and reason in why and "\n" not in why and not done.edited
+        assert make_plan(home, None).nothing_to_do
+        (out / TALK).write_text(sound)
 
 
 def test_a_page_that_is_a_link_or_not_utf8_stops_the_import(copy, tmp_path):
@@ -220,44 +203,27 @@ def test_a_page_that_is_a_link_or_not_utf8_stops_the_import(copy, tmp_path):
         import_export(home, out)
 
 
-def test_line_ends_of_another_editor_are_no_edit(copy):
-    home, _, out = copy
-    for page in (TALK, LEDGER):
-        (out / page).write_bytes((out / page).read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
-    done = import_export(home, out)
-    assert not done.edited and not done.problems and done.unchanged == 5
-
-
-def test_a_removed_turn_is_retired_and_an_edit_in_one_paragraph_keeps_the_memories_of_the_others(copy):
+def test_a_removed_turn_is_retired_and_only_edited_pages_are_written_with_the_paragraphs_that_changed(copy):
     home, _, out = copy
     before = published(home).table("papers", "memories")
+    logged = {c: IngestLog(home.log / c).versions() for c in ("chats", "papers")}
+    edit(out, LEDGER, "Ann keeps the ledger.", "Ben keeps the ledger.")
+    import_export(home, out)
+    assert IngestLog(home.log / "chats").versions().equals(logged["chats"])
+    assert IngestLog(home.log / "papers").versions().height == logged["papers"].height + 1
     text = (out / TALK).read_text()
     (out / TALK).write_text(text[: text.index("### 2.")])
     edit(out, "markdown/papers/new.txt.md", "The annex opens at ten.", "The annex opens at ten.\n\nIt has two doors.")
-    edit(out, LEDGER, "Ann keeps the ledger.", "Ben keeps the ledger.")
-    assert sorted(import_export(home, out).edited) == [TALK, LEDGER, "markdown/papers/new.txt.md"]
+    assert sorted(import_export(home, out).edited) == [TALK, "markdown/papers/new.txt.md"]
     build(home)
     new = published(home).table("papers", "memories").join(before, on="memory_id", how="anti")
     assert sorted(new["text"]) == ["Ben keeps the ledger.", "It has two doors."]
+    assert sum(r.work.embeddings for r in published(home).manifest.stages["papers"].values()) <= 3
     assert not [t for t in texts(home, "chats") if "prefer" in t]
     assert [t for t in texts(home, "chats", latest=False) if "prefer" in t]
 
 
-def test_only_pages_that_were_edited_are_written_to_the_log(copy):
-    home, _, out = copy
-    before = {c: IngestLog(home.log / c).versions() for c in ("chats", "papers")}
-    edit(out, LEDGER, "Ann keeps the ledger.", "Ben keeps the ledger.")
-    import_export(home, out)
-    assert IngestLog(home.log / "chats").versions().equals(before["chats"])
-    assert IngestLog(home.log / "papers").versions().height == before["papers"].height + 1
-    build(home)
-    stages = published(home).manifest.stages
-    assert sum(r.work.embeddings for r in stages["papers"].values()) <= 2
-
-
 def test_a_turn_that_looks_like_a_heading_survives(tmp_path, shared_vectors):
-    from tests.small_corpus import write_chats
-
     said = "First line\n### 2. not a turn\n\\### 3. nor this"
     home = Home(tmp_path / "home", shared_vectors)
     corpus = write_chats(tmp_path / "corpus", [("s1", "ann", "Ann", said, "2026-02-01T09:00:00Z")])

@@ -12,14 +12,7 @@ from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
 from tests.command import run
-from tests.export.made import make_export, read_rows, with_own_vectors
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory, shared_vectors) -> Path:
-    base = tmp_path_factory.mktemp("untrusted")
-    make_export(base, shared_vectors)
-    return base
+from tests.export.made import read_rows, with_own_vectors
 
 
 def change(out: Path, name: str, edit) -> None:
@@ -29,79 +22,75 @@ def change(out: Path, name: str, edit) -> None:
 
 
 def set_document(**fields):
+    return lambda sources: sources[0]["versions"][0]["documents"][0].update(fields)
+
+
+def set_uri(uri):
+    """Renames the first source and its documents."""
+
     def edit(sources):
-        sources[0]["versions"][0]["documents"][0].update(fields)
+        sources[0].update(uri=uri)
+        [d.update(uri=uri) for v in sources[0]["versions"] for d in v["documents"]]
 
     return edit
 
 
-SOURCES = "collections/papers/sources.json"
-HOSTILE = {
-    "another user": (SOURCES, set_document(user_id="bob"), "another user"),
-    "a path out": (SOURCES, lambda s: s[0].update(uri="../../x"), "another source|no path"),
-    "a path out in both": (
-        SOURCES,
-        lambda s: (s[0].update(uri="../x"), [d.update(uri="../x") for v in s[0]["versions"] for d in v["documents"]]),
-        "no path inside",
-    ),
-    "an operation of somebody": (
-        SOURCES,
-        lambda s: (
-            s[0].update(uri=".inbox/" + "0" * 16 + "-" + "1" * 16 + ".turns.jsonl"),
-            [d.update(uri=s[0]["uri"]) for v in s[0]["versions"] for d in v["documents"]],
-        ),
-        "inbox of another user",
-    ),
-    "a span out of the text": (SOURCES, set_document(segments=[[0, 10**6, "prose", None, None, None, None]]), "longer"),
-    "a kind of nothing": (SOURCES, set_document(segments=[[0, 1, "x", None, None, None, None]]), "unknown kind"),
-    "a segment of words": (SOURCES, set_document(segments=[["a", "b", "prose", None, None, None, None]]), "no span"),
-    "a NUL": (SOURCES, set_document(text="a\0b", segments=[]), "NUL"),
-    "no time": (SOURCES, lambda s: s[0]["versions"][0].update(seen_at="yesterday"), "no time"),
-    "a text that is a number": (SOURCES, set_document(text=7), "not of type"),
-    "a field too many": (SOURCES, set_document(extra=1), "extra"),
-    "a version twice": (SOURCES, lambda s: s[0]["versions"].append(s[0]["versions"][0]), "twice"),
-    "a model of another machine": (
-        "collections/papers/settings.json",
-        lambda s: s["settings"].update(embedder="/tmp/model"),
-        "another machine",
-    ),
-    "a setting that is none": (
-        "collections/papers/settings.json",
-        lambda s: s["settings"].update(unit="page"),
-        "settings.unit|unit",
-    ),
-    "a page elsewhere": ("export.json", lambda m: m["markdown"][-1].update(file="../../etc/passwd"), "not in markdown"),
-    "a page with an escape": (
-        "export.json",
-        lambda m: m["markdown"][-1].update(file="markdown/\x1b[2J.md"),
-        "not in markdown",
-    ),
-    "another format": ("export.json", lambda m: m.update(format=99), "format 99"),
-    "a name out of the folder": ("export.json", lambda m: m.update(collections=["../x"]), "does not match|collections"),
-    "a tombstone": (
-        "decisions.json",
-        lambda d: d.append({"kind": "tombstone", "target": "0" * 16, "at": "2026-01-01"}),
-        "decisions.json",
-    ),
-}
+def set_segment(*segment):
+    return set_document(segments=[[*segment, None, None, None, None]])
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_what_was_tampered_with_is_one_line_and_writes_nothing(made, tmp_path, shared_vectors, name):
-    out = tmp_path / "out"
-    shutil.copytree(made / "out", out)
-    file, edit, message = HOSTILE[name]
-    change(out, file, edit)
+def set_page(file):
+    return lambda manifest: manifest["markdown"][-1].update(file=file)
+
+
+def set_setting(**fields):
+    return lambda stored: stored["settings"].update(fields)
+
+
+SOURCES, SETTINGS = "collections/papers/sources.json", "collections/papers/settings.json"
+FOREIGN = f".inbox/{'0' * 16}-{'1' * 16}.turns.jsonl"
+TOMBSTONE = {"kind": "tombstone", "target": "0" * 16, "at": "2026-01-01"}
+HOSTILE = [
+    (SOURCES, set_document(user_id="bob"), "another user"),
+    (SOURCES, lambda s: s[0].update(uri="../../x"), "another source|no path"),
+    (SOURCES, set_uri("../x"), "no path inside"),
+    (SOURCES, set_uri(FOREIGN), "inbox of another user"),
+    (SOURCES, set_segment(0, 10**6, "prose"), "longer"),
+    (SOURCES, set_segment(0, 1, "x"), "unknown kind"),
+    (SOURCES, set_segment("a", "b", "prose"), "no span"),
+    (SOURCES, set_document(text="a\0b", segments=[]), "NUL"),
+    (SOURCES, lambda s: s[0]["versions"][0].update(seen_at="yesterday"), "no time"),
+    (SOURCES, set_document(text=7), "not of type"),
+    (SOURCES, set_document(extra=1), "extra"),
+    (SOURCES, lambda s: s[0]["versions"].append(s[0]["versions"][0]), "twice"),
+    (SETTINGS, set_setting(embedder="/tmp/model"), "another machine"),
+    (SETTINGS, set_setting(unit="page"), "settings.unit|unit"),
+    ("export.json", set_page("../../etc/passwd"), "not in markdown"),
+    ("export.json", set_page("markdown/\x1b[2J.md"), "not in markdown"),
+    ("export.json", lambda m: m.update(format=99), "format 99"),
+    ("export.json", lambda m: m.update(collections=["../x"]), "does not match|collections"),
+    ("decisions.json", lambda d: d.append(TOMBSTONE), "decisions.json"),
+]
+
+
+def test_what_was_tampered_with_is_one_line_and_writes_nothing(out, tmp_path, shared_vectors):
     home = Home(tmp_path / "home", shared_vectors)
-    with pytest.raises(PalimpsestError, match=message) as e:
-        import_export(home, out)
-    assert "\n" not in str(e.value)
-    assert not home.sources and not list(home.log.glob("*")) and not home.decisions.exists()
+    for file, edit, message in HOSTILE:
+        sound = (out / file).read_text()
+        change(out, file, edit)
+        with pytest.raises(PalimpsestError, match=message) as e:
+            import_export(home, out)
+        assert "\n" not in str(e.value)
+        assert not home.sources and not list(home.log.glob("*")) and not home.decisions.exists()
+        (out / file).write_text(sound)
+    change(out, SOURCES, set_uri("../x"))
+    refused = run("import", out, "--home", tmp_path / "home")
+    assert refused.returncode == 2 and len(refused.stderr.strip().splitlines()) == 1
+    assert "no path inside" in refused.stderr
 
 
-def test_no_file_of_the_inbox_is_a_link_or_of_somebody_else(made, tmp_path, shared_vectors):
-    out, secret = tmp_path / "out", tmp_path / "secret"
-    shutil.copytree(made / "out", out)
+def test_no_file_of_the_inbox_is_a_link_or_of_somebody_else(out, tmp_path, shared_vectors):
+    secret = tmp_path / "secret"
     secret.write_text("quixotic")
     mode = secret.stat().st_mode
     (file,) = (out / "inbox" / "chats").iterdir()
@@ -116,34 +105,23 @@ def test_no_file_of_the_inbox_is_a_link_or_of_somebody_else(made, tmp_path, shar
     assert secret.stat().st_mode == mode and not list((tmp_path / "home").rglob("*.jsonl"))
 
 
-def test_what_was_tampered_with_exits_with_2_and_one_line(made, tmp_path):
-    out = tmp_path / "out"
-    shutil.copytree(made / "out", out)
-    change(out, SOURCES, HOSTILE["a path out in both"][1])
-    refused = run("import", out, "--home", tmp_path / "home")
-    assert refused.returncode == 2 and len(refused.stderr.strip().splitlines()) == 1
-    assert "no path inside" in refused.stderr
-
-
-@pytest.mark.parametrize("file", [SOURCES, "export.json", "decisions.json"])
-def test_a_link_is_not_followed_and_no_json_is_refused(made, tmp_path, shared_vectors, file):
-    out = tmp_path / "out"
-    shutil.copytree(made / "out", out)
+def test_a_link_is_not_followed_and_no_json_is_refused(out, tmp_path, shared_vectors):
     home = Home(tmp_path / "home", shared_vectors)
-    (out / file).rename(tmp_path / "elsewhere.json")
-    (out / file).symlink_to(tmp_path / "elsewhere.json")
-    with pytest.raises(PalimpsestError, match="is a link"):
-        import_export(home, out)
-    (out / file).unlink()
-    (out / file).write_text("[" * 100_000)
-    with pytest.raises(PalimpsestError, match="is no JSON"):
-        import_export(home, out)
+    for file in (SOURCES, "export.json", "decisions.json"):
+        sound = (out / file).read_text()
+        (out / file).rename(tmp_path / "elsewhere.json")
+        (out / file).symlink_to(tmp_path / "elsewhere.json")
+        with pytest.raises(PalimpsestError, match="is a link"):
+            import_export(home, out)
+        (out / file).unlink()
+        (out / file).write_text("[" * 100_000)
+        with pytest.raises(PalimpsestError, match="is no JSON"):
+            import_export(home, out)
+        (out / file).write_text(sound)
     assert not home.sources
 
 
-def test_a_decision_about_another_scope_is_left_out(made, tmp_path, shared_vectors):
-    out = tmp_path / "out"
-    shutil.copytree(made / "out", out)
+def test_a_decision_about_another_scope_is_left_out(out, tmp_path, shared_vectors):
     foreign = {"kind": "confirm", "target": "0" * 16, "at": "2026-01-01", "newer_id": "1" * 16, "older_id": "2" * 16}
     graph = next({**r, "user_id": "bob"} for r in read_rows(out, "decisions.json") if r["kind"] == "graph")
     memory = next({**r, "memory_id": "3" * 16} for r in read_rows(out, "decisions.json") if r["kind"] == "memory")
@@ -157,10 +135,8 @@ def test_a_decision_about_another_scope_is_left_out(made, tmp_path, shared_vecto
     assert not found.confirmed and not found.same and {d.scope[1] for d in found.graph} == {"ann"}
 
 
-def test_a_decision_of_another_user_is_neither_taken_back_nor_made(made, tmp_path, shared_vectors):
-    out = tmp_path / "out"
-    shutil.copytree(made / "out", out)
-    home = with_own_vectors(Home(shutil.copytree(made / "home", tmp_path / "copied"), shared_vectors))
+def test_a_decision_of_another_user_is_neither_taken_back_nor_made(exported, out, tmp_path, shared_vectors):
+    home = with_own_vectors(Home(shutil.copytree(exported / "home", tmp_path / "copied"), shared_vectors))
     (theirs,) = (p for p in read_proposals(home.path).values() if p.scope[1] == "bob")
     before = read_decisions(home.decisions).memories
     mine = next(r["memory_id"] for r in read_rows(out, "decisions.json") if r["kind"] == "memory")

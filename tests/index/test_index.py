@@ -1,5 +1,7 @@
+"""The index: rows by scope, words, links, support and what another format is known by."""
+
+import datetime as dt
 import json
-import random
 
 import bm25s
 import duckdb
@@ -12,7 +14,9 @@ from hypothesis import strategies as st
 import palimpsest.index.write_index as module
 from palimpsest.core.files import FORMAT
 from palimpsest.core.ids import content_id
-from palimpsest.index.memory_table import TITLE_WEIGHT
+from palimpsest.index import memory_table
+from palimpsest.index import memory_table as module_word_tables
+from palimpsest.index.memory_table import TITLE_WEIGHT, find_periods, period_table, score_words, word_tables
 from palimpsest.index.write_index import write_index
 from palimpsest.text.terms import terms
 from tests.query import titled
@@ -59,7 +63,7 @@ def test_the_index_does_not_depend_on_the_order_of_the_tables_rows(tmp_path):
         assert read(tmp_path / "a.duckdb", sql) == read(tmp_path / "b.duckdb", sql), table
 
 
-def test_words_score_as_in_the_library_within_each_scope(tmp_path):
+def test_words_score_as_in_the_library_and_by_hand_and_titles_several_times(tmp_path):
     write(tables(MADE), tmp_path / "index.duckdb")
     found = scores(tmp_path / "index.duckdb")
     ben = [terms(m["text"]) for m in MADE if m["user_id"] == "ben"]
@@ -69,16 +73,10 @@ def test_words_score_as_in_the_library_within_each_scope(tmp_path):
         expected = model.get_scores([word])
         assert found.get(("ben", word, "b1"), 0) == pytest.approx(expected[0], abs=1e-6)
         assert found.get(("ben", word, "b2"), 0) == pytest.approx(expected[1], abs=1e-6)
-
-
-def test_a_score_is_what_the_formula_gives_by_hand(tmp_path):
     write(tables([memory("m1", "bees hive"), memory("m2", "hive"), memory("m3", "rain")]), tmp_path / "i.duckdb")
     idf = np.log(1 + (3 - 1 + 0.5) / (1 + 0.5))
     length_norm = 1.2 * (1 - 0.75 + 0.75 * 2 / (4 / 3))
     assert scores(tmp_path / "i.duckdb")["ana", "bee", "m1"] == pytest.approx(idf / (1 + length_norm), abs=1e-6)
-
-
-def test_a_titles_words_weigh_as_if_they_occurred_several_times(tmp_path):
     titled = memory("m1", "It grows.", title="Honey", search_text="Honey It grows.")
     written_out = memory("m1", "It grows.", search_text="Honey " * TITLE_WEIGHT + "It grows.")
     write(tables([titled, memory("m2", "rain")]), tmp_path / "a.duckdb")
@@ -173,12 +171,9 @@ def test_a_failed_write_keeps_the_file_that_was_there(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["i.duckdb"]
 
 
-def test_an_empty_build_has_an_index(tmp_path):
+def test_an_empty_build_and_memories_without_any_word_are_indexed(tmp_path):
     stats = write(tables([]), tmp_path / "i.duckdb")
     assert (stats.memories, stats.terms, stats.vectors) == (0, 0, 0)
-
-
-def test_memories_without_any_word_are_indexed(tmp_path):
     write(tables([memory("m1", "???"), memory("m2", "!!!")]), tmp_path / "i.duckdb")
     assert read(tmp_path / "i.duckdb", "SELECT count(*) FROM memories") == [(2,)]
 
@@ -186,9 +181,9 @@ def test_memories_without_any_word_are_indexed(tmp_path):
 _WORDS = st.lists(st.sampled_from(["bee", "hive", "honey", "rain", "plan", "x1"]), max_size=6).map(" ".join)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["ana", "ben"]), _WORDS), min_size=1, max_size=8), st.randoms())
-def test_another_users_memories_never_change_a_users_scores(tmp_path_factory, made, shuffle: random.Random):
+def test_another_users_memories_never_change_a_users_scores(tmp_path_factory, made, shuffle):
     folder = tmp_path_factory.mktemp("index")
     memories = [memory(f"m{i}", text or "?", user_id=user) for i, (user, text) in enumerate(made)]
     mixed = list(memories)
@@ -224,7 +219,53 @@ def test_the_tables_and_columns_of_an_index_are_those_of_its_format(tmp_path):
     """
     write(tables(MADE), tmp_path / "i.duckdb")
     columns = read(
-        tmp_path / "i.duckdb",
-        "SELECT table_name, column_name, data_type FROM information_schema.columns ORDER BY ALL",
+        tmp_path / "i.duckdb", "SELECT table_name, column_name, data_type FROM information_schema.columns ORDER BY ALL"
     )
     assert (FORMAT, content_id("columns", json.dumps(columns))) == (12, "43e60a8096d60d64")
+
+
+def _memories(sizes: list[int]) -> pl.DataFrame:
+    scopes = [scope for scope, size in enumerate(sizes) for _ in range(size)]
+    texts = [f"alpha beta{i % 3} gamma{i % 5} delta{i}" for i in range(len(scopes))]
+    columns = {"row": pl.Int32, "scope": pl.Int32, "search_text": pl.String, "title": pl.String}
+    titles = [None if i % 4 else f"Title beta{i % 3}" for i in range(len(scopes))]
+    return pl.DataFrame([range(len(scopes)), scopes, texts, titles], schema=columns)
+
+
+def words_of(memories: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    return word_tables(memories, score_words(memories))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_words_are_the_same_whatever_chunks_the_texts_are_cut_into(size, monkeypatch):
+    memories = _memories([1, 9, 2, 20, 3, 1, 4, 2, 5])
+    whole = words_of(memories)
+    monkeypatch.setattr(module_word_tables, "_TEXTS_PER_CHUNK", size)
+    cut = words_of(memories)
+    assert all(cut[name].equals(frame) for name, frame in whole.items())
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_periods_are_the_same_whatever_chunks_the_texts_are_cut_into(size, monkeypatch):
+    texts = [f"It opened in {1990 + i} and closed two weeks ago." for i in range(9)] + ["It rained.", None]
+    times = [dt.datetime(2026, 3, 1 + i, tzinfo=dt.UTC) for i in range(10)] + [None]
+    memories = pl.DataFrame({"row": range(11), "text": texts, "observed_at": times, "utc_offset": [None] * 11})
+    memories = memories.cast({"row": pl.Int32, "utc_offset": pl.Int64})
+    whole = period_table(find_periods(memories))
+    assert whole["row"].is_sorted() and whole["row"].unique().to_list() == list(range(10))
+    monkeypatch.setattr(memory_table, "_TEXTS_PER_CHUNK", size)
+    assert period_table(find_periods(memories)).equals(whole)
+
+
+def test_postings_of_a_scope_equal_those_of_its_memories_alone():
+    memories = _memories([3, 4])
+    both, second = words_of(memories), words_of(memories.filter(pl.col("scope") == 1))
+    terms = both["terms"].filter(pl.col("scope") == 1)
+    assert terms.drop("first").equals(second["terms"].drop("first"))
+    start = int(terms["first"].min())
+    assert both["postings"].slice(start).equals(second["postings"])
+
+
+def test_a_scope_without_words_has_a_term_that_no_question_has():
+    memories = _memories([1]).with_columns(search_text=pl.lit(None, pl.String), title=pl.lit(None, pl.String))
+    assert words_of(memories)["terms"]["term"].to_list() == [""]

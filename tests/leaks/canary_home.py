@@ -28,10 +28,7 @@ NOUNS = ("database", "office", "launch", "budget", "locker", "garden", "train", 
 TYPES, TAGS = ("episodic", "semantic"), ("plan", "note", "idea")
 FIRST_DAY = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 _RETENTION_ENDED = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
-_TABLES = (
-    *("relations", "versions", "entities", "mentions", "topics", "topic_memories", "documents"),
-    *("nodes", "edges", "facts"),
-)
+_TABLES = "relations versions entities mentions topics topic_memories documents nodes edges facts"
 
 _Row = dict[str, Any]
 """A row of a table, in the types that polars reads."""
@@ -48,64 +45,23 @@ class CanaryMemory:
     type: str
     tag: str
 
-    @property
-    def memory_id(self) -> str:
-        """Its id."""
-        return content_id("leak", *self.scope, self.number)
-
-    @property
-    def document_id(self) -> str:
-        """The id of its document, which has no other memory."""
-        return content_id("d", *self.scope, self.number)
-
-    @property
-    def session_id(self) -> str:
-        """One of three sessions."""
-        return f"s{self.number % 3}"
-
-    @property
-    def observed_at(self) -> dt.datetime:
-        """Ten days after the memory before it."""
-        return FIRST_DAY + dt.timedelta(days=10 * self.number)
-
-    @property
-    def is_pii(self) -> bool:
-        """Whether it contains personal data."""
-        return self.number % 5 == 1
-
-    @property
-    def is_visible(self) -> bool:
-        """Whether it is shown by default."""
-        return self.number % 6 != 5
-
-    @property
-    def is_past_retention(self) -> bool:
-        """Whether its retention has ended."""
-        return self.number % 7 == 3
+    def __post_init__(self) -> None:
+        n, ids = self.number, (*self.scope, self.number)
+        own = {"memory_id": content_id("leak", *ids), "document_id": content_id("d", *ids), "session_id": f"s{n % 3}"}
+        own |= {"observed_at": FIRST_DAY + dt.timedelta(days=10 * n)}
+        own |= {"is_pii": n % 5 == 1, "is_visible": n % 6 != 5, "is_past_retention": n % 7 == 3}
+        self.__dict__.update(own)
 
     def row(self) -> _Row:
         """Returns its row of the memories."""
-        return {
-            "memory_id": self.memory_id,
-            **self.scope._asdict(),
-            "text": self.text,
-            "search_text": self.text,
-            "title": f"About {self.canary}",
-            "session_id": self.session_id,
-            "ordinal": self.number,
-            "document_id": self.document_id,
-            "unit": "turn" if self.number % 2 == 0 else "chunk",
-            "type": self.type,
-            "tags": [self.tag],
-            "observed_at": self.observed_at,
-            "valid_from": self.observed_at,
-            "char_start": 0,
-            "char_end": len(self.text),
-            "token_count": 20,
-            "pii": self.is_pii,
-            "user_visible": self.is_visible,
-            "retention_until": _RETENTION_ENDED if self.is_past_retention else None,
-        }
+        ids = {name: getattr(self, name) for name in ("memory_id", "session_id", "document_id")}
+        text = {"text": self.text, "search_text": self.text, "title": f"About {self.canary}"}
+        text |= {"char_start": 0, "char_end": len(self.text), "token_count": 20, "ordinal": self.number}
+        kind = {"unit": "turn" if self.number % 2 == 0 else "chunk", "type": self.type, "tags": [self.tag]}
+        times = {"observed_at": self.observed_at, "valid_from": self.observed_at}
+        times["retention_until"] = _RETENTION_ENDED if self.is_past_retention else None
+        shown = {"pii": self.is_pii, "user_visible": self.is_visible}
+        return ids | self.scope._asdict() | text | kind | times | shown
 
 
 @dataclass(frozen=True)
@@ -145,16 +101,11 @@ def canary_home(users: int = USERS, memories: int = MEMORIES, seed: int = 1) -> 
             _add_versions(rows, scope, made)
             _add_documents(rows, scope, made, topic_canary)
             _add_graph(rows, scope, made, topic_canary)
-    tables = {name: conform(name, pl.DataFrame(rows[name], infer_schema_length=None)) for name in _TABLES}
+    tables = {name: conform(name, pl.DataFrame(rows[name], infer_schema_length=None)) for name in _TABLES.split()}
     frame = pl.DataFrame(rows["memories"])
     tables["memories"] = conform("memories", frame)
-    inputs = frame.select(
-        "memory_id",
-        "text",
-        kind=pl.lit("memory"),
-        ordinal=pl.lit(0),
-        text_hash=pl.Series([text_hash(t) for t in frame["text"]]),
-    )
+    hashes = pl.Series([text_hash(t) for t in frame["text"]])
+    inputs = frame.select("memory_id", "text", kind=pl.lit("memory"), ordinal=pl.lit(0), text_hash=hashes)
     tables["embed_inputs"] = conform("embed_inputs", inputs)
     return CanaryHome({"document_relations": empty("document_relations"), **tables}, canaries)
 
@@ -182,31 +133,15 @@ def _add_versions(rows: dict[str, list[_Row]], scope: Scope, made: Sequence[Cana
     updated_by = {made[i].memory_id: made[i + 4] for i in range(0, len(made) - 4, 4)}
     for i, memory in enumerate(made):
         newer = updated_by.get(memory.memory_id)
-        rows["versions"].append(
-            {
-                "memory_id": memory.memory_id,
-                **columns,
-                "is_latest": newer is None,
-                "valid_from": memory.observed_at,
-                "superseded_by": newer and newer.memory_id,
-                "valid_until": newer and newer.observed_at,
-            }
-        )
+        times = {"valid_from": memory.observed_at, "valid_until": newer and newer.observed_at}
+        state = {"is_latest": newer is None, "superseded_by": newer and newer.memory_id}
+        rows["versions"].append({"memory_id": memory.memory_id, **columns, **state, **times})
         for label, other in (("UPDATE", newer), ("EXTEND", made[i + 1] if i + 1 < len(made) else None)):
             if other is not None:
                 evidence = {"rule": "slot", "from": memory.canary, "to": other.canary, "newer": [0, 99]}
-                rows["relations"].append(
-                    {
-                        "relation_id": content_id(label, memory.memory_id),
-                        **columns,
-                        "newer_id": other.memory_id,
-                        "older_id": memory.memory_id,
-                        "label": label,
-                        "confidence": 0.9,
-                        "labeler": "made",
-                        "evidence": json.dumps(evidence),
-                    }
-                )
+                ids = {"relation_id": content_id(label, memory.memory_id), "newer_id": other.memory_id}
+                ids |= {"older_id": memory.memory_id, "labeler": "made", "evidence": json.dumps(evidence)}
+                rows["relations"].append({**ids, **columns, "label": label, "confidence": 0.9})
 
 
 def _add_documents(rows: dict[str, list[_Row]], scope: Scope, made: Sequence[CanaryMemory], canary: str) -> None:
@@ -214,19 +149,10 @@ def _add_documents(rows: dict[str, list[_Row]], scope: Scope, made: Sequence[Can
     columns, topic_id = scope._asdict(), content_id("t", *scope)
     rows["topics"].append({"topic_id": topic_id, **columns, "label": f"database {canary}", "size": len(made)})
     for memory in made:
-        rows["topic_memories"].append(
-            {"topic_id": topic_id, "memory_id": memory.memory_id, **columns, "relevance": 0.9}
-        )
-        rows["documents"].append(
-            {
-                "document_id": memory.document_id,
-                **columns,
-                "uri": f"{memory.canary}.md",
-                "title": f"Page {memory.canary}",
-                "is_current": True,
-                "seq": 1,
-            }
-        )
+        topic = {"topic_id": topic_id, "memory_id": memory.memory_id, "relevance": 0.9}
+        rows["topic_memories"].append(topic | columns)
+        names = {"uri": f"{memory.canary}.md", "title": f"Page {memory.canary}", "is_current": True, "seq": 1}
+        rows["documents"].append({"document_id": memory.document_id, **columns, **names})
 
 
 def _add_graph(rows: dict[str, list[_Row]], scope: Scope, made: Sequence[CanaryMemory], canary: str) -> None:
@@ -254,11 +180,8 @@ def write_home(made: CanaryHome, folder: Path) -> Path:
     """Writes the index of a canary home as its published build; returns the index."""
     path = folder / "builds" / "000001" / "index.duckdb"
     users = sorted({s.user_id for s in made.scopes})
-    meta = {
-        "build_id": "000001",
-        "collections": {COLLECTION: {"default": True, "user_id": users[0]}},
-        "strategies": {COLLECTION: "dated"},
-    }
+    meta = {"build_id": "000001", "strategies": {COLLECTION: "dated"}}
+    meta["collections"] = {COLLECTION: {"default": True, "user_id": users[0]}}
     write_index(made.tables, hash_vectors, path, meta)
     (folder / "published.json").write_text(json.dumps({"build": "000001"}), encoding="utf-8")
     return path

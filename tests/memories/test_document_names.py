@@ -6,16 +6,12 @@ from palimpsest.memories.document_relations import DocumentNames
 
 NAMES = DocumentNames(
     {
-        "decisions/0009-move-the-till.md": "9. Move the till",
-        "decisions/0012-use-tern.md": "ADR-12: Use Tern",
-        "decisions/0014-paint.md": "Paint",
-        "rules/mep-12.rst": "Cooling",
-        "rules/mep-0013.rst": "Paint",
-        "keeps/sig-mill/34-sluice/README.md": "Sluice",
-        "keeps/sig-mill/README.md": "The mill",
+        "decisions/0009-move-the-till.md": "9. Move the till", "decisions/0012-use-tern.md": "ADR-12: Use Tern",
+        "decisions/0014-paint.md": "Paint", "rules/mep-12.rst": "Cooling", "rules/mep-0013.rst": "Paint",
+        "keeps/sig-mill/34-sluice/README.md": "Sluice", "keeps/sig-mill/README.md": "The mill",
         "https://mill.example/rules/9-river": "River",
-    }
-)
+    },
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

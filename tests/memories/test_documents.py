@@ -1,7 +1,7 @@
 """Relations between documents and checks of their metadata, through real builds of small corpora."""
 
+import itertools
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,97 +12,101 @@ from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 from tests.small_corpus import write_notes
 
-
-def built(base: Path, notes: dict[str, str], **settings: str) -> Build:
-    home = Home(base / "home")
-    return run_without_dagster(home, make_plan(home, [write_notes(base / "corpus", notes, **settings)]))
+Corpora = dict[str, dict[str, str]]
 
 
-def relations(build: Build) -> list[tuple[str, str, str]]:
-    columns = ["newer_uri", "older_uri", "label"]
-    return build.tables(["document_relations"])["document_relations"].select(columns).rows()
+@pytest.fixture
+def built(tmp_path, shared_vectors):
+    """Builds the home of the test from the notes of collections, with settings of their own, again and again."""
+
+    def build(corpora: Corpora, settings: dict[str, dict[str, str]] | None = None) -> Build:
+        home = Home(tmp_path / "home", shared_vectors)
+        for name, notes in corpora.items():
+            write_notes(tmp_path / "corpus", notes, name, **(settings or {}).get(name, {}))
+        return run_without_dagster(home, make_plan(home, [tmp_path / "corpus"]))
+
+    return build
 
 
-@pytest.mark.parametrize(
-    "name", ["rules/0003-leave.md", pytest.param("0003-leave", marks=pytest.mark.slow), "3", "./0003-leave.md"]
-)
-def test_a_document_is_named_by_uri_name_or_number(tmp_path, name):
-    notes = {"rules/0003-leave.md": "Leave is 20 days.\n", "other/3.md": "Elsewhere.\n"}
-    notes["rules/0007-leave.md"] = f"---\nsupersedes: {name}\n---\nLeave is 25 days.\n"
-    assert relations(built(tmp_path, notes)) == [("rules/0007-leave.md", "rules/0003-leave.md", "UPDATE")]
+def relations(build: Build, collection: str) -> list[tuple[str, str, str]]:
+    return build.table(collection, "document_relations").select("newer_uri", "older_uri", "label").rows()
 
 
-def test_a_number_means_the_adjacent_document(tmp_path):
-    notes = {"a/pep-12.rst": "Twelve.\n", "b/pep-12.rst": "Another twelve.\n"}
-    notes["b/pep-20.rst"] = "---\nrequires: 12\n---\nTwenty.\n"
-    assert relations(built(tmp_path, notes)) == [("b/pep-20.rst", "b/pep-12.rst", "EXTEND")]
+def retired(build: Build, collection: str) -> set[str]:
+    rows = build.table(collection, "memories").join(build.table(collection, "versions"), on="memory_id", suffix="_v")
+    return set(rows.filter(~rows["is_latest"])["provenance"])
 
 
-def test_a_name_of_several_documents_resolves_to_none_and_is_reported(tmp_path, capsys):
-    notes = {"a/plan.md": "One.\n", "b/plan.md": "Two.\n", "c.md": "---\nreplaces: plan\n---\nThree.\n"}
-    assert relations(built(tmp_path, notes)) == []
-    assert "c.md UPDATEs plan" in capsys.readouterr().err
+def rejects(build: Build, collection: str) -> list[tuple[str, str, str]]:
+    return build.table(collection, "rejects").select("uri", "stage", "reason").rows()
 
 
-def test_the_file_of_relations_names_documents_in_the_same_ways(tmp_path):
-    notes = {"eip-1.md": "One.\n", "eip-2.md": "Two.\n"}
-    write_notes(
-        tmp_path / "corpus", {"relations.jsonl": json.dumps({"newer": "eip-2", "older": "eip-1", "label": "UPDATE"})}
-    )
-    build = built(tmp_path, notes, document_relations="relations.jsonl")
-    assert relations(build) == [("eip-2.md", "eip-1.md", "UPDATE")]
-    latest = build.tables(["memories", "versions"])
-    retired = latest["versions"].filter(~latest["versions"]["is_latest"])["memory_id"]
-    assert latest["memories"].filter(latest["memories"]["memory_id"].is_in(retired))["text"].to_list() == ["One."]
+def test_documents_are_named_by_uri_name_or_number_and_a_name_of_several_is_reported(built, capsys):
+    def leave(name: str) -> dict[str, str]:
+        notes = {"rules/0003-leave.md": "Leave is 20 days.\n", "other/3.md": "Elsewhere.\n"}
+        return notes | {"rules/0007-leave.md": f"---\nsupersedes: {name}\n---\nLeave is 25 days.\n"}
+
+    names = ("rules/0003-leave.md", "0003-leave", "3", "./0003-leave.md")
+    corpora = {f"c{i}": leave(name) for i, name in enumerate(names)}
+    corpora["peps"] = {"a/pep-12.rst": "Twelve.\n", "b/pep-12.rst": "Another twelve.\n"}
+    corpora["peps"]["b/pep-20.rst"] = "---\nrequires: 12\n---\nTwenty.\n"
+    corpora["plans"] = {"a/plan.md": "One.\n", "b/plan.md": "Two.\n", "c.md": "---\nreplaces: plan\n---\nThree.\n"}
+    line = json.dumps({"newer": "eip-2", "older": "eip-1", "label": "UPDATE"})
+    corpora["eips"] = {"eip-1.md": "One.\n", "eip-2.md": "Two.\n", "relations.jsonl": line}
+    build = built(corpora, {"eips": {"document_relations": "relations.jsonl"}})
+    for i, name in enumerate(names):
+        assert relations(build, f"c{i}") == [("rules/0007-leave.md", "rules/0003-leave.md", "UPDATE")], name
+    assert relations(build, "peps") == [("b/pep-20.rst", "b/pep-12.rst", "EXTEND")], "the adjacent one"
+    assert relations(build, "plans") == [] and "c.md UPDATEs plan" in capsys.readouterr().err
+    assert relations(build, "eips") == [("eip-2.md", "eip-1.md", "UPDATE")] and retired(build, "eips") == {"eip-1.md"}
 
 
-def test_metadata_that_breaks_the_schema_is_a_reject_by_file_and_field(tmp_path):
-    schema = "{properties: {owner: {type: string}, review: {type: integer}}, required: [owner]}"
-    notes = {"a.md": "---\nowner: ops\n---\nFine.\n", "b.md": "---\nreview: soon\n---\nNot fine.\n"}
-    build = built(tmp_path, notes, metadata_schema=schema)
-    rows = build.tables(["rejects"])["rejects"].select("uri", "stage", "reason").rows()
-    assert rows == [
+def test_metadata_that_breaks_the_schema_is_a_reject_by_file_and_field(built):
+    corpora = {
+        "plain": {"a.md": "---\nowner: ops\n---\nFine.\n", "b.md": "---\nreview: soon\n---\nNot fine.\n"},
+        "apart": {
+            "a.md": "---\nowner: ops\ntitle: Plan of May\n---\nFine.\n",
+            "b.md": "---\nowner: ops\ntitle: Diary\n---\nNot fine.\n",
+            "c.md": "---\ntitle: Plan of June\n---\nNobody owns it.\n",
+        },
+        "status": {"0001-skua.md": SKUA.format(status="Deprecated")},
+    }
+    schemas = {
+        "plain": "{properties: {owner: {type: string}, review: {type: integer}}, required: [owner]}",
+        "apart": "{custom: {required: [owner]}, system: {properties: {title: {pattern: '^Plan'}}}}",
+        "status": "{properties: {owner: {type: string}}, additionalProperties: false}",
+    }
+    build = built(corpora, {name: {"metadata_schema": schema} for name, schema in schemas.items()})
+    assert rejects(build, "plain") == [
         ("b.md", "metadata", "metadata: 'owner' is a required property"),
         ("b.md", "metadata", "review: 'soon' is not of type 'integer'"),
     ]
-    assert build.tables(["memories"])["memories"]["text"].to_list() == ["Fine."]
-
-
-def test_a_document_that_comes_to_break_the_schema_keeps_its_last_version_that_did_not(tmp_path):
-    schema = "{properties: {status: {enum: [draft, final]}}}"
-    first = {"a.md": "---\nstatus: draft\n---\nThe plan is blue.\n", "b.md": "Always fine.\n"}
-    built(tmp_path, first, metadata_schema=schema)
-    second = first | {"a.md": "---\nstatus: maybe\n---\nThe plan is red.\n"}
-    build = built(tmp_path, second, metadata_schema=schema)
-    tables = build.tables(["memories", "versions", "rejects"])
-    assert sorted(tables["memories"]["text"]) == ["Always fine.", "The plan is blue."]
-    assert tables["versions"]["is_latest"].all()
-    assert tables["rejects"]["uri"].to_list() == ["a.md"]
-
-
-def test_a_schema_can_judge_the_stated_and_the_derived_fields_apart(tmp_path):
-    schema = "{custom: {required: [owner]}, system: {properties: {title: {pattern: '^Plan'}}}}"
-    notes = {
-        "a.md": "---\nowner: ops\ntitle: Plan of May\n---\nFine.\n",
-        "b.md": "---\nowner: ops\ntitle: Diary\n---\nNot fine.\n",
-        "c.md": "---\ntitle: Plan of June\n---\nNobody owns it.\n",
-    }
-    build = built(tmp_path, notes, metadata_schema=schema)
-    tables = build.tables(["memories", "rejects"])
-    assert tables["memories"]["text"].to_list() == ["Fine."]
-    assert tables["rejects"].select("uri", "reason").rows() == [
+    assert [(uri, reason) for uri, _, reason in rejects(build, "apart")] == [
         ("b.md", "title: 'Diary' does not match '^Plan'"),
         ("c.md", "metadata: 'owner' is a required property"),
     ]
+    assert rejects(build, "status") == [], "a status in the text is no field"
+    for name in ("plain", "apart"):
+        assert build.table(name, "memories")["text"].to_list() == ["Fine."]
 
 
-def test_what_was_edited_out_ends_with_the_version_that_left_it_out_whatever_came_later(tmp_path):
+def test_a_document_that_comes_to_break_the_schema_keeps_its_last_version_that_did_not(built):
+    schema = {"notes": {"metadata_schema": "{properties: {status: {enum: [draft, final]}}}"}}
+    first = {"a.md": "---\nstatus: draft\n---\nThe plan is blue.\n", "b.md": "Always fine.\n"}
+    built({"notes": first}, schema)
+    build = built({"notes": first | {"a.md": "---\nstatus: maybe\n---\nThe plan is red.\n"}}, schema)
+    assert sorted(build.table("notes", "memories")["text"]) == ["Always fine.", "The plan is blue."]
+    assert build.table("notes", "versions")["is_latest"].all()
+    assert [uri for uri, *_ in rejects(build, "notes")] == ["a.md"]
+
+
+def test_what_was_edited_out_ends_with_the_version_that_left_it_out_whatever_came_later(built, tmp_path):
     texts = {"2026-01-05": "41 metres", "2026-02-05": "42 metres", "2026-03-05": "43 metres"}
     for day, length in texts.items():
         note = f"---\ndate: {day}\n---\nThe bridge is {length} long.\n"
         if day == "2026-03-05":
             note += "\nIt has two lanes.\n"
-        build = built(tmp_path, {"bridge.md": note})
+        build = built({"notes": {"bridge.md": note}})
     memories = build.tables(["memories", "versions", "documents"])
     rows = memories["memories"].join(memories["versions"], on="memory_id", suffix="_version")
     until = {text: str(at)[:10] for text, at in rows.select("text", "valid_until_version").iter_rows()}
@@ -120,58 +124,38 @@ SKUA = "# 1. Use Skua\n\nDate: 2021-08-10\n\n## Status\n\n{status}\n\n## Decisio
 TERN = "# 3. Use Tern\n\nDate: 2023-02-01\n\n## Status\n\n{status}\n\n## Decision\n\nInvoices are printed by Tern.\n"
 
 
-def retired_uris(build: Build) -> set[str]:
-    tables = build.tables(["memories", "versions"])
-    rows = tables["memories"].join(tables["versions"], on="memory_id", suffix="_version")
-    return set(rows.filter(~rows["is_latest"])["provenance"])
+STATUSES = [
+    ("Superseded by [3. Use Tern](0003-tern.md)", "Accepted", True), ("Superseded by Use Tern", "Accepted", True),
+    ("Accepted", "Accepted\n\nSupersedes ADR-1", True), ("Superseded by ADR-3", "Accepted\n\nSupersedes ADR-1", True),
+    ("Superseded by ADR-3", "Superseded by ADR-1", False), ("Accepted", "Proposed\n\nSupersedes ADR-1", False),
+    ("Partly superseded by ADR-3", "Accepted\n\nAmends ADR-1", False), ("Deprecated", "Accepted", False),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("skua", "tern", "retired"),
-    [
-        ("Superseded by [3. Use Tern](0003-tern.md)", "Accepted", {"0001-skua.md"}),
-        ("Superseded by Use Tern", "Accepted", {"0001-skua.md"}),
-        ("Accepted", "Accepted\n\nSupersedes ADR-1", {"0001-skua.md"}),
-        ("Superseded by ADR-3", "Accepted\n\nSupersedes ADR-1", {"0001-skua.md"}),
-        ("Superseded by ADR-3", "Superseded by ADR-1", set()),
-        ("Accepted", "Proposed\n\nSupersedes ADR-1", set()),
-        ("Partly superseded by ADR-3", "Accepted\n\nAmends ADR-1", set()),
-        ("Deprecated", "Accepted", set()),
-    ],
-)
-def test_a_status_retires_what_was_replaced(tmp_path, monkeypatch, skua, tern, retired):
+def test_a_status_retires_what_was_replaced_unless_that_is_trusted_more(built, monkeypatch):
     monkeypatch.setenv("PALIMPSEST_CHANGES", "careful")  # the texts alone are not to supersede here
-    notes = {"0001-skua.md": SKUA.format(status=skua), "0003-tern.md": TERN.format(status=tern)}
-    assert retired_uris(built(tmp_path, notes)) == retired
-
-
-def test_a_status_retires_nothing_that_is_trusted_more(tmp_path):
-    notes = {
+    corpora = {
+        f"c{i}": {"0001-skua.md": SKUA.format(status=skua), "0003-tern.md": TERN.format(status=tern)}
+        for i, (skua, tern, _) in enumerate(STATUSES)
+    }
+    trusted = {
         "0001-skua.md": SKUA.format(status="Superseded by ADR-3"),
         "0003-tern.md": "---\ntrust: 0.2\n---\n# Tern\n",
     }
-    assert retired_uris(built(tmp_path, notes)) == set()
+    build = built(corpora | {"trusted": trusted})
+    for i, (skua, tern, is_retired) in enumerate(STATUSES):
+        assert retired(build, f"c{i}") == ({"0001-skua.md"} if is_retired else set()), (skua, tern)
+    assert retired(build, "trusted") == set()
 
 
-def test_a_status_in_the_text_is_no_field_of_the_schema(tmp_path):
-    schema = "{properties: {owner: {type: string}}, additionalProperties: false}"
-    build = built(tmp_path, {"0001-skua.md": SKUA.format(status="Deprecated")}, metadata_schema=schema)
-    assert build.tables(["rejects"])["rejects"].is_empty()
-
-
-@pytest.mark.parametrize("unit", ["chunk", "statement"])
-def test_a_question_whether_something_is_in_use_finds_the_status(tmp_path, unit):
+def test_a_question_whether_something_is_in_use_finds_the_status(built, tmp_path):
     fax = "---\nstatus: Deprecated\ndate: 2020-05-04\n---\n# Invoices\n\nThe fax gateway sends invoices to suppliers.\n"
-    built(
-        tmp_path,
-        {"fax.md": fax, "0001-skua.md": SKUA.format(status="Withdrawn"), "b.md": "The mill has a dam.\n"},
-        unit=unit,
-    )
+    notes = {"fax.md": fax, "0001-skua.md": SKUA.format(status="Withdrawn"), "b.md": "The mill has a dam.\n"}
+    units = ("chunk", "statement")
+    built(dict.fromkeys(units, notes), {unit: {"unit": unit} for unit in units})
+    questions = {"Is the fax gateway still in use?": "Deprecated", "Is Skua still used?": "Withdrawn"}
     with open_home(tmp_path / "home") as reader:
-        for question, status in (
-            ("Is the fax gateway still in use?", "Deprecated"),
-            ("Is Skua still used?", "Withdrawn"),
-        ):
-            found = reader.search(question, reader.resolve_scopes("notes"))
-            assert found.memories[0].is_latest and f"Status: {status}" in (found.memories[0].heading or "")
+        for unit, (question, status) in itertools.product(units, questions.items()):
+            found = reader.search(question, reader.resolve_scopes(unit))
+            assert found.memories[0].is_latest and f"Status: {status}" in (found.memories[0].heading or ""), unit
             assert f", {status}) " in found.context.splitlines()[0]

@@ -36,11 +36,19 @@ def test_bge_small_finds_the_answer_and_a_vector_depends_on_its_text_alone():
     assert np.array_equal(bge.embed("x"), bge.encode([QUERY_PREFIX + "x"])[0])  # only questions have the prefix
 
 
-def test_the_name_of_a_space_says_what_its_vectors_depend_on(tmp_path):
+def test_the_name_of_a_space_says_what_its_vectors_depend_on_and_a_missing_folder_or_variable_is_named(
+    tmp_path, monkeypatch
+):
     minilm, bge = space_of("minilm", tmp_path), space_of("bge-small-en-v1.5", tmp_path)
     assert minilm.name.startswith("all-MiniLM-L6-v2-") and minilm.dimensions == 384
     assert bge.name.startswith("bge-small-en-v1.5-int8-cls-384d-512t-")
     assert Space.from_json(bge.to_json()) == bge
+    with pytest.raises(PalimpsestError, match=r"none: no such folder"):
+        space_of(str(tmp_path / "none"), tmp_path)
+    monkeypatch.delenv(server_embedder.URL, raising=False)
+    server_embedder.load_server.cache_clear()
+    with pytest.raises(PalimpsestError, match="PALIMPSEST_EMBEDDER_URL"):
+        space_of("openai:toy", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -60,12 +68,7 @@ def test_code_and_pickles_of_a_model_are_refused(tmp_path, file, content, messag
         space_of(str(tmp_path), tmp_path / "vectors")
 
 
-def test_a_folder_that_is_not_there_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(PalimpsestError, match=r"none: no such folder"):
-        space_of(str(tmp_path / "none"), tmp_path)
-
-
-def test_a_server_gets_batches_and_its_dimension_is_asked_for_once(tmp_path, embedding_server):
+def test_a_server_gets_batches_and_its_dimension_is_asked_for_once_and_may_not_change(tmp_path, embedding_server):
     space = space_of("openai:toy", tmp_path)
     assert space.dimensions == 8 and "-8d-" in space.name
     assert space_of("openai:toy", tmp_path) == space and embedding_server.batches == [1]
@@ -76,6 +79,8 @@ def test_a_server_gets_batches_and_its_dimension_is_asked_for_once(tmp_path, emb
     assert np.argmax(vectors @ load_question_embedder(space).embed("text 7")) == 7
     assert embedder.usage.calls == 4 and embedder.usage.tokens == 2 * 151
     assert embedding_server.keys == {"Bearer secret"}
+    with pytest.raises(PalimpsestError, match="8 dimensions, was 16"):
+        load_batch_embedder(Space("openai:toy", "", 16)).encode(["x"])
 
 
 def test_a_busy_server_is_tried_again_and_a_refusal_is_not(tmp_path, embedding_server, monkeypatch):
@@ -95,16 +100,4 @@ def test_a_server_that_stays_away_or_answers_nonsense_is_a_failed_component(tmp_
         space_of("openai:toy", tmp_path)
     embedding_server.answer = {"data": [{"index": 0}]}
     with pytest.raises(ComponentFailed, match="no vectors"):
-        space_of("openai:toy", tmp_path)
-
-
-def test_another_dimension_than_before_is_refused(embedding_server):
-    with pytest.raises(PalimpsestError, match="8 dimensions, was 16"):
-        load_batch_embedder(Space("openai:toy", "", 16)).encode(["x"])
-
-
-def test_without_the_variable_the_error_names_it(tmp_path, monkeypatch):
-    monkeypatch.delenv(server_embedder.URL, raising=False)
-    server_embedder.load_server.cache_clear()
-    with pytest.raises(PalimpsestError, match="PALIMPSEST_EMBEDDER_URL"):
         space_of("openai:toy", tmp_path)

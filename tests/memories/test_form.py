@@ -27,7 +27,7 @@ def test_a_turn_is_embedded_with_its_speaker_and_searched_with_its_date():
     assert row["observed_at"] == time and row["type"] == "episodic"
 
 
-def test_a_passage_is_embedded_under_title_and_heading_the_title_once():
+def test_a_passage_is_embedded_under_title_and_heading_and_a_long_one_only_in_windows():
     doc = document("guide.md", title="Guide", source_time=day(3))
     rows = [
         chunk(doc, "Lock it.", 0, heading="Doors"),
@@ -42,18 +42,21 @@ def test_a_passage_is_embedded_under_title_and_heading_the_title_once():
     assert shown["# Guide\nWelcome."] == "# Guide\nWelcome."
     assert shown["No heading here."] == "Guide. No heading here."
     assert set(memories["type"]) == {"document"} and set(memories["observed_at"]) == {day(3)}
+    doc = document("a.md", title="")
+    rows = [chunk(doc, "short"), chunk(doc, "long " * 400, 1, token_count=400)]
+    _, inputs = form([doc], rows)
+    kinds = inputs.group_by("memory_id").agg(pl.col("kind").unique(), pl.len()).sort("len")
+    assert kinds["kind"].to_list() == [["memory"], ["window"]]
+    assert kinds["len"].to_list() == [1, 2]
 
 
-def test_a_text_in_two_versions_is_one_memory_of_the_newest():
+def test_what_is_undated_stays_undated_and_a_text_in_two_versions_is_one_memory():
     old = document("a.md", seq=1, current=False, source_time=day(0))
     new = document("a.md", seq=2, source_time=day(9))
     memories, _ = form([old, new], [chunk(old, "Same."), chunk(new, "Same."), chunk(old, "Gone.", 1)])
     assert memories.height == 2
     document_of = dict(memories.select("text", "document_id").iter_rows())
     assert document_of == {"Same.": new["document_id"], "Gone.": old["document_id"]}
-
-
-def test_what_is_undated_stays_undated_and_is_kept_for_ever():
     doc = document("a.md")
     memories, _ = form([doc], [chunk(doc, "Text.")], retention_days=30)
     assert memories["observed_at"].to_list() == [None] and memories["retention_until"].to_list() == [None]
@@ -73,29 +76,20 @@ def test_metadata_gives_tags_and_valid_times_and_retention_counts_from_the_obser
 @pytest.mark.parametrize(
     ("stated", "end"),
     [
-        ("2026-02-28", "2026-03-01T00:00Z"),
-        ("28 February 2026", "2026-03-01T00:00Z"),
-        ("2026-02", "2026-03-01T00:00Z"),
-        ("February 2026", "2026-03-01T00:00Z"),
-        (2026, "2027-01-01T00:00Z"),
-        ("2026", "2027-01-01T00:00Z"),
-        ("2026-02-28T00:00:00", "2026-02-28T00:00Z"),
-        ("2026-02-28T23:30:00-02:00", "2026-03-01T01:30Z"),
-        ("03/04/2026", None),
-        ("5", None),
-        ("soon", None),
-        (None, None),
-        (True, None),
-        (["2026"], None),
+        ("2026-02-28", "2026-03-01T00:00Z"), ("28 February 2026", "2026-03-01T00:00Z"),
+        ("2026-02", "2026-03-01T00:00Z"), ("February 2026", "2026-03-01T00:00Z"), (2026, "2027-01-01T00:00Z"),
+        ("2026", "2027-01-01T00:00Z"), ("2026-02-28T00:00:00", "2026-02-28T00:00Z"),
+        ("2026-02-28T23:30:00-02:00", "2026-03-01T01:30Z"), ("03/04/2026", None), ("5", None), ("soon", None),
+        (None, None), (True, None), (["2026"], None),
     ],
-)
+)  # fmt: skip
 def test_a_stated_end_is_included_whole_and_what_could_mean_two_days_is_none(stated, end):
     doc = document("a.md", source_time=day(0), metadata=json.dumps({"valid_until": stated}))
     found = form([doc], [chunk(doc, "Text.")])[0]["valid_until"].to_list()
     assert found == [None if end is None else dt.datetime.fromisoformat(end)]
 
 
-def test_windows_cover_the_whole_text_and_fit_the_embedder():
+def test_windows_cover_the_whole_text_and_fit_the_embedder_whatever_their_heading():
     from tokenizers import Tokenizer
 
     from palimpsest.memories.embed import model_folder
@@ -111,20 +105,8 @@ def test_windows_cover_the_whole_text_and_fit_the_embedder():
     assert text.startswith(bodies[0]) and text.endswith(bodies[-1])
     for a, b in itertools.pairwise(bodies):
         assert text.index(b) < text.index(a) + len(a), "windows overlap"
-
-
-def test_a_very_long_heading_leaves_room_for_the_text():
     (windows,) = window_texts(["many words " * 200 + ". "], ["body " * 400])
     assert sum(w.count("body") for w in windows) >= 400
-
-
-def test_a_short_text_is_one_input_and_a_long_one_only_windows():
-    doc = document("a.md", title="")
-    rows = [chunk(doc, "short"), chunk(doc, "long " * 400, 1, token_count=400)]
-    _, inputs = form([doc], rows)
-    kinds = inputs.group_by("memory_id").agg(pl.col("kind").unique(), pl.len()).sort("len")
-    assert kinds["kind"].to_list() == [["memory"], ["window"]]
-    assert kinds["len"].to_list() == [1, 2]
 
 
 def test_forming_again_from_an_earlier_build_equals_forming_from_scratch():
@@ -139,14 +121,11 @@ def test_forming_again_from_an_earlier_build_equals_forming_from_scratch():
     assert incremental[0].schema == pl.Schema(SCHEMAS["memories"])
 
 
-def test_row_order_changes_nothing():
+def test_row_order_changes_nothing_and_no_chunks_form_no_memories():
     doc, other = document("a.md"), document("b.md")
     rows = [chunk(doc, "One."), chunk(doc, "Two.", 1), chunk(other, "One.")]
     a, b = form([doc, other], rows), form([other, doc], rows[::-1])
     assert a[0].equals(b[0]) and a[1].equals(b[1]) and a[0]["memory_id"].n_unique() == 3
-
-
-def test_no_chunks_form_no_memories():
     memories, inputs = form([document("a.md")], [chunk(document("a.md"), "x")])
     empty = form_memories(documents(document("a.md")), chunks(chunk(document("a.md"), "x")).clear(), config())
     assert empty[0].schema == memories.schema and empty[1].schema == inputs.schema and empty[0].is_empty()

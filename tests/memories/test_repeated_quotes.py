@@ -21,14 +21,8 @@ def kept(*rows: tuple[str, str, bool, str]) -> list[str]:
     return without_repeated_quotes(frame)["document_id"].to_list()
 
 
-def test_a_quote_of_a_mail_that_is_a_source_itself_is_left_out():
+def test_quotes_that_a_source_of_their_project_has_or_that_are_equal_are_left_out():
     mail = ("mail", "", False, "Hello,\nthe tank holds 40 litres\nas of today.")
     assert kept(mail, ("q1", "", True, "The tank holds  40 litres"), ("q2", "", True, "It holds 30.")) == ["mail", "q2"]
-
-
-def test_of_equal_quotes_one_stays():
     assert kept(("a", "", True, "The tank leaks."), ("b", "", True, "the tank\nleaks.")) == ["a"]
-
-
-def test_a_mail_of_another_project_removes_no_quote():
     assert kept(("mail", "alpha", False, "The tank leaks."), ("q", "beta", True, "The tank leaks.")) == ["mail", "q"]

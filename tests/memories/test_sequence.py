@@ -18,7 +18,7 @@ def order(*turns, shuffled=False):
     return turn_order(*frames).rows()
 
 
-def test_turns_follow_each_other_only_within_their_session():
+def test_turns_and_memories_of_a_document_follow_each_other_in_their_order():
     turns = [
         ("b", "ana", "talk.jsonl", 0, "s1"),
         ("a", "ana", "talk.jsonl", 1, "s1"),
@@ -26,19 +26,10 @@ def test_turns_follow_each_other_only_within_their_session():
         ("d", "ben", "talk.jsonl", 2, "s1"),
     ]
     assert order(*turns) == order(*turns, shuffled=True) == [("b", "a")]
-
-
-def test_numbers_in_uris_count_as_numbers():
     turns = [(f"m{n}", "ana", f"rows.jsonl#turn:{n}", 0, "s1") for n in (10, 9, 100)]
     assert order(*turns) == [("m10", "m100"), ("m9", "m10")]
-
-
-def test_without_a_session_a_file_is_one():
     turns = [("a", "ana", "x.vtt", 0, None), ("b", "ana", "x.vtt", 1, None), ("c", "ana", "y.vtt", 0, None)]
     assert order(*turns) == [("a", "b")]
-
-
-def test_old_versions_of_a_document_have_no_place_in_the_order():
     memories = rows(
         "memories",
         *(
@@ -52,6 +43,14 @@ def test_old_versions_of_a_document_have_no_place_in_the_order():
         {"document_id": "old", "uri": "x", "is_current": False},
     )
     assert turn_order(memories, documents).rows() == [("a", "c")]
+    memories = [
+        memory("b", "b", document_id="d1", ordinal=0), memory("a", "a", document_id="d1", ordinal=10),
+        memory("c", "c", document_id="d1", ordinal=9), memory("d", "d", document_id="d2", ordinal=1),
+        memory("e", "e", "ben", document_id="d1"), memory("t", "t", unit="turn", document_id="d1", ordinal=2),
+        memory("n", "n", document_id=None),
+    ]  # fmt: skip
+    frame = rows("memories", *memories)
+    assert document_order(frame).rows() == document_order(frame.reverse()).rows() == [("b", "c"), ("c", "a")]
 
 
 def test_a_collection_of_turns_is_searched_as_conversations():
@@ -62,17 +61,3 @@ def test_a_collection_of_turns_is_searched_as_conversations():
     assert strategy_for(units("statement", "statement", "turn")) == "statements"
     assert strategy_for(units("chunk", "statement", "turn")) == "dated"
     assert strategy_for(units()) == "dated"
-
-
-def test_memories_of_a_document_follow_each_other_in_its_order_and_turns_do_not():
-    memories = [
-        memory("b", "b", document_id="d1", ordinal=0),
-        memory("a", "a", document_id="d1", ordinal=10),
-        memory("c", "c", document_id="d1", ordinal=9),
-        memory("d", "d", document_id="d2", ordinal=1),
-        memory("e", "e", "ben", document_id="d1"),
-        memory("t", "t", unit="turn", document_id="d1", ordinal=2),
-        memory("n", "n", document_id=None),
-    ]
-    frame = rows("memories", *memories)
-    assert document_order(frame).rows() == document_order(frame.reverse()).rows() == [("b", "c"), ("c", "a")]

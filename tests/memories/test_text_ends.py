@@ -39,13 +39,10 @@ def test_what_holds_today_ends_after_it_was_said_where_utc_has_the_next_day():
     assert ends == [dt.datetime(2026, 3, 2, 8, tzinfo=dt.UTC)]
 
 
-def test_what_a_document_or_a_turn_states_in_a_field_wins():
+def test_a_field_wins_and_a_text_states_no_end_without_a_day_or_before_its_beginning():
     assert ends_of(metadata={"valid_until": "2026-07-20"}) == [dt.datetime(2026, 7, 21, tzinfo=dt.UTC)]
     stated = json.dumps({"valid_until": "2026-08-01T00:00:00+00:00"})
     assert ends_of(stated=stated) == [dt.datetime(2026, 8, 1, tzinfo=dt.UTC)]
-
-
-def test_a_text_states_no_end_without_a_day_or_before_its_stated_beginning():
     assert ends_of(said_at=None) == [None]
     assert ends_of(metadata={"valid_from": "2026-07-09"}) == [None]
     assert ends_of(metadata={"valid_from": "2026-07-01"}) == [AFTER_8_JULY]

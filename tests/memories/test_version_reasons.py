@@ -42,13 +42,9 @@ def two():
     ids = by_text(inputs.memories)
     older, newer = ids["The launch is on Monday."], ids["The launch is on Friday."]
     scope = {
-        "collection": ["c"],
-        "user_id": ["u"],
-        "project_id": [""],
-        "newer_id": [newer],
-        "older_id": [older],
+        "collection": ["c"], "user_id": ["u"], "project_id": [""], "newer_id": [newer], "older_id": [older],
         "score": [0.9],
-    }
+    }  # fmt: skip
     return inputs, pl.DataFrame(scope), newer, older
 
 
@@ -110,12 +106,8 @@ def test_relations_that_are_left_out_are_no_reasons(monkeypatch):
     rng = random.Random(5)
     ids = [f"m{i}" for i in range(12)]
     evidence = (
-        None,
-        "{}",
-        '{"instead_of": "UPDATE"}',
-        '{"instead_of": "UPDATE", "veto": "x"}',
-        '{"rule": "low trust"}',
-    )
+        None, "{}", '{"instead_of": "UPDATE"}', '{"instead_of": "UPDATE", "veto": "x"}', '{"rule": "low trust"}',
+    )  # fmt: skip
     kinds = set()
     for _ in range(40):
         pairs = sorted({tuple(rng.sample(ids, 2)) for _ in range(25)})

@@ -1,14 +1,13 @@
 """One real server for the whole folder; if it does not start, the tests fail: they are never skipped."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from palimpsest.neo4j_graph import connect as connect_module
 from palimpsest.neo4j_graph import local_server
-from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.local_server import ServerInfo, jar_folder, remove_server, start_server
+from palimpsest.neo4j_graph.connect import connect
+from palimpsest.neo4j_graph.local_server import jar_folder, remove_server, server_status, start_server
 from tests.neo4j_graph.made import empty_homes
 
 
@@ -20,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def server_folder(tmp_path_factory):
     """The folder of a server of this test run alone; the jars are the user's."""
     folder = tmp_path_factory.mktemp("neo4j")
     with pytest.MonkeyPatch.context() as patch:
@@ -35,17 +34,33 @@ def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def server(server_folder: Path) -> ServerInfo:
+def server(server_folder):
     """A server that answers."""
     return start_server(server_folder, heap="600m")
 
 
+@pytest.fixture(scope="session")
+def connected(server_folder):
+    """Returns a function that gives the one connection to the server, started again where a test stopped it."""
+    made = {}
+
+    def current():
+        info = server_status(server_folder)
+        info = info if info.running else start_server(server_folder, heap="600m")
+        if info.pid not in made:
+            for old in made.values():
+                old.close()
+            made.clear()
+            made[info.pid] = connect(info.uri, info.user, info.password)
+        return made[info.pid]
+
+    yield current
+    for old in made.values():
+        old.close()
+
+
 @pytest.fixture
-def graph(server: ServerInfo, server_folder: Path) -> Iterator[Connection]:
-    """A connection to it; started again where a test stopped it."""
-    info = start_server(server_folder, heap="600m")
-    with connect(info.uri, info.user, info.password) as connection:
-        yield connection
-    info = start_server(server_folder, heap="600m")
-    with connect(info.uri, info.user, info.password) as again:
-        empty_homes(again)
+def graph(server, connected):
+    """A connection to the server; afterwards the rows of the test's homes are deleted."""
+    yield connected()
+    empty_homes(connected())

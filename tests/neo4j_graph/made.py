@@ -14,7 +14,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.loader import DROP_NODES, LoadStats, load_tables
+from palimpsest.neo4j_graph.loader import LoadStats, load_tables
 from palimpsest.store.tables import conform
 
 MODEL = "made"
@@ -22,11 +22,8 @@ MODEL = "made"
 
 def vectors(hashes: Sequence[str]) -> np.ndarray:
     """A unit vector for each hash, the same every time."""
-    out = (
-        np.stack([np.random.default_rng(int(h, 16)).standard_normal(384) for h in hashes])
-        if hashes
-        else np.zeros((0, 384))
-    )
+    drawn = [np.random.default_rng(int(h, 16)).standard_normal(384) for h in hashes]
+    out = np.stack(drawn) if drawn else np.zeros((0, 384))
     return (out / np.linalg.norm(out, axis=1, keepdims=True)).astype(np.float32)
 
 
@@ -55,9 +52,7 @@ def fresh_home() -> str:
 def empty_homes(connection: Connection) -> None:
     """Deletes the rows of the homes of a test."""
     while _USED:
-        for statement, limit in DROP_NODES.values():
-            while connection.write(statement, home=_USED[-1], limit=limit)[0]["n"]:
-                pass
+        connection.write("MATCH (n {home_id: $home}) DETACH DELETE n", home=_USED[-1])
         _FREE.append(_USED.pop())
 
 
@@ -81,128 +76,63 @@ def make(
     first_day = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     rows: list[dict[str, Any]] = []
     for i in range(count):
-        versions = [("", None)] + ([(" corrected", 1)] if i in edited else [])
-        for suffix, later in versions:
+        user = users[i % len(users)]
+        about = {"collection": "made", "user_id": user, "session_id": f"s{i % 3}", "number": i, "tags": ["t"]}
+        about |= {"document_id": content_id("d", i % 3, user), "ordinal": i, "unit": "turn", "type": "episodic"}
+        for suffix in ("", " corrected") if i in edited else ("",):
             text = f"Note {i} on topic {i % 7} {mark}{suffix}."
-            rows.append(
-                {
-                    "memory_id": memory_id(i, mark + suffix),
-                    "collection": "made",
-                    "user_id": users[i % len(users)],
-                    "session_id": f"s{i % 3}",
-                    "document_id": content_id("d", i % 3, users[i % len(users)]),
-                    "ordinal": i,
-                    "unit": "turn",
-                    "type": "episodic",
-                    "text": text,
-                    "search_text": text,
-                    "char_start": 0,
-                    "char_end": len(text),
-                    "observed_at": first_day + dt.timedelta(days=i + 200 * (later or 0)),
-                    "token_count": 9,
-                    "confidence": 1.0,
-                    "importance": 0.5,
-                    "number": i,
-                    "suffix": suffix,
-                    "tags": ["t"],
-                }
-            )
+            about |= {"memory_id": memory_id(i, mark + suffix), "text": text, "search_text": text, "suffix": suffix}
+            when = first_day + dt.timedelta(days=i + 200 * bool(suffix))
+            values = {"token_count": 9, "confidence": 1.0, "importance": 0.5, "char_start": 0, "char_end": len(text)}
+            rows.append(about | values | {"observed_at": when})
     frame = pl.DataFrame(rows)
-    inputs = frame.select(
-        "memory_id",
-        pl.lit("memory").alias("kind"),
-        pl.lit(0).alias("ordinal"),
-        "text",
-        pl.col("text").map_elements(lambda t: content_id(t) * 2, return_dtype=pl.String).alias("text_hash"),
+    text_hash = pl.col("text").map_elements(lambda t: content_id(t) * 2, return_dtype=pl.String)
+    inputs = frame.select("memory_id", "text", kind=pl.lit("memory"), ordinal=pl.lit(0), text_hash=text_hash)
+    more = inputs.head(windows).with_columns(
+        kind=pl.lit("window"), ordinal=pl.lit(1), text_hash=pl.col("text_hash").str.reverse()
     )
-    if windows:
-        more = [
-            inputs.head(windows).with_columns(
-                kind=pl.lit("window"), ordinal=pl.lit(1), text_hash=pl.col("text_hash").str.reverse()
-            )
-        ]
-        inputs = pl.concat([inputs, *more], how="vertical_relaxed")
-    newer = {r["number"]: r for r in rows if r["suffix"]}
+    newer = {r["number"]: r["memory_id"] for r in rows if r["suffix"]}
     pairs = [(newer[r["number"]], r) for r in rows if r["number"] in newer and not r["suffix"]]
-    scope = ["collection", "user_id"]
-    tables = {
-        "memories": conform("memories", frame.drop("number", "suffix")),
-        "documents": conform(
-            "documents",
-            frame.unique("document_id").select(
-                "document_id",
-                *scope,
-                "session_id",
-                pl.lit("turns.jsonl").alias("uri"),
-                pl.lit("turns").alias("title"),
-                pl.lit(True).alias("is_current"),
-            ),
+    relations = [
+        {"relation_id": content_id("r", new), "collection": "made", "user_id": old["user_id"], "newer_id": new}
+        | {"older_id": old["memory_id"], "label": "UPDATE", "confidence": 0.9}
+        for new, old in pairs
+    ]
+    scope, number = ["collection", "user_id"], pl.col("number")
+    entity_id = pl.concat_str("user_id", number % 5)
+    is_old = number.is_in(list(newer)) & (pl.col("suffix") == "")
+    by = number.map_elements(newer.get, return_dtype=pl.String)
+    made = {
+        "memories": frame.drop("number", "suffix"),
+        "documents": frame.unique("document_id").select(
+            *("document_id", *scope, "session_id"),
+            uri=pl.lit("turns.jsonl"),
+            title=pl.lit("turns"),
+            is_current=pl.lit(True),
         ),
-        "embed_inputs": conform("embed_inputs", inputs),
-        "entities": conform(
-            "entities",
-            frame.select(
-                pl.concat_str("user_id", pl.col("number") % 5).alias("entity_id"),
-                *scope,
-                pl.format("Entity {}", pl.col("number") % 5).alias("name"),
-                pl.lit("name").alias("type"),
-            ).unique(),
-        ),
-        "mentions": conform(
-            "mentions",
-            frame.select("memory_id", pl.concat_str("user_id", pl.col("number") % 5).alias("entity_id"), *scope),
-        ),
-        "relations": conform(
-            "relations",
-            pl.DataFrame(
-                [
-                    {
-                        "relation_id": content_id("r", n["memory_id"]),
-                        "collection": "made",
-                        "user_id": n["user_id"],
-                        "newer_id": n["memory_id"],
-                        "older_id": o["memory_id"],
-                        "label": "UPDATE",
-                        "confidence": 0.9,
-                    }
-                    for n, o in pairs
-                ],
-                schema={
-                    "relation_id": pl.String,
-                    "collection": pl.String,
-                    "user_id": pl.String,
-                    "newer_id": pl.String,
-                    "older_id": pl.String,
-                    "label": pl.String,
-                    "confidence": pl.Float64,
-                },
-            ),
-        ),
-        "versions": conform(
-            "versions",
-            frame.select(
-                "memory_id",
-                *scope,
-                (~(pl.col("number").is_in(list(newer)) & (pl.col("suffix") == ""))).alias("is_latest"),
-                pl.col("observed_at").alias("valid_from"),
-                pl.when((pl.col("suffix") == "") & pl.col("number").is_in(list(newer)))
-                .then(
-                    pl.col("number").map_elements(
-                        lambda i: newer[i]["memory_id"] if i in newer else None, return_dtype=pl.String
-                    )
-                )
-                .alias("superseded_by"),
-            ),
+        "embed_inputs": pl.concat([inputs, more], how="vertical_relaxed"),
+        "entities": frame.select(
+            *scope, entity_id=entity_id, name=pl.format("Entity {}", number % 5), type=pl.lit("name")
+        ).unique(),
+        "mentions": frame.select("memory_id", *scope, entity_id=entity_id),
+        "relations": pl.DataFrame(relations, schema=None if relations else {"relation_id": pl.String}),
+        "versions": frame.select(
+            *("memory_id", *scope),
+            is_latest=~is_old,
+            valid_from="observed_at",
+            superseded_by=pl.when(is_old).then(by),
         ),
     }
+    tables = {name: conform(name, table) for name, table in made.items()}
+    meta = {"strategies": {"made": "hybrid"}, "collections": {"made": {"default": True, "user_id": users[0]}}}
+    return made_of(folder, tables, build_id, **meta)
+
+
+def made_of(folder: Path, tables: dict[str, pl.DataFrame], build_id: str = "000001", **meta: Any) -> Made:
+    """Writes the index of tables."""
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / f"{build_id}.duckdb"
-    meta = {
-        "build_id": build_id,
-        "strategies": {"made": "hybrid"},
-        "collections": {"made": {"default": True, "user_id": users[0]}},
-    }
-    write_index(tables, vectors, index, meta)
+    write_index(tables, vectors, index, {"build_id": build_id, "collections": {"notes": {}}} | meta)
     return Made(tables, index, build_id)
 
 

@@ -1,31 +1,25 @@
 import contextlib
-import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.neo4j_graph import loader
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.graph_rows import GraphVectors
 from palimpsest.neo4j_graph.loader import Source, drop_home, residue
-from palimpsest.neo4j_graph.local_server import ServerInfo
 from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.published_graph import check_graph
 from palimpsest.neo4j_graph.writer import Writer
 from palimpsest.query.request.types import Filters, Scope
-from tests.neo4j_graph.made import MODEL, Made, fresh_home, make, shown, vectors
+from tests.neo4j_graph.made import MODEL, fresh_home, make, shown, vectors
 
 ROOT = Path(__file__).resolve().parents[2]
+_QUERY = (np.ones(384) / 384**0.5).astype(np.float32)
 
 
 class Crash(BaseException):
@@ -54,7 +48,7 @@ def crash_after(batches: int, monkeypatch: pytest.MonkeyPatch, when: str) -> Non
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Made, Made]:
+def pair(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pair")
     return make(folder, "000001", count=60, edited=(2,)), make(folder, "000002", count=66, edited=(3, 4))
 
@@ -71,9 +65,7 @@ FEW_CUTS = [(2, "before", 1), (5, "after", 1), (9, "before", 0), (12, "after", 1
 @pytest.mark.parametrize(
     "cuts", [pytest.param(c, marks=pytest.mark.slow) for c in (FEW_CUTS, random_cuts(20))], ids=["few", "many"]
 )
-def test_a_load_that_ended_anywhere_is_finished_by_the_next_and_equals_one_that_never_did(
-    graph: Connection, pair: tuple[Made, Made], cuts: list[tuple[int, str, int]]
-) -> None:
+def test_a_load_that_ended_anywhere_is_finished_by_the_next_and_equals_one_that_never_did(graph, pair, cuts):
     first, second = pair
     whole = fresh_home()
     second.load(whole, graph)
@@ -96,9 +88,7 @@ def test_a_load_that_ended_anywhere_is_finished_by_the_next_and_equals_one_that_
 
 @pytest.mark.parametrize("points", [(9,), pytest.param((3, 14, 20), marks=pytest.mark.slow)])
 @pytest.mark.slow
-def test_a_full_reload_that_ended_anywhere_is_followed_by_a_load_of_another_build(
-    graph: Connection, pair: tuple[Made, Made], points: tuple[int, ...]
-) -> None:
+def test_a_full_reload_that_ended_anywhere_is_followed_by_a_load_of_another_build(graph, pair, points):
     first, second = pair
     whole = fresh_home()
     second.load(whole, graph)
@@ -117,9 +107,7 @@ def test_a_full_reload_that_ended_anywhere_is_followed_by_a_load_of_another_buil
 
 
 @pytest.mark.slow
-def test_what_a_load_that_was_cut_short_wrote_goes_though_the_build_before_is_loaded_again(
-    graph: Connection, pair: tuple[Made, Made], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_load_that_was_cut_short_wrote_goes_though_the_build_before_is_loaded_again(graph, pair, monkeypatch):
     first, second = pair
     home = fresh_home()
     first.load(home, graph)
@@ -134,9 +122,7 @@ def test_what_a_load_that_was_cut_short_wrote_goes_though_the_build_before_is_lo
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_cut_short_is_finished_by_the_next_load_of_the_same_build(
-    graph: Connection, pair: tuple[Made, Made], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_that_was_cut_short_is_finished_by_the_next_load_of_the_same_build(graph, pair, monkeypatch):
     first, second = pair
     home = fresh_home()
     second.load(home, graph)
@@ -154,33 +140,7 @@ def test_a_sweep_that_was_cut_short_is_finished_by_the_next_load_of_the_same_bui
     assert first.load(home, graph).writes == 0
 
 
-@pytest.mark.slow
-def test_a_loader_killed_in_the_middle_is_resumed_and_holds_no_lock(
-    graph: Connection, server: ServerInfo, tmp_path: Path
-) -> None:
-    home, options = fresh_home(), {"count": 1500}
-    arguments = [str(tmp_path / "killed"), "000001", home, graph.uri, server.password, json.dumps(options)]
-    loader = subprocess.Popen(
-        [sys.executable, "-m", "tests.neo4j_graph.loader", *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    half = "MATCH (m:PalimpsestMemoryRow {home_id: $home}) RETURN count(m) AS n"
-    until = time.monotonic() + 60
-    while graph.read(half, home=home)[0]["n"] < 300:
-        assert loader.poll() is None and time.monotonic() < until
-        time.sleep(0.02)
-    loader.send_signal(signal.SIGKILL)
-    loader.wait()
-    assert 300 <= graph.read(half, home=home)[0]["n"] <= 1500
-    made = make(tmp_path, "000001", **options)
-    assert made.load(home, graph).created < sum(made.load(fresh_home(), graph).nodes.values())
-    assert check_graph(graph, home) == []
-
-
-def test_of_two_loads_at_once_one_is_refused_and_nothing_is_mixed(
-    graph: Connection, pair: tuple[Made, Made], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_loads_at_once_one_is_refused_and_nothing_is_mixed(graph, pair, monkeypatch):
     monkeypatch.setattr(loader, "LOCK_WAIT_S", 1.0)
     home, (first, second) = fresh_home(), pair
     inside, go_on = threading.Event(), threading.Event()
@@ -207,9 +167,7 @@ def test_of_two_loads_at_once_one_is_refused_and_nothing_is_mixed(
 
 
 @pytest.mark.slow
-def test_readers_see_one_whole_build_during_a_full_reload_and_a_difference_load(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_readers_see_one_whole_build_during_a_full_reload_and_a_difference_load(graph, tmp_path):
     home = fresh_home()
     sizes = {"one": 120, "two": 130, "three": 130}
     made = {m: make(tmp_path, f"00000{i}", count=n, mark=m, users=("ann",)) for i, (m, n) in enumerate(sizes.items())}
@@ -247,7 +205,7 @@ def test_readers_see_one_whole_build_during_a_full_reload_and_a_difference_load(
 
 
 @pytest.mark.slow
-def test_a_reader_of_a_build_replaced_twice_fails_instead_of_reading_a_part(graph: Connection, tmp_path: Path) -> None:
+def test_a_reader_of_a_build_replaced_twice_fails_instead_of_reading_a_part(graph, tmp_path):
     home, scope = fresh_home(), Scope("made", "ann")
     builds = [make(tmp_path, f"00000{i}", mark=f"m{i}") for i in (1, 2, 3)]
     builds[0].load(home, graph)
@@ -260,9 +218,7 @@ def test_a_reader_of_a_build_replaced_twice_fails_instead_of_reading_a_part(grap
 
 
 @pytest.mark.slow
-def test_a_reader_of_a_home_that_was_erased_and_loaded_again_fails_though_numbers_begin_again(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_a_reader_of_a_home_that_was_erased_and_loaded_again_fails_though_numbers_begin_again(graph, tmp_path):
     home, scope = fresh_home(), Scope("made", "ann")
     make(tmp_path, "000001", mark="one").load(home, graph)
     reader = Neo4jBackend(home, graph)
@@ -273,12 +229,3 @@ def test_a_reader_of_a_home_that_was_erased_and_loaded_again_fails_though_number
         reader.memories(scope, reader.seeds(scope, Filters(), _QUERY, ("two",), 1.0, 50).ids)
     later = reader.renewed()
     assert later.build_id == "000002" and len(later.seeds(scope, Filters(), _QUERY, (), 0, 50).ids) == 15
-
-
-def _unit() -> Any:
-    import numpy as np
-
-    return (np.ones(384) / 384**0.5).astype(np.float32)
-
-
-_QUERY = _unit()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.neo4j_graph.connect import Connection, connect
+from palimpsest.neo4j_graph.connect import connect
 from palimpsest.neo4j_graph.loader import residue
 from palimpsest.neo4j_graph.local_server import clear_server, server_status, start_server, stop_server
 from palimpsest.neo4j_graph.published_graph import check_graph
@@ -17,8 +17,8 @@ from tests.neo4j_graph.made import fresh_home, make
 
 @pytest.mark.slow
 def test_a_server_stopped_in_the_middle_of_a_load_starts_again_with_its_data_and_the_next_load_finishes(
-    graph: Connection, server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    graph, server_folder, tmp_path, monkeypatch
+):
     home, made = fresh_home(), make(tmp_path, "000001", count=200)
     real: Callable[..., Any] = Writer.once
     stopped = []
@@ -45,9 +45,7 @@ def test_a_server_stopped_in_the_middle_of_a_load_starts_again_with_its_data_and
 
 
 @pytest.mark.slow
-def test_a_server_that_was_cleared_has_no_byte_of_what_was_deleted_and_is_loaded_again(
-    graph: Connection, server_folder: Path, tmp_path: Path
-) -> None:
+def test_a_server_that_was_cleared_has_no_byte_of_what_was_deleted_and_is_loaded_again(graph, server_folder, tmp_path):
     home = fresh_home()
     make(tmp_path, "000001", count=60, mark="quixotic " * 12).load(home, graph)  # short texts are packed
     after = make(tmp_path, "000002", count=60, mark="kept")

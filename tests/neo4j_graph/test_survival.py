@@ -36,9 +36,7 @@ def loading(folder: Path, which: int, home: str, info: ServerInfo) -> subprocess
 
 
 @pytest.mark.slow
-def test_twenty_loads_with_a_fault_each_all_end_as_loads_without_one(
-    server: ServerInfo, server_folder: Path, tmp_path: Path
-) -> None:
+def test_twenty_loads_with_a_fault_each_all_end_as_loads_without_one(server, server_folder, tmp_path):
     pick, home = random.Random(11), fresh_home()
     made = [make(tmp_path / "b", f"00000{i}", **options) for i, options in enumerate(BUILDS)]
     expected = []

@@ -10,14 +10,12 @@ import pytest
 
 from palimpsest.orchestration.dev_server import write_dagster_yaml
 from palimpsest.pipeline.deletion.delete import delete
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.event_log import read_events
 from palimpsest.store.home import Home
 from tests.orchestration.dev import REPOSITORY, Ui, palimpsest_dev, wait_for
 from tests.orchestration.jobs import instance_of, new_home
-from tests.small_corpus import write_chats, write_notes
+from tests.small_corpus import build_home, write_chats, write_notes
 
 NAMES = ["chats", "notes", "zebrafish"]
 MONTHS = [f"{name}|2026-{month:02}" for name in ("chats", "zebrafish") for month in (2, 3)]
@@ -87,7 +85,7 @@ def test_a_backfill_builds_each_collection_once_and_publishes_once_what_one_buil
     (tail,) = (r.dagster_run for r in runs_of(home, "publish_build"))
     assert tail.status == SUCCESS
     whole = Home(base / "whole", home.embeddings)
-    run_without_dagster(whole, make_plan(whole, [base / "corpus"]))
+    build_home(whole, base / "corpus")
     assert published(home).manifest.digest == published(whole).manifest.digest
     assert published(home).build_id == "000001"
 

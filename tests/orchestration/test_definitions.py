@@ -53,11 +53,8 @@ def specs() -> dict[str, dg.AssetSpec]:
     return {s.key.to_user_string(): s for s in defs.resolve_all_asset_specs()}
 
 
-def test_the_graph_is_the_one_of_the_design(specs):
+def test_the_graph_is_the_one_of_the_design_and_every_asset_has_group_kinds_owner_and_a_description(specs):
     assert {name: {d.asset_key.to_user_string() for d in s.deps} for name, s in specs.items()} == EDGES
-
-
-def test_every_asset_has_group_kinds_owner_and_a_description_for_the_ui(specs):
     assert {g: {n for n, s in specs.items() if s.group_name == g} for g in GROUPS} == GROUPS
     for name, spec in specs.items():
         assert spec.kinds and spec.owners and spec.description, name
@@ -85,24 +82,13 @@ def test_every_asset_that_writes_the_home_or_calls_a_component_has_a_pool(specs)
     assert nodes == {n: pools[n] for n in nodes} and set(nodes) == set(specs) - free
 
 
-def test_invariants_and_gate_block_what_comes_after_them():
+def test_invariants_and_gate_block_what_comes_after_them_and_a_load_of_the_graph_runs_no_stage():
     from palimpsest.orchestration.code_location import defs
 
-    checks = {k.name: k.asset_key.to_user_string() for k in defs.resolve_asset_graph().asset_check_keys}
-    own = {"rejects": "documents", "invariants": "index", "gate": "retrieval_report"}
-    own["fresh_collections"] = "published"
-    assert checks == own | dict.fromkeys(CHECKS, "neo4j_graph")
     graph = defs.resolve_asset_graph()
-    assert {k.name for k in graph.asset_check_keys if not graph.get_check_spec(k).blocking} == {
-        *WARNINGS,
-        "rejects",
-        "fresh_collections",
-    }
-
-
-def test_the_load_of_the_graph_runs_no_stage_of_a_collection():
-    """A run that serves the published build has no partition; a stage of a collection needs one."""
-    from palimpsest.orchestration.code_location import defs
-
-    nodes = {n.name for n in defs.resolve_job_def("serve_graph").graph.nodes}
-    assert nodes == {"neo4j_graph"}
+    checks = {k.name: k.asset_key.to_user_string() for k in graph.asset_check_keys}
+    own = {"rejects": "documents", "invariants": "index", "gate": "retrieval_report", "fresh_collections": "published"}
+    assert checks == own | dict.fromkeys(CHECKS, "neo4j_graph")
+    free = {k.name for k in graph.asset_check_keys if not graph.get_check_spec(k).blocking}
+    assert free == {*WARNINGS, "rejects", "fresh_collections"}
+    assert {n.name for n in defs.resolve_job_def("serve_graph").graph.nodes} == {"neo4j_graph"}

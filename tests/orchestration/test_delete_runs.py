@@ -35,17 +35,9 @@ def home(tmp_path):
         origin = repository_origin().get_instigator_origin("changed_folders")
         data = SensorInstigatorData(last_run_key=f"folders-1/{NAME}", cursor="1")
         instance.add_instigator_state(InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING, data))
-        tick = TickData(
-            origin.get_id(),
-            "changed_folders",
-            InstigatorType.SENSOR,
-            TickStatus.SUCCESS,
-            1.0,
-            selector_id="sensor",
-            run_ids=[],
-            run_keys=[f"folders-1/{NAME}"],
-        )
-        instance.create_tick(tick)
+        ticked = (origin.get_id(), "changed_folders", InstigatorType.SENSOR, TickStatus.SUCCESS, 1.0)
+        runs = {"run_ids": [], "run_keys": [f"folders-1/{NAME}"]}
+        instance.create_tick(TickData(*ticked, selector_id="sensor", **runs))
     return home
 
 
@@ -54,9 +46,14 @@ def files_with(home: Home, name: str) -> list[str]:
     return [p.name for p in found]
 
 
-def test_nothing_of_a_deleted_collection_is_left_and_the_other_stays(home):
+def test_nothing_of_a_deleted_collection_is_left_and_the_other_stays(home, monkeypatch):
     assert {".db", "index.db", "runs.db", "schedules.db"} <= set(files_with(home, NAME))
-    assert delete_runs(home, Probes(), NAME) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("palimpsest.pipeline.deletion.run_history.forget_collection", lambda *_: None)
+        assert delete_runs(home, Probes(), NAME) == 1
+    left = [f"Dagster's table {name}" for name in ("bulk_actions", "dynamic_partitions", "event_logs")]
+    assert search_collection(home, NAME) == left, "the proof names it"
+    assert delete_runs(home, Probes(), NAME) == 0
     assert files_with(home, NAME) == [] and search_collection(home, NAME) == []
     with instance_of(home) as instance:
         assert [run.tags["dagster/partition"] for run in instance.get_runs()] == ["chats"]
@@ -67,26 +64,10 @@ def test_nothing_of_a_deleted_collection_is_left_and_the_other_stays(home):
         assert (state.status, state.instigator_data.cursor) == (InstigatorStatus.RUNNING, "1")
 
 
-def test_what_is_left_is_named_by_the_proof(home, monkeypatch):
-    monkeypatch.setattr("palimpsest.pipeline.deletion.run_history.forget_collection", lambda *_: None)
-    delete_runs(home, Probes(), NAME)
-    left = [f"Dagster's table {name}" for name in ("bulk_actions", "dynamic_partitions", "event_logs")]
-    assert search_collection(home, NAME) == left
-
-
 def test_a_run_without_a_partition_may_name_any_collection(home):
-    with instance_of(home) as instance:
-        whole = instance.create_run_for_job(_job("publish_build"))
-        other, own = (r.run_id for r in sorted(instance.get_runs(), key=_partition)[1:])
-        assert run_history.runs_to_delete(instance, NAME) == {whole.run_id, own}
-        assert other not in run_history.runs_to_delete(instance, NAME)
-
-
-def _job(name: str) -> dg.JobDefinition:
     from palimpsest.orchestration.code_location import defs
 
-    return defs.resolve_job_def(name)
-
-
-def _partition(run: dg.DagsterRun) -> str:
-    return run.tags.get("dagster/partition", "")
+    with instance_of(home) as instance:
+        (own,) = (r.run_id for r in instance.get_runs() if r.tags["dagster/partition"] == NAME)
+        whole = instance.create_run_for_job(defs.resolve_job_def("publish_build"))
+        assert run_history.runs_to_delete(instance, NAME) == {whole.run_id, own}

@@ -22,7 +22,7 @@ from palimpsest.pipeline.summary import collection_freshness, confirm_collection
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of, new_home
-from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
+from tests.small_corpus import TURNS, build_home, copy_built, write_chats, write_notes
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -32,14 +32,13 @@ def made(tmp_path_factory, shared_vectors):
     base = tmp_path_factory.mktemp("made")
     home = Home(base / "home", shared_vectors)
     corpus = write_notes(write_chats(base / "corpus"), {"a.md": "The bridge is long.\n"}, overdue_hours="100")
-    run_without_dagster(home, make_plan(home, [corpus]))
+    build_home(home, corpus)
     return base
 
 
 @pytest.fixture
 def built(made, tmp_path, shared_vectors):
-    home, corpus = copy_built(made, tmp_path)
-    return Home(home.path, shared_vectors), corpus
+    return copy_built(made, tmp_path, shared_vectors)
 
 
 def events_at(hours: float):
@@ -60,7 +59,7 @@ def check(home: Home, hours: float) -> dg.AssetCheckResult:
         return fresh_collections(HomeResource(path=str(home.path), embeddings_path=str(home.embeddings)))
 
 
-def test_each_collection_is_overdue_after_its_own_hours_and_the_check_says_which(built):
+def test_each_collection_is_overdue_after_its_own_hours_which_change_no_plan_until_a_look_confirms_it(built):
     home, _ = built
     assert overdue(home, 1) == [] and check(home, 1).passed
     assert overdue(home, 30) == ["chats"], "26 hours of the home; notes has 100 of its own"
@@ -69,6 +68,12 @@ def test_each_collection_is_overdue_after_its_own_hours_and_the_check_says_which
     assert not result.passed and result.severity == dg.AssetCheckSeverity.WARN
     assert result.description == "overdue: chats" and result.metadata["overdue"].value == 1
     assert re.search(r"\| notes \| (?:30|29)\.\d \| 100 \|", result.metadata["hours"].value)
+    home, corpus = built
+    write_notes(corpus, {}, overdue_hours="7")
+    assert make_plan(home, None).nothing_to_do and overdue(home, 8) == ["notes"]
+    with events_at(25):
+        confirm_collections(home, ["chats", "notes"])
+    assert overdue(home, 30) == []
 
 
 def test_a_collection_that_cannot_be_built_stays_overdue_while_the_others_are_published(built):
@@ -79,19 +84,6 @@ def test_a_collection_that_cannot_be_built_stays_overdue_while_the_others_are_pu
         run_without_dagster(home, make_plan(home, [corpus], ["notes"]))
     assert published(home).build_id == "000002"
     assert overdue(home, 102) == ["chats"]
-
-
-def test_a_look_that_finds_nothing_changed_confirms(built):
-    home, _ = built
-    with events_at(25):
-        confirm_collections(home, ["chats"])
-    assert overdue(home, 30) == []
-
-
-def test_hours_of_a_collection_change_neither_its_tables_nor_the_plan(built):
-    home, corpus = built
-    write_notes(corpus, {}, overdue_hours="7")
-    assert make_plan(home, None).nothing_to_do and overdue(home, 8) == ["notes"]
 
 
 def test_the_policy_follows_the_setting(monkeypatch):

@@ -86,7 +86,7 @@ def job_of(instance: dg.DagsterInstance) -> dict[str, Any]:
     return kubernetes.client.ApiClient().sanitize_for_serialization(job)
 
 
-def test_the_job_of_a_run_has_the_volumes_the_secret_and_the_limits(instance):
+def test_the_job_of_a_run_has_the_volumes_the_secret_and_the_limits_and_is_as_restricted_as_the_service(instance):
     pod = job_of(instance)["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     mounts = {m["name"]: (m["mountPath"], m.get("readOnly", False)) for m in container["volumeMounts"]}
@@ -97,10 +97,6 @@ def test_the_job_of_a_run_has_the_volumes_the_secret_and_the_limits(instance):
     environment = {variable["name"]: variable.get("value") for variable in container["env"]}
     assert environment[EXECUTOR] == "k8s" and environment["DAGSTER_HOME"] == f"{VOLUME}/home/dagster"
     assert "password" not in str(pod).lower() and "PALIMPSEST_RUNS_URL" not in environment
-
-
-def test_the_job_of_a_run_is_as_restricted_as_the_service_and_runs_dagster(instance):
-    pod = job_of(instance)["spec"]["template"]["spec"]
     (container,), (service,) = pod["containers"], SERVICE_POD["containers"]
     assert pod["securityContext"] == SERVICE_POD["securityContext"] == POD["securityContext"]
     assert container["securityContext"] == service["securityContext"] == POD["containers"][0]["securityContext"]
@@ -109,22 +105,16 @@ def test_the_job_of_a_run_is_as_restricted_as_the_service_and_runs_dagster(insta
     assert "execute_run" in shlex.join(container["args"]) and "postgres@" not in shlex.join(container["args"])
 
 
-def test_the_executor_of_the_example_is_that_of_kubernetes(instance):
+def test_the_example_has_its_executor_retries_and_pools_and_fits_the_configuration_and_the_image(instance):
     assert executor_from_environment().name == "k8s"
     assert instance.run_monitoring_enabled
     assert instance.get_concurrency_config().run_queue_config.max_concurrent_runs == 1
-
-
-def test_the_example_has_the_retries_and_pools_that_the_first_build_would_write(instance):
     written = yaml.safe_load(_DAGSTER_YAML)
     example = yaml.safe_load((FOLDER / "dagster.yaml").read_text())
     assert {name: example[name] for name in ("concurrency", "run_retries")} == {
         name: written[name] for name in ("concurrency", "run_retries")
     }
     assert instance.run_retries_enabled and instance.global_op_concurrency_default_limit == 1
-
-
-def test_what_is_deployed_fits_the_configuration_and_the_image(instance):
     launcher = instance.run_launcher
     (container,), (first,) = POD["containers"], POD["initContainers"]
     names = {part["metadata"]["name"] for part in DEPLOYED.values()}

@@ -12,6 +12,7 @@ from palimpsest.orchestration.resources import HomeResource
 from palimpsest.orchestration.schedule import first_month
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
+from palimpsest.store.home import Home
 from palimpsest_eval.golden.questions import JUDGED_TABLES
 from palimpsest_eval.runs.home_metrics import MonthFigures, month_figures
 from palimpsest_eval.runs.judge_build import run_collection
@@ -32,21 +33,20 @@ def judged(tmp_path, shared_vectors, monkeypatch):
     return home
 
 
-def test_each_month_has_its_memories_and_the_recall_of_the_questions_about_them(judged):
+def test_each_month_has_its_memories_and_the_recall_of_the_questions_about_them(judged, tmp_path):
     build = published(judged)
-    assert month_figures(build, "chats", FEBRUARY) == MonthFigures(4, 3, 1, 3, 1.0)
-    assert month_figures(build, "chats", MARCH) == MonthFigures(1, 1, 0, 1, 1.0)
-    assert month_figures(build, "chats", APRIL) == MonthFigures(0, 0, 0, 0, None)
+    figures = [month_figures(build, "chats", month) for month in (FEBRUARY, MARCH, APRIL)]
+    wanted = [(4, 3, 1, 3, 1.0), (1, 1, 0, 1, 1.0), (0, 0, 0, 0, None)]
+    assert figures == [MonthFigures(*numbers) for numbers in wanted]
+    check_partitions(judged)
+    question = {"id": "q", "question": "Who?", "type": "unanswerable", "evidence": []}
+    write_lines(tmp_path / "data/golden/chats.jsonl", [question])
+    changed = month_figures(published(judged), "chats", FEBRUARY)
+    assert changed == MonthFigures(4, 3, 1, 0, None), "questions that changed since the build was judged do not count"
 
 
-def test_questions_that_changed_since_the_build_was_judged_are_not_counted(judged, tmp_path):
-    write_lines(
-        tmp_path / "data/golden/chats.jsonl", [{"id": "q", "question": "Who?", "type": "unanswerable", "evidence": []}]
-    )
-    assert month_figures(published(judged), "chats", FEBRUARY) == MonthFigures(4, 3, 1, 0, None)
-
-
-def test_a_partition_is_a_row_of_figures_and_an_unknown_collection_is_named(judged):
+def check_partitions(judged: Home) -> None:
+    """A partition is a row of figures, and an unknown collection is named."""
     from palimpsest.orchestration.build_assets import month_figures as asset
 
     resources = {"home": HomeResource(path=str(judged.path), embeddings_path=str(judged.embeddings))}

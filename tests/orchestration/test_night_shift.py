@@ -8,22 +8,17 @@ import dagster as dg
 import pytest
 
 from palimpsest.orchestration.resources import HomeResource
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
-from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
 from tests.export.made import with_own_vectors
-from tests.small_corpus import write_notes
+from tests.small_corpus import built_notes, write_notes
 
 NIGHT = dt.datetime(2026, 6, 1, 3, tzinfo=dt.UTC)
 
 
 @pytest.fixture
 def built(tmp_path, shared_vectors):
-    home = Home(tmp_path / "home", shared_vectors)
     notes = {"a.md": "The bridge is 40 metres long.\n", "b.md": "The bridge is 55 metres long.\n"}
-    corpus = write_notes(tmp_path / "corpus", notes)
-    run_without_dagster(home, make_plan(home, [corpus]))
+    home, corpus = built_notes(tmp_path, shared_vectors, notes)
     return HomeResource(path=str(home.path), embeddings_path=str(shared_vectors)), corpus
 
 
@@ -54,18 +49,10 @@ def test_a_night_without_a_rebuild_consolidates_and_one_with_a_rebuild_waits_for
             with dg.build_schedule_context(instance, NIGHT, {"home": resource}) as context:
                 return nightly_consolidation(context)
 
-        assert isinstance(tick(), dg.RunRequest)
+        assert isinstance(tick(), dg.RunRequest) and nightly_consolidation.cron_schedule == "0 3 * * *"
         write_notes(corpus, {"c.md": "The harbour has two cranes.\n"})
         assert isinstance(tick(), dg.SkipReason)
     body = consolidate_after_publishing._run_status_sensor_fn
-    of = {
-        batch: body(SimpleNamespace(dagster_run=SimpleNamespace(tags={"palimpsest/batch": batch})))
-        for batch in ("nightly-1", "folders-1")
-    }
-    assert isinstance(of["nightly-1"], dg.RunRequest) and isinstance(of["folders-1"], dg.SkipReason)
-
-
-def test_consolidation_runs_at_three_each_night():
-    from palimpsest.orchestration.publishing import nightly_consolidation
-
-    assert nightly_consolidation.cron_schedule == "0 3 * * *"
+    for batch, kind in (("nightly-1", dg.RunRequest), ("folders-1", dg.SkipReason)):
+        run = SimpleNamespace(tags={"palimpsest/batch": batch})
+        assert isinstance(body(SimpleNamespace(dagster_run=run)), kind)

@@ -13,13 +13,11 @@ from palimpsest.pipeline.deletion import run_storage
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.pipeline.deletion.proof import Probes
 from palimpsest.pipeline.deletion.run_storage import RunTables, check_run_storage
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of
 from tests.orchestration.postgres_server import postgres
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
 _YAML = """\
 telemetry: {{enabled: false}}
@@ -27,6 +25,7 @@ storage:
   postgres:
     postgres_url: {url}
 """
+_NOWHERE = "postgresql+psycopg2://postgres@/postgres?host=/nowhere"
 _SECRET = "My locker code is quixotic-77."
 
 
@@ -43,17 +42,8 @@ def home_with(path: Path, dagster_yaml: str) -> Home:
     return home
 
 
-def build_without_runs(home: Home, folder: Path) -> None:
-    """Builds a home where the runs of a build do not matter: those of Dagster take four seconds."""
-    run_without_dagster(home, make_plan(home, [write_chats(folder / "corpus")]))
-
-
 def rows_with(url: str, words: str) -> int:
-    engine = create_engine(url)
-    with engine.connect() as db:
-        found = db.execute(text("SELECT count(*) FROM event_logs WHERE event LIKE :w"), {"w": f"%{words}%"}).scalar()
-    engine.dispose()
-    return int(found or 0)
+    return int(execute(url, f"SELECT count(*) FROM event_logs WHERE event LIKE '%{words}%'")[0][0])
 
 
 def test_a_build_writes_its_runs_to_postgres_and_a_delete_removes_those_that_name_the_user(tmp_path, url):
@@ -77,17 +67,21 @@ def test_a_build_writes_its_runs_to_postgres_and_a_delete_removes_those_that_nam
         assert instance.get_run_by_id(named) is None and instance.get_run_by_id(tail) is not None
 
 
-def test_what_the_tables_still_contain_is_found_by_the_proof(tmp_path, url, monkeypatch):
+def test_what_the_tables_still_contain_is_found_by_the_proof_and_those_of_others_are_left_alone(
+    tmp_path, url, monkeypatch
+):
     home = home_with(tmp_path / "home", _YAML.format(url=url))
-    build_without_runs(home, tmp_path)
+    build_home(home, write_chats(tmp_path / "corpus"))
     with instance_of(home) as instance:
         instance.report_runless_asset_event(dg.AssetMaterialization("documents", metadata={"text": _SECRET}))
+        execute(url, "CREATE TABLE notes (words text)", f"INSERT INTO notes VALUES ('{_SECRET}')")
     with monkeypatch.context() as broken:
         broken.setattr(RunTables, "delete_rows", lambda *_: None)
         with pytest.raises(PalimpsestError, match=r"still found in .*Postgres table event_logs"):
             delete(home, user="bob")
     delete(home, user="bob")
     assert rows_with(url, "quixotic-77") == 0
+    assert execute(url, "SELECT words FROM notes") == [(_SECRET,)], "the table of another application"
 
 
 def test_a_delete_of_a_collection_leaves_no_row_that_names_it(tmp_path, url):
@@ -116,23 +110,18 @@ def execute(url: str, *statements: str) -> list[tuple[object, ...]]:
     return rows
 
 
-def test_a_table_of_another_application_is_left_alone(tmp_path, url):
-    home = home_with(tmp_path / "home", _YAML.format(url=url))
-    build_without_runs(home, tmp_path)
-    with instance_of(home):  # makes Dagster's tables
-        execute(url, "CREATE TABLE notes (words text)", f"INSERT INTO notes VALUES ('{_SECRET}')")
-    delete(home, user="bob")
-    assert execute(url, "SELECT words FROM notes") == [(_SECRET,)]
-
-
-def test_a_locked_table_is_one_line(tmp_path, url, monkeypatch):
+def test_a_locked_table_and_a_refused_statement_are_one_line(tmp_path, url, monkeypatch):
     monkeypatch.setattr(run_storage, "_LOCK_WAIT_S", 1)
-    home = home_with(tmp_path / "home", _YAML.format(url=url))
-    engine = create_engine(url)
+    home, engine = home_with(tmp_path / "home", _YAML.format(url=url)), create_engine(url)
     with instance_of(home), engine.begin() as db:
         db.execute(text("LOCK TABLE event_logs"))
         with pytest.raises(ComponentFailed, match="a table of Dagster's runs was locked for 1 s"):
             check_run_storage(home)
+    with (
+        pytest.raises(ComponentFailed, match=r"refused a statement \(UndefinedTable, SQLSTATE 42P01\)"),
+        RunTables(engine)._open() as db,
+    ):
+        db.execute(text("SELECT 1 FROM nothing"))
     engine.dispose()
 
 
@@ -148,24 +137,10 @@ def test_tables_of_another_owner_are_refused_since_the_server_would_not_rewrite_
     execute(url, "DROP OWNED BY guest", "DROP ROLE guest")
 
 
-def test_a_refused_statement_is_not_an_unreachable_server(url):
-    engine = create_engine(url)
-    with (
-        pytest.raises(ComponentFailed, match=r"refused a statement \(UndefinedTable, SQLSTATE 42P01\)"),
-        RunTables(engine)._open() as db,
-    ):
-        db.execute(text("SELECT 1 FROM nothing"))
-    engine.dispose()
-
-
 @pytest.mark.parametrize(
     ("dagster_yaml", "error", "reason"),
     [
-        (
-            _YAML.format(url="postgresql+psycopg2://postgres@/postgres?host=/nowhere"),
-            ComponentFailed,
-            "does not answer",
-        ),
+        (_YAML.format(url=_NOWHERE), ComponentFailed, "does not answer"),
         ("storage: {sqlite: {base_dir: /tmp/elsewhere}}\n", PalimpsestError, "outside of the home"),
         (
             "compute_logs: {module: dagster_aws.s3.compute_log_manager, class: S3ComputeLogManager, config: {}}\n",
@@ -181,8 +156,7 @@ def test_a_history_that_cannot_be_searched_is_refused_before_anything_is_deleted
 
 
 def test_a_server_that_is_gone_is_one_line_of_builds_and_deletes(tmp_path, caplog):
-    url = "postgresql+psycopg2://postgres@/postgres?host=/nowhere"
-    home = home_with(tmp_path / "home", _YAML.format(url=url))
+    home = home_with(tmp_path / "home", _YAML.format(url=_NOWHERE))
     with pytest.raises(ComponentFailed, match=r"^build: the Postgres server .* does not answer .* then build again$"):
         build(home, [write_chats(tmp_path / "corpus")])
     with pytest.raises(ComponentFailed, match=r"^delete: the Postgres server .* does not answer .* then delete again$"):

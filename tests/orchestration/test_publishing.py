@@ -1,5 +1,7 @@
 """When a batch of collections is published: once, after the last of its runs, retried ones and backfills included."""
 
+import sys
+
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
@@ -13,9 +15,10 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.orchestration.dev_server import serve_ui, set_pool_limits
 from palimpsest.orchestration.publishing import publish_after_failures, why_not_yet
-from palimpsest.orchestration.resources import BATCH, EXECUTOR, PROCESSES
+from palimpsest.orchestration.resources import BATCH, EXECUTOR, PROCESSES, executor_from_environment
+from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from tests.orchestration.jobs import instance_of, new_home
+from tests.orchestration.jobs import execute_job, instance_of, last_run, new_home, step_processes
 from tests.small_corpus import write_chats
 
 STATUS = dg.DagsterRunStatus
@@ -102,11 +105,6 @@ def test_where_the_last_collection_of_a_batch_cannot_be_built_the_others_are_pub
     assert (why_not_yet(instance, done), why_not_yet(instance, failed)) == ("another collection ended later", "")
     alone = add_failed(instance, "c")
     assert why_not_yet(instance, alone) == "no collection was built"
-
-
-def test_a_failure_that_ends_a_batch_requests_the_publication(instance):
-    add_run(instance, STATUS.SUCCESS, palimpsest__batch="b")
-    failed = add_failed(instance, "b")
     event = dg.DagsterEvent("PIPELINE_FAILURE", "build_collection")
     context = dg.build_run_status_sensor_context("publish_after_failures", event, instance, failed)
     request = publish_after_failures(context)
@@ -137,15 +135,11 @@ def test_pools_have_a_limit_before_their_first_run_and_the_environment_sets_it(t
 @pytest.mark.parametrize(
     ("dagster_yaml", "error", "line"),
     [
-        (
-            "run_retries: {often: true}\n",
-            PalimpsestError,
-            r"dagster\.yaml: Errors whilst loading dagster instance config",
-        ),
+        ("run_retries: {often: true}\n", PalimpsestError, "Errors whilst loading dagster instance config"),
         (
             "storage: {postgres: {postgres_url: 'postgresql+psycopg2://a@/b?host=/nowhere'}}\n",
             ComponentFailed,
-            r"dagster\.yaml: the database of Dagster's runs does not answer",
+            "the database of Dagster's runs does not answer",
         ),
     ],
 )
@@ -156,18 +150,11 @@ def test_settings_or_a_database_that_dagster_cannot_use_are_one_line_before_anyt
     home.create()
     home.dagster.mkdir(exist_ok=True)
     (home.dagster / "dagster.yaml").write_text(dagster_yaml)
-    with pytest.raises(error, match=line):
+    with pytest.raises(error, match=rf"dagster\.yaml: {line}"):
         serve_ui(home, 0)
 
 
-@pytest.mark.parametrize(
-    "variables",
-    [
-        {EXECUTOR: "dask"},
-        {EXECUTOR: "multiprocess", PROCESSES: "0"},
-        {EXECUTOR: "celery"},
-    ],
-)
+@pytest.mark.parametrize("variables", [{EXECUTOR: "dask"}, {EXECUTOR: "multiprocess", PROCESSES: "0"}])
 def test_a_wrong_executor_is_one_line_before_anything_starts(tmp_path, monkeypatch, variables):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -175,3 +162,55 @@ def test_a_wrong_executor_is_one_line_before_anything_starts(tmp_path, monkeypat
         serve_ui(Home(tmp_path / "home"), 0)
     assert raised.value.exit_code == 2
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "executor"),
+    [("", "in_process"), ("in_process", "in_process"), ("multiprocess", "multiprocess"), ("k8s", "k8s")],
+)
+def test_the_environment_names_the_executor(monkeypatch, named, executor):
+    monkeypatch.setenv(EXECUTOR, named)
+    assert executor_from_environment().name == executor
+
+
+@pytest.mark.parametrize(
+    ("variables", "line"),
+    [
+        ({EXECUTOR: "dask"}, "PALIMPSEST_EXECUTOR=dask: write one of in_process, multiprocess"),
+        ({EXECUTOR: "multiprocess", PROCESSES: "many"}, "_PROCESSES: 'many' must be a whole number"),
+        ({EXECUTOR: "k8s"}, "PALIMPSEST_EXECUTOR=k8s needs the extra k8s"),
+    ],
+)
+def test_a_wrong_name_number_or_extra_is_named(monkeypatch, variables, line):
+    monkeypatch.setitem(sys.modules, "dagster_k8s", None)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(PalimpsestError, match=line):
+        executor_from_environment()
+
+
+@pytest.mark.parametrize("executor", ["in_process", "multiprocess"])
+def test_steps_run_in_the_process_of_the_run_or_in_their_own(tmp_path, executor):
+    home = new_home(tmp_path / "home", write_chats(tmp_path / "corpus"))
+    done = execute_job(home, "serve_graph", PALIMPSEST_EXECUTOR=executor, NEO4J_URI="bolt://127.0.0.1:1")
+    assert done.returncode == 0, done.stderr[-3000:]
+    run = last_run(home).run_id
+    (process,) = step_processes(home, run).values()
+    with instance_of(home) as instance:
+        starts = [e.dagster_event.pid for e in instance.all_logs(run, of_type=dg.DagsterEventType.RUN_START)]
+    assert (process == starts[0]) == (executor == "in_process")
+
+
+@pytest.mark.slow
+def test_a_build_in_several_processes_equals_one_in_one(tmp_path):
+    corpus, found = write_chats(tmp_path / "corpus"), {}
+    for executor in ("in_process", "multiprocess"):
+        home = new_home(tmp_path / executor, corpus)
+        for job, partition in (("build_collection", "chats"), ("publish_build", "")):
+            done = execute_job(home, job, partition, PALIMPSEST_EXECUTOR=executor)
+            assert done.returncode == 0, done.stderr[-3000:]
+            processes = step_processes(home, last_run(home).run_id)
+            assert last_run(home).status == dg.DagsterRunStatus.SUCCESS
+            assert len(set(processes.values())) == (1 if executor == "in_process" else len(processes))
+        found[executor] = published(home).manifest.digest
+    assert found["multiprocess"] == found["in_process"]

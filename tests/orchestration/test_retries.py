@@ -2,18 +2,20 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from unittest.mock import patch
 
 import dagster as dg
 import pytest
+from sqlalchemy import create_engine, text
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.orchestration.dev_server import write_dagster_yaml
 from palimpsest.orchestration.resources import HomeResource
+from palimpsest.orchestration.run import cheap_connections
 from palimpsest.orchestration.watch import close_interrupted_runs
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.store.builds import published
@@ -21,7 +23,7 @@ from palimpsest.store.event_log import read_events
 from palimpsest.store.home import Home
 from tests.orchestration.dev import Ui, palimpsest_dev, processes_of, wait_for
 from tests.orchestration.jobs import instance_of, new_home
-from tests.small_corpus import TURNS, write_chats
+from tests.small_corpus import TURNS, build_home, write_chats
 
 STATUS = dg.DagsterRunStatus
 
@@ -69,11 +71,13 @@ def test_a_step_whose_component_does_not_answer_is_tried_again_and_the_build_is_
     assert result.success and retries_of(result) == ["chunks", "chunks"]
 
 
-def test_a_component_that_stays_away_fails_the_run_with_its_own_error(home):
-    with instance_of(home) as instance, failing(9, ComponentFailed("the model does not answer")):
-        result = run_collection(home, instance)
-    assert not result.success and len(retries_of(result)) == 2
-    assert read_events(home.path, level="error")[-1].fields["error"] == "ComponentFailed"
+def test_a_component_that_stays_away_fails_the_run_with_its_own_error_and_by_the_command_line_at_once(home):
+    with instance_of(home) as instance:
+        for tags, retries in (({"palimpsest/by": "cli"}, 0), ({}, 2)):
+            with failing(9, ComponentFailed("the model does not answer")):
+                result = run_collection(home, instance, **tags)
+            assert not result.success and len(retries_of(result)) == retries
+            assert read_events(home.path, level="error")[-1].fields["error"] == "ComponentFailed"
 
 
 def test_bad_input_is_not_tried_again_neither_the_step_nor_the_run(home):
@@ -85,12 +89,6 @@ def test_bad_input_is_not_tried_again_neither_the_step_nor_the_run(home):
     (failed,) = (e for e in result.all_events if e.is_step_failure)
     assert failed.event_specific_data.error.message.endswith("Failure: collection.yaml: no such unit\n"), "it is first"
     assert run.tags["dagster/will_retry"] == "false" and run.tags["dagster/failure_reason"] == "STEP_FAILURE"
-
-
-def test_a_run_of_the_command_line_ends_at_the_first_failure(home):
-    with instance_of(home) as instance, failing(1, ComponentFailed("the model does not answer")):
-        result = run_collection(home, instance, **{"palimpsest/by": "cli"})
-    assert not result.success and retries_of(result) == []
 
 
 def test_a_started_run_without_a_process_is_closed_and_will_be_retried(home):
@@ -130,10 +128,10 @@ def test_a_home_gets_the_retries_unless_a_person_changed_its_settings(tmp_path):
     from palimpsest.orchestration.dev_server import _EARLIER_YAML
 
     old, own = Home(tmp_path / "old"), Home(tmp_path / "own")
-    for home, text in ((old, _EARLIER_YAML), (own, "telemetry: {enabled: false}\n")):
+    for home, words in ((old, _EARLIER_YAML), (own, "telemetry: {enabled: false}\n")):
         home.create()
         home.dagster.mkdir(exist_ok=True)
-        (home.dagster / "dagster.yaml").write_text(text)
+        (home.dagster / "dagster.yaml").write_text(words)
         write_dagster_yaml(home)
     with instance_of(old) as instance:
         assert instance.run_retries_enabled and not instance.run_retries_retry_on_asset_or_op_failure
@@ -181,7 +179,7 @@ def test_runs_that_are_killed_alone_or_with_everything_are_finished_later(tmp_pa
         wait_for("the build of the run that was lost", lambda: is_rebuilt(home, 6))
     assert [r.status for r in runs_of(home)][-2:] == [STATUS.FAILURE, STATUS.SUCCESS]
     whole = Home(tmp_path / "whole", home.embeddings)
-    run_without_dagster(whole, make_plan(whole, [corpus]))
+    build_home(whole, corpus)
     assert published(home).manifest.digest == published(whole).manifest.digest
 
 
@@ -194,3 +192,44 @@ def kill_everything(ui: Ui, home: Home) -> None:
         except ProcessLookupError:
             continue
     wait_for("the end of every process", lambda: not processes_of(home))
+
+
+NORMAL, FULL = 1, 2
+
+
+def make_database(path):
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE events (n INTEGER)")
+    db.close()
+    return create_engine(f"sqlite:///{path}")
+
+
+def synchronous(engine):
+    with engine.connect() as connection:
+        value = connection.execute(text("PRAGMA synchronous")).scalar()
+    engine.dispose()
+    return value
+
+
+def test_commits_are_not_synced_only_below_the_folder_and_only_inside_the_context(tmp_path):
+    history, other = make_database(tmp_path / "dagster/runs.db"), make_database(tmp_path / "other/a.db")
+    with cheap_connections(tmp_path / "dagster"):
+        assert (synchronous(history), synchronous(other)) == (NORMAL, FULL)
+    assert (synchronous(history), synchronous(other)) == (FULL, FULL)
+
+
+def test_the_log_is_open_inside_the_context_and_written_to_the_file_after_an_error_too(tmp_path):
+    path = tmp_path / "dagster/runs.db"
+    engine = make_database(path)
+    with pytest.raises(RuntimeError), cheap_connections(tmp_path / "dagster"):
+        with engine.begin() as connection:
+            connection.execute(text("INSERT INTO events VALUES (1)"))
+        engine.dispose()
+        assert path.with_name("runs.db-wal").exists()
+        raise RuntimeError
+    assert not path.with_name("runs.db-wal").exists()
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT n FROM events").fetchall() == [(1,)]
+    db.close()

@@ -29,10 +29,8 @@ def closed(tmp_path_factory, shared_vectors):
             yield home, instance
 
 
-def failure_of(instance, run):
-    (event,) = (
-        e.dagster_event for e in instance.all_logs(run.run_id) if e.dagster_event and e.dagster_event.is_step_failure
-    )
+def failure_of(events):
+    (event,) = (e for e in events if e and e.is_step_failure)
     return event.step_failure_data.user_failure_data
 
 
@@ -44,23 +42,14 @@ def materialize(home, *names, instance=None):
     return dg.materialize(assets, resources=resources, instance=instance, raise_on_error=False)
 
 
-def failure_in(result):
-    (event,) = (e for e in result.all_events if e.is_step_failure)
-    return event.step_failure_data.user_failure_data
-
-
-def test_runs_of_the_command_line_appear_on_the_pages_of_their_jobs(closed):
-    _, instance = closed
+def test_runs_of_the_command_line_appear_on_the_pages_of_their_jobs_with_the_reasons_of_a_failed_gate(closed):
+    home, instance = closed
     runs = instance.get_runs()
     assert {r.job_name for r in runs} == {"build_collection", "publish_build"}
     # The UI asks for a job's runs by its repository and location.
     assert {r.tags[".dagster/repository"] for r in runs} == {"__repository__@palimpsest.definitions"}
-
-
-def test_a_failed_gate_has_its_reasons_in_its_failure_and_in_its_check(closed):
-    home, instance = closed
     (run,) = instance.get_runs(dg.RunsFilter(job_name="publish_build"))
-    failure = failure_of(instance, run)
+    failure = failure_of(log.dagster_event for log in instance.all_logs(run.run_id))
     assert failure.description.startswith("build 000001 is staged, not published: no baseline")
     assert failure.metadata["report"].value == (staged(home).path / "report.html").resolve().as_uri()
     assert failure.metadata["chats/R@5"].value == 1.0
@@ -71,16 +60,12 @@ def test_a_failed_gate_has_its_reasons_in_its_failure_and_in_its_check(closed):
     assert {"report", "reasons", "verdict", "status"} <= set(check.metadata)
 
 
-def test_published_alone_says_why_it_cannot_be_materialized(closed, tmp_path):
+def test_published_alone_says_why_it_cannot_be_materialized_and_no_graph_is_loaded_without_a_server(closed, tmp_path):
     home, _ = closed
-    assert "staged, not published: no baseline" in failure_in(materialize(home, "published")).description
+    assert "staged, not published: no baseline" in failure_of(materialize(home, "published").all_events).description
     assert published(home) is None
-    empty = failure_in(materialize(Home(tmp_path / "empty"), "published")).description
+    empty = failure_of(materialize(Home(tmp_path / "empty"), "published").all_events).description
     assert "no finished build is staged, so there is nothing to publish (nothing was published yet)" in empty
-
-
-def test_the_graph_is_skipped_where_there_is_no_server_and_the_home_was_never_loaded(closed):
-    home, _ = closed
     done = materialize(home, "neo4j_graph")
     assert done.success
     assert not done.asset_materializations_for_node("neo4j_graph")

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 
 # What `sub`, `split` and the like do is to find every match.
 _METHOD = {
-    "compile": "compile",
-    "search": "search",
-    "match": "match",
-    "fullmatch": "fullmatch",
+    "compile": "compile", "search": "search", "match": "match", "fullmatch": "fullmatch",
     **dict.fromkeys(("finditer", "findall", "sub", "subn", "split"), "finditer"),
-}
+}  # fmt: skip
 _FLAGS_AT = {"compile": 1, "sub": 4, "subn": 4, "split": 3}  # place of the flags among the arguments; 2 for the rest
 _POLARS_METHOD = {
     **dict.fromkeys(("contains", "find", "extract", "extract_groups", "replace"), "search"),

@@ -157,13 +157,9 @@ def _piece(node: _Node, choose: Callable[[int], int]) -> str:
 
 _PROBES = "aA1 -.,\n\"'(x!@"
 _CATEGORY = {
-    sre.CATEGORY_SPACE: " ",
-    sre.CATEGORY_DIGIT: "1",
-    sre.CATEGORY_WORD: "a",
-    sre.CATEGORY_NOT_SPACE: "a",
-    sre.CATEGORY_NOT_DIGIT: "a",
-    sre.CATEGORY_NOT_WORD: "-",
-}
+    sre.CATEGORY_SPACE: " ", sre.CATEGORY_DIGIT: "1", sre.CATEGORY_WORD: "a", sre.CATEGORY_NOT_SPACE: "a",
+    sre.CATEGORY_NOT_DIGIT: "a", sre.CATEGORY_NOT_WORD: "-",
+}  # fmt: skip
 
 
 def _atom(node: _Node, choose: Callable[[int], int]) -> str:
@@ -211,11 +207,7 @@ def _class_text(member: _Node) -> str:
     if op is sre.RANGE:
         return f"{re.escape(chr(arg[0]))}-{re.escape(chr(arg[1]))}"  # type: ignore[index]
     category = {
-        sre.CATEGORY_SPACE: r"\s",
-        sre.CATEGORY_DIGIT: r"\d",
-        sre.CATEGORY_WORD: r"\w",
-        sre.CATEGORY_NOT_SPACE: r"\S",
-        sre.CATEGORY_NOT_DIGIT: r"\D",
-        sre.CATEGORY_NOT_WORD: r"\W",
-    }
+        sre.CATEGORY_SPACE: r"\s", sre.CATEGORY_DIGIT: r"\d", sre.CATEGORY_WORD: r"\w", sre.CATEGORY_NOT_SPACE: r"\S",
+        sre.CATEGORY_NOT_DIGIT: r"\D", sre.CATEGORY_NOT_WORD: r"\W",
+    }  # fmt: skip
     return category.get(arg, "")

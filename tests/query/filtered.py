@@ -3,14 +3,10 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from palimpsest.core.ids import text_hash
-from palimpsest.index.write_index import write_index
 from palimpsest.query import Scope
-from palimpsest.query.embed_query import query_embedder
-from tests.query.made import at, memory, tables
+from tests.query.made import at, memory, tables, write
 
 ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")
 MIA = {"speaker": "Mia"}
@@ -70,11 +66,10 @@ def made_tables() -> dict[str, pl.DataFrame]:
     return frames
 
 
+HEADER = {"collections": {"notes": {"fields": SCHEMA_FIELDS}}}
+
+
 def write_filtered(path: Path) -> dict[str, pl.DataFrame]:
     """Writes the index of `made_tables`, with the fields of a metadata_schema."""
-    frames = made_tables()
-    texts = {text_hash(t): t for t in frames["memories"]["text"]}
-    vectors = lambda hashes: np.stack([query_embedder().embed(texts[h]) for h in hashes])  # noqa: E731
-    header = {"build_id": "000001", "collections": {"notes": {"fields": SCHEMA_FIELDS}}}
-    write_index(frames, vectors, path, header)
+    write(frames := made_tables(), path, **HEADER)
     return frames

@@ -8,6 +8,14 @@ from tests.query.made import at, memory, rows, tables
 
 ANA = {"collection": "notes", "user_id": "ana", "project_id": ""}
 BEN = ANA | {"user_id": "ben"}
+NAMED = {
+    "m1": ("Ida Moreau", "Ghent", "Tom"),
+    "m2": ("Ida Moreau", "Basin"),
+    "m3": ("Ida Moreau", "Basin", "Corvid"),
+    "m4": ("Corvid", "Bruges"),
+    "m5": ("Ida Moreau", "Zorro"),
+    "m6": ("Ida", "Paris"),
+}
 
 
 def node(node_id: str, name: str, kind: str, scope: dict[str, str], **columns: Any) -> dict[str, Any]:
@@ -31,57 +39,24 @@ def graph_tables(ghent: str = "Ida Moreau lives in Ghent with Tom.") -> dict[str
             memory("m6", "Ida of Ben lives in Paris.", "ben", observed_at=at("2026-03-08")),
         ],
         updates=[("m3", "m2")],
-        mentions=[
-            *(("m1", n) for n in ("Ida Moreau", "Ghent", "Tom")),
-            *(("m2", n) for n in ("Ida Moreau", "Basin")),
-            *(("m3", n) for n in ("Ida Moreau", "Basin", "Corvid")),
-            *(("m4", n) for n in ("Corvid", "Bruges")),
-            *(("m5", n) for n in ("Ida Moreau", "Zorro")),
-            *(("m6", n) for n in ("Ida", "Paris")),
-        ],
+        mentions=[(m, n) for m, names in NAMED.items() for n in names],
     )
     kinds = {"Ida Moreau": "person", "Tom": "person", "Basin": "organisation", "Corvid": "organisation"}
     names = ("Ida Moreau", "Tom", "Basin", "Corvid", "Ghent", "Bruges", "Zorro")
     nodes = [node(f"ana:{n}", n, kinds.get(n, "place"), ANA, aliases=["Ida"] if "Ida" in n else []) for n in names]
-    stated = {
-        "Corvid": '{"properties": {"city": "Aalst", "since": 2021}}',
-        "Ida Moreau": '{"properties": {"since": 1999}}',
-    }
+    stated = {"Corvid": '{"properties": {"city": "Aalst", "since": 2021}}'}
+    stated["Ida Moreau"] = '{"properties": {"since": 1999}}'
     nodes = [n | {"metadata": stated.get(n["name"])} for n in nodes]
     nodes += [node("ben:Ida", "Ida", "person", BEN), node("ben:Paris", "Paris", "place", BEN)]
     nodes += [node("ana:city", "cities", "category", ANA)]
+    ida = "ana:Ida Moreau"
     facts = [
-        fact(
-            "f1",
-            "ana:Ida Moreau",
-            "lives in",
-            ANA,
-            object_id="ana:Ghent",
-            memory_ids=["m1"],
-            valid_from=at("2026-01-05"),
-        ),
-        fact(
-            "f2",
-            "ana:Ida Moreau",
-            "works at",
-            ANA,
-            object_id="ana:Basin",
-            memory_ids=["m2"],
-            is_latest=False,
-            valid_from=at("2026-01-06"),
-            valid_until=at("2026-03-06"),
-        ),
-        fact(
-            "f3",
-            "ana:Ida Moreau",
-            "works at",
-            ANA,
-            object_id="ana:Corvid",
-            memory_ids=["m3"],
-            valid_from=at("2026-03-06"),
-        ),
+        fact("f1", ida, "lives in", ANA, object_id="ana:Ghent", memory_ids=["m1"], valid_from=at("2026-01-05")),
+        fact("f2", ida, "works at", ANA, object_id="ana:Basin", memory_ids=["m2"], valid_from=at("2026-01-06"))
+        | {"is_latest": False, "valid_until": at("2026-03-06")},
+        fact("f3", ida, "works at", ANA, object_id="ana:Corvid", memory_ids=["m3"], valid_from=at("2026-03-06")),
         fact("f4", "ana:Corvid", "has", ANA, object_id="ana:Bruges", value=None, memory_ids=["m4"]),
-        fact("f5", "ana:Ida Moreau", "is", ANA, value="ill", memory_ids=["m5"]),
+        fact("f5", ida, "is", ANA, value="ill", memory_ids=["m5"]),
         fact("f6", "ben:Ida", "lives in", BEN, object_id="ben:Paris", memory_ids=["m6"]),
     ]
     edges = [

@@ -1,7 +1,8 @@
 """Small builds made by hand for the index and the query path: real files, the real query embedder as the model."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 
 from palimpsest.core.ids import SCOPE, text_hash
 from palimpsest.index.write_index import IndexStats, write_index
 from palimpsest.query.embed_query import count_tokens, query_embedder
+from palimpsest.query.reader import Reader, open_home, open_index
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Filters, Memory, Scope
 from palimpsest.query.scope.backend import Backend, read_chains
@@ -34,21 +37,9 @@ def rows(table: str, *items: dict[str, Any]) -> pl.DataFrame:
 
 
 def memory(memory_id: str, text: str, user_id: str = "ana", **columns: Any) -> dict[str, Any]:
-    return {
-        "memory_id": memory_id,
-        "collection": "notes",
-        "user_id": user_id,
-        "document_id": f"d-{memory_id}",
-        "ordinal": 0,
-        "unit": "chunk",
-        "type": "document",
-        "text": text,
-        "search_text": text,
-        "char_start": 0,
-        "char_end": len(text),
-        "token_count": count_tokens(text),
-        "tags": [],
-    } | columns
+    ids = {"memory_id": memory_id, "collection": "notes", "user_id": user_id, "document_id": f"d-{memory_id}"}
+    about = {"ordinal": 0, "unit": "chunk", "type": "document", "tags": [], "token_count": count_tokens(text)}
+    return ids | about | {"text": text, "search_text": text, "char_start": 0, "char_end": len(text)} | columns
 
 
 def tables(
@@ -59,87 +50,37 @@ def tables(
 ) -> dict[str, pl.DataFrame]:
     """Tables of a build; `updates` are (newer, older) and retire the older when the newer was observed."""
     by_id = {m["memory_id"]: m for m in memories}
-    scope = lambda m: {c: m.get(c, "") for c in SCOPE}  # noqa: E731
+    scopes = {i: {c: m.get(c, "") for c in SCOPE} for i, m in by_id.items()}
     newer_of = {older: newer for newer, older in updates}
-    related = [*links, *((n, o, "UPDATE") for n, o in updates)]
-    entities = {(by_id[m]["user_id"], name): by_id[m] for m, name in mentions}
-    return {
-        "memories": rows("memories", *memories),
-        "documents": rows(
-            "documents",
-            *(
-                {
-                    "document_id": m["document_id"],
-                    **scope(m),
-                    "uri": f"{m['memory_id']}.md",
-                    "title": m.get("title"),
-                    "is_current": True,
-                }
-                for m in {m["document_id"]: m for m in memories}.values()
-            ),
-        ),
-        "embed_inputs": rows(
-            "embed_inputs",
-            *(
-                {
-                    "memory_id": m["memory_id"],
-                    "kind": "memory",
-                    "ordinal": 0,
-                    "text": m["text"],
-                    "text_hash": text_hash(m["text"]),
-                }
-                for m in memories
-            ),
-        ),
-        "versions": rows(
-            "versions",
-            *(
-                {
-                    "memory_id": i,
-                    **scope(m),
-                    "is_latest": i not in newer_of,
-                    "valid_from": m.get("valid_from") or m.get("observed_at"),
-                    "superseded_by": newer_of.get(i),
-                    "valid_until": by_id[newer_of[i]].get("observed_at") if i in newer_of else m.get("valid_until"),
-                }
-                for i, m in by_id.items()
-            ),
-        ),
-        "relations": rows(
-            "relations",
-            *(
-                {
-                    "relation_id": f"{n}>{o}",
-                    **scope(by_id[n]),
-                    "newer_id": n,
-                    "older_id": o,
-                    "label": label,
-                    "confidence": 0.9,
-                }
-                for n, o, label in related
-            ),
-        ),
-        "entities": rows(
-            "entities",
-            *(
-                {"entity_id": f"{user}:{name}", **scope(m), "name": name, "type": "x", "aliases": []}
-                for (user, name), m in entities.items()
-            ),
-        ),
-        "mentions": rows(
-            "mentions",
-            *(
-                {
-                    "memory_id": m,
-                    "entity_id": f"{by_id[m]['user_id']}:{name}",
-                    **scope(by_id[m]),
-                    "char_start": 0,
-                    "char_end": 1,
-                }
-                for m, name in mentions
-            ),
-        ),
-    }
+    made: dict[str, list[dict[str, Any]]] = {"memories": list(memories)}
+    made["documents"] = [
+        {"document_id": d, **scopes[m["memory_id"]], "uri": f"{m['memory_id']}.md", "title": m.get("title")}
+        | {"is_current": True}
+        for d, m in {m["document_id"]: m for m in memories}.items()
+    ]
+    made["embed_inputs"] = [
+        {"memory_id": i, "kind": "memory", "ordinal": 0, "text": m["text"], "text_hash": text_hash(m["text"])}
+        for i, m in by_id.items()
+    ]
+    made["versions"] = [
+        {"memory_id": i, **scopes[i], "is_latest": i not in newer_of, "superseded_by": newer_of.get(i)}
+        | {"valid_from": m.get("valid_from") or m.get("observed_at")}
+        | {"valid_until": by_id[newer_of[i]].get("observed_at") if i in newer_of else m.get("valid_until")}
+        for i, m in by_id.items()
+    ]
+    made["relations"] = [
+        {"relation_id": f"{n}>{o}", **scopes[n], "newer_id": n, "older_id": o, "label": label, "confidence": 0.9}
+        for n, o, label in [*links, *((n, o, "UPDATE") for n, o in updates)]
+    ]
+    named = {f"{by_id[m]['user_id']}:{name}": (name, scopes[m]) for m, name in mentions}
+    made["entities"] = [
+        {"entity_id": i, **scope, "name": name, "type": "x", "aliases": []} for i, (name, scope) in named.items()
+    ]
+    made["mentions"] = [
+        {"memory_id": m, "entity_id": f"{by_id[m]['user_id']}:{name}", **scopes[m], "char_start": 0, "char_end": 1}
+        for m, name in mentions
+    ]
+    return {name: rows(name, *found) for name, found in made.items()}
 
 
 def write(made: dict[str, pl.DataFrame], path: Path, **meta: Any) -> IndexStats:
@@ -157,6 +98,52 @@ def scope_query(
     """The query of a scope, as a search makes it."""
     vector, terms = query_embedder().embed(text), query_terms(text)
     return resolve_query(ServedScope(backend, scope, Filters()), text, vector, terms, strategy)
+
+
+def index(folder: Path, made: Any, **meta: Any) -> Path:
+    """Writes the index of tables, or of memories; returns its path."""
+    write(made if isinstance(made, dict) else tables(made), folder / "i.duckdb", **meta)
+    return folder / "i.duckdb"
+
+
+@contextmanager
+def read_index(folder: Path, made: Any, **meta: Any) -> Iterator[Reader]:
+    """Opens the index of tables, or of memories."""
+    with open_index(index(folder, made, **meta)) as reader:
+        yield reader
+
+
+def index_fixture(made: Any, **meta: Any) -> Any:
+    """Returns a fixture of a module: the path of the index of tables, of memories, or of what a function gives."""
+
+    @pytest.fixture(scope="module")
+    def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return index(tmp_path_factory.mktemp("made"), made() if callable(made) else made, **meta)
+
+    return path
+
+
+def reader_fixture(made: Any, **meta: Any) -> Any:
+    """Returns a fixture of a module: a reader of such an index."""
+
+    @pytest.fixture(scope="module")
+    def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+        with read_index(tmp_path_factory.mktemp("made"), made() if callable(made) else made, **meta) as opened:
+            yield opened
+
+    return reader
+
+
+def home_fixture(made: Any, **meta: Any) -> Any:
+    """Returns a fixture of a module: a reader of a home that has such an index, and counts no reads."""
+
+    @pytest.fixture(scope="module")
+    def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+        tables_ = made() if callable(made) else made
+        with open_home(home(tmp_path_factory.mktemp("home"), tables_, **meta), count_reads=False) as opened:
+            yield opened
+
+    return reader
 
 
 def home(folder: Path, made: dict[str, pl.DataFrame], build: str = "000001", **meta: Any) -> Path:

@@ -24,13 +24,9 @@ def page(number: int) -> str:
     )
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    memories = [made.memory(f"m{i}", page(i)) for i in range(3)] + [made.memory("short", "The flood was in May.")]
-    memories.append(made.memory("other", "The mill of Ben is a secret. " + page(9), user_id="ben"))
-    path = tmp_path_factory.mktemp("compress") / "index.duckdb"
-    made.write(made.tables(memories), path)
-    return path
+MADE = [made.memory(f"m{i}", page(i)) for i in range(3)] + [made.memory("short", "The flood was in May.")]
+MADE.append(made.memory("other", "The mill of Ben is a secret. " + page(9), user_id="ben"))
+index = made.index_fixture(MADE)
 
 
 def search(index, compressor, **options) -> SearchResult:
@@ -81,25 +77,12 @@ def test_an_answer_is_paid_once_and_the_ledger_has_no_text(index, tmp_path, monk
     assert b"mill" not in stored and b"wheel" not in stored and b"sentences" in stored
 
 
+LISTS = ["[]", "[0]", "[-1, 2]", "[1, 100000]", "[true]", "[1.5]", '"1"', '{"1": 2}', f"[{'9' * 5000}]"]
+LISTS.append('["The mill was rebuilt in gold. [memory:m1]"]')
+
+
 @pytest.mark.lm
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "soup",
-        ANSWER,
-        '{"sentences": []}',
-        '{"sentences": [0]}',
-        '{"sentences": [-1, 2]}',
-        '{"sentences": [1, 100000]}',
-        '{"sentences": [true]}',
-        '{"sentences": [1.5]}',
-        '{"sentences": "1"}',
-        '{"sentences": {"1": 2}}',
-        '{"sentences": ["The mill was rebuilt in gold. [memory:m1]"]}',
-        '{"sentences": [' + "9" * 5000 + "]}",
-        "[" * 5000,
-    ],
-)
+@pytest.mark.parametrize("answer", ["soup", ANSWER, "[" * 5000, *(f'{{"sentences": {found}}}' for found in LISTS)])
 def test_an_answer_that_is_no_list_of_numbers_of_sentences_leaves_the_quotes_by_words(
     index, tmp_path, monkeypatch, answer
 ):
@@ -110,34 +93,26 @@ def test_an_answer_that_is_no_list_of_numbers_of_sentences_leaves_the_quotes_by_
         assert server.counts.answered == 1
     for result in found:
         assert result.context == by_words.context and result.quotes == by_words.quotes
-        assert result.compression is not None and "names no sentence" in str(result.compression.failed)
+        assert "names no sentence" in str(result.compression.failed)
 
 
 @pytest.mark.lm
-def test_text_around_an_answer_is_not_read(index, monkeypatch):
-    def chatty(prompt: str) -> str:
-        return f"Sure! The mill was rebuilt in gold.\n```json\n{picking(prompt)}\n```\n[memory:m9]"
-
-    with FakeLMServer({}, reply=chatty) as server:
-        lm(monkeypatch, server)
-        found = search(index, open_compressor("lm", None))
-    assert ANSWER in found.context and "gold" not in found.context and "m9" not in found.context
-
-
-@pytest.mark.lm
-def test_the_model_reads_no_text_of_another_user_and_nothing_where_all_results_fit(index, monkeypatch):
+def test_the_model_reads_no_text_of_another_user_and_nothing_where_all_fits_and_text_around_is_not_read(
+    index, monkeypatch
+):
     prompts = []
 
     def record(prompt: str) -> str:
         prompts.append(prompt)
-        return picking(prompt)
+        return f"Sure! The mill was rebuilt in gold.\n```json\n{picking(prompt)}\n```\n[memory:m9]"
 
     with FakeLMServer({}, reply=record) as server:
         lm(monkeypatch, server)
-        search(index, open_compressor("lm", None))
+        found = search(index, open_compressor("lm", None))
         whole = search(index, open_compressor("lm", None), budget_tokens=20_000)
+    assert ANSWER in found.context and "gold" not in found.context and "m9" not in found.context
     assert len(prompts) == 1 and "Ben" not in prompts[0]
-    assert whole.compression is not None and whole.compression.read == 0 and whole.compression.failed is None
+    assert whole.compression.read == 0 and whole.compression.failed is None
     assert sum(len(s["text"]) for s in sentences_of(prompts[0])) <= 24_000
 
 
@@ -148,23 +123,20 @@ def test_no_call_is_made_that_may_pass_the_budget_and_a_server_that_is_down_is_n
         lm(monkeypatch, server, price="1000,1000", max_cost="0.01")
         found = search(index, open_compressor("lm", None))
         assert server.counts.requests == 0
-    assert found.compression is not None and "PALIMPSEST_COMPRESSOR_MAX_COST" in str(found.compression.failed)
+    assert "PALIMPSEST_COMPRESSOR_MAX_COST" in str(found.compression.failed)
     assert found.context == by_words.context
     with FakeLMServer({}, fault_share=1.0, faults=("500",)) as server:
         lm(monkeypatch, server)
         found = search(index, open_compressor("lm", None))
     assert found.context == by_words.context
-    assert found.compression is not None and "gave no answer" in str(found.compression.failed)
+    assert "gave no answer" in str(found.compression.failed)
 
 
-def test_a_search_cannot_ask_for_a_model_that_the_home_was_not_opened_with(index):
+def test_a_search_asks_only_for_what_the_home_was_opened_with_and_none_packs_no_quote(index):
     with pytest.raises(ArgumentError, match="PALIMPSEST_COMPRESSOR=lm"):
         search(index, None)
     with pytest.raises(ArgumentError, match="must be 'words', 'lm' or 'none'"):
         search(index, None, compress="gpt")
-
-
-def test_none_packs_long_results_whole_or_not_at_all(index):
     assert search(index, None, compress="words").quotes
     found = search(index, None, compress="none")
     assert found.quotes == () and ELISION not in found.context

@@ -29,40 +29,48 @@ def index(path, out):
 QUESTION = "Where was the founder of Port Elm born?"
 
 
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory):
+    """Readers of the full and of the fast profile."""
+    folder = tmp_path_factory.mktemp("titled")
+    found = {p: open_index(index(folder / f"{p}.duckdb", made(p))) for p in ("full", "fast")}
+    yield found
+    for reader in found.values():
+        reader.close()
+
+
+def scored(reader, **options):
+    return [(m.memory_id, m.score) for m in reader.search(QUESTION, ANA, k=8, **options).memories]
+
+
 @pytest.mark.parametrize("profile", ["full", "fast"])
-def test_a_passage_is_found_over_the_name_that_the_first_one_gives(tmp_path, profile):
-    with open_index(index(tmp_path / "i.duckdb", made(profile))) as reader:
-        found = reader.search(QUESTION, ANA, k=3, explain=True)
+def test_a_passage_is_found_over_the_name_that_the_first_one_gives(readers, profile):
+    found = readers[profile].search(QUESTION, ANA, k=3, explain=True)
     assert [m.title for m in found.memories][:2] == ["Port Elm", "Ada Quist"]
     assert "the question names its title, 'Port Elm'" in found.memories[0].why
     assert "result 1 names its title, 'Ada Quist'" in found.memories[1].why
 
 
-def test_paths_are_explained_for_returned_results_only(tmp_path, monkeypatch):
+def test_paths_are_explained_for_returned_results_only(readers, monkeypatch):
     explained = []
     real = rank._name_link
     monkeypatch.setattr(rank, "_name_link", lambda view, *args: explained.append(args[1]) or real(view, *args))
-    with open_index(index(tmp_path / "i.duckdb", made())) as reader:
-        found = reader.search(QUESTION, ANA, k=3)
+    found = readers["full"].search(QUESTION, ANA, k=3)
     assert len(found.memories) == 3 and len(explained) <= 1  # the first two are reached by their titles
 
 
-def test_an_index_without_the_words_of_sentences_gives_the_same_scores(tmp_path):
+def test_an_index_without_the_words_of_sentences_gives_the_same_scores(readers, tmp_path):
     path = index(tmp_path / "i.duckdb", made("fast"))
-    with open_index(path) as reader:
-        first = [(m.memory_id, m.score) for m in reader.search(QUESTION, ANA, k=8, strategy="graph").memories]
     with duckdb.connect(str(path)) as db:
         db.execute("DROP INDEX sentences_by_row").fetchall()
         for column in ("terms", "term_counts"):
             db.execute(f"ALTER TABLE sentences DROP COLUMN {column}").fetchall()
     with open_index(path) as reader:
-        again = reader.search(QUESTION, ANA, k=8, strategy="graph").memories
-    assert [(m.memory_id, m.score) for m in again] == first
+        assert scored(reader, strategy="graph") == scored(readers["fast"], strategy="graph")
 
 
-def test_statements_keep_what_they_score_by_themselves_at_full_weight(tmp_path):
-    with open_index(index(tmp_path / "i.duckdb", made("fast"))) as reader:
-        found = reader.search(QUESTION, ANA, k=8, strategy="statements", explain=True)
+def test_statements_keep_what_they_score_by_themselves_at_full_weight(readers):
+    found = readers["fast"].search(QUESTION, ANA, k=8, strategy="statements", explain=True)
     titles = [m.title for m in found.memories]
     assert titles[0] == "Port Elm" and titles.index("Ada Quist") < titles.index("Births")
     assert "'Ada Quist'" in found.memories[titles.index("Ada Quist")].why
@@ -84,18 +92,12 @@ def test_a_question_may_leave_out_what_a_title_has_in_brackets(tmp_path):
     assert "the question names its title, 'Sool (river)'" in found.memories[0].why
 
 
-def test_a_question_that_names_nothing_is_ranked_by_vectors_and_words(tmp_path):
-    with open_index(index(tmp_path / "i.duckdb", made())) as reader:
-        assert reader.search("what grinds corn?", ANA).memories[0].title == "Mills"
-        assert reader.search("corn", ANA, session="none").memories == []
-
-
-def test_the_index_does_not_depend_on_the_order_of_rows(tmp_path):
-    with open_index(index(tmp_path / "i.duckdb", made())) as reader:
-        first = [(m.memory_id, m.score) for m in reader.search(QUESTION, ANA, k=8).memories]
+def test_a_question_that_names_nothing_is_ranked_by_vectors_and_words_in_any_order_of_rows(readers, tmp_path):
+    assert readers["full"].search("what grinds corn?", ANA).memories[0].title == "Mills"
+    assert readers["full"].search("corn", ANA, session="none").memories == []
     shuffled = {n: t.sample(fraction=1, shuffle=True, seed=3) for n, t in made().items()}
     with open_index(index(tmp_path / "b.duckdb", shuffled)) as reader:
-        assert [(m.memory_id, m.score) for m in reader.search(QUESTION, ANA, k=8).memories] == first
+        assert scored(reader) == scored(readers["full"])
 
 
 def test_sentences_without_vectors_have_none_next_to_a_collection_that_has_some(tmp_path):

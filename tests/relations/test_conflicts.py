@@ -49,13 +49,10 @@ def test_a_models_answer_may_name_the_conflict(label, stated, conflict):
     assert (result.label, result.conflict, result.decided) == (label, conflict, True)
 
 
-def test_an_answer_without_a_conflict_is_read_as_before():
+def test_an_answer_without_a_conflict_is_read_as_before_and_a_static_one_needs_quotes_of_both_texts():
     assert read_answer(PAIR, answer("NONE")) == LabelResult(
         "NONE", 0.9, {"rule": "lm", "older": [0, 29], "newer": [0, 29]}, labeler="dspy"
     )
-
-
-def test_a_static_conflict_needs_quotes_of_both_texts():
     unquoted = answer("NONE", conflict="static")
     unquoted.newer_quote = "something else"
     assert read_answer(PAIR, unquoted).conflict == ""

@@ -25,14 +25,8 @@ def expect_calls(monkeypatch, tmp_path):
     return expect
 
 
-def test_the_offline_labeler_calls_no_server(expect_calls):
+def test_calls_are_expected_for_new_pairs_and_those_of_another_program(expect_calls):
     assert expect_calls("offline", 100, ["old"] * 10) == (0, 0.0)
-
-
-def test_new_pairs_are_labelled_and_those_of_another_program_again(expect_calls):
     calls, money = expect_calls("dspy", 5, ["now", "old", "old", "person"])
     assert calls == 7 and money == pytest.approx(7 * (1000 * 1 + 120 * 2) / 1e6)
-
-
-def test_a_cascade_is_expected_to_call_the_lm_for_most_pairs(expect_calls):
     assert expect_calls("cascade", 10, ["old"] * 10)[0] == 16

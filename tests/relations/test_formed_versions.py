@@ -48,9 +48,6 @@ def test_a_formed_memory_ends_with_most_of_what_it_repeats():
     stated_versions = conform("versions", pl.DataFrame(stated, infer_schema_length=None))
     found = formed_versions(memories, stated_versions, ended).sort("memory_id")
     assert found.select("memory_id", "is_latest", "valid_until", "superseded_by").rows() == [
-        ("both", False, day(8), "n"),
-        ("less", True, None, None),
-        ("quote", False, day(8), "n"),
-        ("rest", True, None, None),
-        ("whole", False, day(8), "n"),
-    ]
+        ("both", False, day(8), "n"), ("less", True, None, None), ("quote", False, day(8), "n"),
+        ("rest", True, None, None), ("whole", False, day(8), "n"),
+    ]  # fmt: skip

@@ -38,20 +38,22 @@ def pairs_of(inputs):
     return candidate_pairs(inputs, word_vectors(inputs.memories))
 
 
-def test_each_candidate_pair_becomes_one_relation_and_costs_are_counted():
+def test_each_candidate_pair_becomes_one_relation_oldest_first_with_its_costs_part_and_likelihood():
     inputs = corpus()
     pairs, labeler = pairs_of(inputs), Counting()
     relations, usage = label_pairs(pairs, inputs.memories, labeler)
     assert relations.height == pairs.height == len(labeler.labelled) == 3
     assert relations.schema == pl.Schema(SCHEMAS["relations"])
     assert (usage["labelled"], usage["lm_calls"], usage["tokens"], usage["cost"], usage["EXTEND"]) == (
-        3,
-        3,
-        21,
-        0.75,
-        3,
-    )
+        3, 3, 21, 0.75, 3,
+    )  # fmt: skip
     assert set(relations["decided_at"]) == {None} and set(relations["labeler"]) == {"counting"}
+    inputs = corpus()
+    labeler = Reading()
+    relations, _ = label_pairs(pairs_of(inputs), inputs.memories, labeler)
+    of_newest = [older for newer, older in labeler.labelled if "12 May" in newer]
+    assert of_newest == ["The Falcon deadline is 3 May.", "The Falcon deadline is 9 May."]
+    assert set(relations["part"]) == {"[[0, 3]]"} and set(relations["likelihood"]) == {0.1}
 
 
 class Reading(Counting):
@@ -91,24 +93,12 @@ def test_a_confirmed_update_stays_in_the_list_of_its_memory_and_changes_no_other
     assert again.filter(others).equals(from_new.filter(others)) and from_new.height == 3
 
 
-def test_candidates_come_oldest_first_and_part_and_likelihood_are_stored():
-    inputs = corpus()
-    labeler = Reading()
-    relations, _ = label_pairs(pairs_of(inputs), inputs.memories, labeler)
-    of_newest = [older for newer, older in labeler.labelled if "12 May" in newer]
-    assert of_newest == ["The Falcon deadline is 3 May.", "The Falcon deadline is 9 May."]
-    assert set(relations["part"]) == {"[[0, 3]]"} and set(relations["likelihood"]) == {0.1}
-
-
-def test_a_decided_pair_is_not_labelled_again_and_none_is_a_decision():
+def test_another_program_or_input_is_requested_again_and_a_decided_pair_is_not():
     inputs = corpus()
     pairs = pairs_of(inputs)
     first, _ = label_pairs(pairs, inputs.memories, offline_labeler())
     again, usage = label_pairs(pairs, inputs.memories, offline_labeler(), first)
     assert again.equals(first) and (usage["labelled"], usage["carried"]) == (0, 3)
-
-
-def test_another_program_or_another_input_is_requested_again():
     inputs = corpus()
     pairs = pairs_of(inputs)
     first, _ = label_pairs(pairs, inputs.memories, Counting())
@@ -140,7 +130,7 @@ def test_days_are_those_of_the_speakers_clock_and_the_order_is_that_of_instants(
     assert relations["evidence"].to_list() == ['{"days": [1, 1], "order": 1}'] and usage["labelled"] == 1
 
 
-def test_only_new_pairs_are_labelled_and_lost_ones_are_dropped():
+def test_only_new_pairs_are_labelled_lost_ones_dropped_and_no_pairs_have_no_relations():
     inputs = corpus()
     pairs = pairs_of(inputs)
     first, _ = label_pairs(pairs[:2], inputs.memories, Counting())
@@ -148,9 +138,6 @@ def test_only_new_pairs_are_labelled_and_lost_ones_are_dropped():
     second, usage = label_pairs(pairs[1:], inputs.memories, labeler, first)
     assert len(labeler.labelled) == 1 and usage["carried"] == 1
     assert second.equals(label_pairs(pairs[1:], inputs.memories, Counting())[0])
-
-
-def test_no_pairs_have_no_relations():
     inputs = corpus()
     relations, usage = label_pairs(pairs_of(inputs).clear(), inputs.memories, offline_labeler())
     assert relations.is_empty() and relations.schema == pl.Schema(SCHEMAS["relations"]) and usage["labelled"] == 0

@@ -160,7 +160,7 @@ def test_the_key_is_sent_and_is_in_no_repr_file_or_message(tmp_path, capsys):
     assert not any(secret.encode() in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
 
 
-def test_settings_name_their_fix(monkeypatch):
+def test_settings_and_a_budget_without_a_price_name_their_fix(monkeypatch, tmp_path):
     monkeypatch.delenv("PALIMPSEST_LM", raising=False)
     with pytest.raises(PalimpsestError, match="MODEL@URL"):
         lm_settings()
@@ -170,14 +170,11 @@ def test_settings_name_their_fix(monkeypatch):
         lm_settings()
     monkeypatch.setenv("PALIMPSEST_LM_PRICE", "0.5,1.5")
     assert lm_settings().cost(1_000_000, 2_000_000) == 3.5
-
-
-def test_a_budget_without_a_price_is_refused(tmp_path):
     with pytest.raises(PalimpsestError, match="price"):
         LmLabeler(LmSettings("m", "http://127.0.0.1:1/v1"), Ledger(tmp_path / "l.sqlite"), max_cost=1.0)
 
 
-def test_the_ledger_keeps_the_first_answer_and_forgets_for_good(tmp_path):
+def test_the_ledger_keeps_the_first_answer_forgets_for_good_and_may_be_asked_again_without_one(tmp_path):
     path = tmp_path / "l.sqlite"
     ledger = Ledger(path)
     ledger.put("k", "n", "o", "p", "m", LmAnswer("zyxquorvine", 5, 2, 0.1))
@@ -186,6 +183,12 @@ def test_the_ledger_keeps_the_first_answer_and_forgets_for_good(tmp_path):
     assert ledger.forget(Needles.of(["o"])) == 1 and ledger.get("k") is None
     ledger.close()
     assert not any(b"zyxquorvine" in p.read_bytes() for p in tmp_path.iterdir())
+    ledger = Ledger(tmp_path / "l.sqlite")
+    assert ledger.claim("k", "n", "o") is None
+    ledger.release("k")
+    assert ledger.claim("k", "n", "o") is None
+    ledger.put("k", "n", "o", "p", "m", LmAnswer("told", 1, 1, 0.0))
+    assert ledger.claim("k", "n", "o") == LmAnswer("told", 1, 1, 0.0) and ledger.totals().unanswered == 0
 
 
 WORKER = """
@@ -255,15 +258,6 @@ def test_two_processes_with_one_ledger_pay_each_call_once(tmp_path):
         assert server.counts.requests == server.counts.answered == 60
     totals = Ledger(tmp_path / "l.sqlite").totals()
     assert (totals.calls, totals.unanswered) == (60, 0)
-
-
-def test_a_call_that_got_no_answer_may_be_made_by_the_next(tmp_path):
-    ledger = Ledger(tmp_path / "l.sqlite")
-    assert ledger.claim("k", "n", "o") is None
-    ledger.release("k")
-    assert ledger.claim("k", "n", "o") is None
-    ledger.put("k", "n", "o", "p", "m", LmAnswer("told", 1, 1, 0.0))
-    assert ledger.claim("k", "n", "o") == LmAnswer("told", 1, 1, 0.0) and ledger.totals().unanswered == 0
 
 
 def test_a_saved_program_says_neither_which_model_answers_nor_where():

@@ -72,11 +72,13 @@ def candidates(*olders, newer="new", **more):
     return [LabelPair("n", f"o{i}", newer, older, **more) for i, older in enumerate(olders)]
 
 
-def test_of_several_candidates_only_the_likeliest_is_superseded():
+def test_of_several_candidates_only_the_likeliest_is_superseded_and_what_was_said_twice_ends_twice():
     got = labels(Scores({"a": 6.0, "b": 3.5, "c": -5.0}), candidates("a", "b", "c"))
     assert [r.label for r in got] == ["UPDATE", "NONE", "NONE"]
     assert [r.consequence for r in got] == ["superseded", None, None]
     assert [r.likelihood for r in got] == pytest.approx([0.922, 0.076, 0.0], abs=1e-3)
+    got = labels(Scores({"a": 3.0, "A": 3.0, "b": 0.0}), candidates("a", "b", "A"))
+    assert [r.consequence for r in got] == ["superseded", None, "superseded"]
 
 
 def test_what_a_rule_finds_raises_the_probability_and_names_the_part():
@@ -92,16 +94,17 @@ def test_what_a_rule_finds_raises_the_probability_and_names_the_part():
     assert [r.label for r in unlikely] == ["NONE", "NONE"]
 
 
-def test_what_was_said_twice_ends_twice():
-    got = labels(Scores({"a": 3.0, "A": 3.0, "b": 0.0}), candidates("a", "b", "A"))
-    assert [r.consequence for r in got] == ["superseded", None, "superseded"]
-
-
-def test_a_judge_reads_the_likeliest_candidates_alone_and_only_where_they_are_likely():
+def test_the_judge_reads_the_likeliest_candidates_alone_and_counts_by_its_weights():
     chooser, judge = Scores({"a": 2.0, "b": 1.0, "c": -6.0, "d": -7.0}), Scores({})
     pairs = [*candidates("a", "d", "b"), LabelPair("m", "o9", "newest", "c")]
     assert len(labels(chooser, pairs, judge)) == 4
     assert chooser.questions == [["a", "d", "b"], ["c"]] and judge.questions == [["a", "b"]]
+    weighed = replace(CALIBRATION, judge=(0.5, 1.0, 0.0, 0.0))
+    chooser, pairs = Scores({"a": 1.0, "b": 0.5}), candidates("a", "b")
+    of_second = labels(chooser, pairs, Scores({"a": -3.0, "b": 3.0}), calibration=weighed)
+    assert [r.consequence for r in of_second] == [None, "superseded"]
+    doubtful = labels(chooser, pairs, Scores({"a": -3.0, "b": -3.0}, {"b": "extend"}), calibration=weighed)
+    assert [(r.consequence, r.label) for r in doubtful] == [(None, "NONE"), (None, "EXTEND")]
 
 
 @pytest.mark.parametrize(("score", "consequence"), [(3.0, "superseded"), (0.5, "disputed"), (-2.0, None)])
@@ -112,20 +115,13 @@ def test_between_the_lines_both_stay_and_the_newer_disputes_the_older(score, con
     assert got.decided == (consequence != "disputed")
 
 
-def test_what_the_judge_reads_counts_by_its_weights():
-    weighed = replace(CALIBRATION, judge=(0.5, 1.0, 0.0, 0.0))
-    chooser, pairs = Scores({"a": 1.0, "b": 0.5}), candidates("a", "b")
-    of_second = labels(chooser, pairs, Scores({"a": -3.0, "b": 3.0}), calibration=weighed)
-    assert [r.consequence for r in of_second] == [None, "superseded"]
-    doubtful = labels(chooser, pairs, Scores({"a": -3.0, "b": -3.0}, {"b": "extend"}), calibration=weighed)
-    assert [(r.consequence, r.label) for r in doubtful] == [(None, "NONE"), (None, "EXTEND")]
-
-
-def test_what_is_earlier_or_the_same_text_ends_nothing():
+def test_a_pair_that_may_well_be_an_update_is_not_certain_and_what_is_earlier_or_the_same_ends_nothing():
     earlier = candidates("a", newer_at=day(1), older_at=day(2))
     same = candidates("Tea at FOUR.", newer="tea at four.")
     assert labels(Scores({"a": 9.0}), earlier)[0].label != "UPDATE"
     assert labels(Scores({"Tea at FOUR.": 9.0}), same)[0].evidence["rule"] == "same text"
+    (got,) = labels(Scores({"a": -0.5}), candidates("a"))
+    assert got.label == "NONE" and got.likelihood == pytest.approx(0.378) and got.confidence < 0.65
 
 
 def test_the_rest_of_the_classes_gives_the_other_labels():
@@ -137,29 +133,23 @@ def test_the_rest_of_the_classes_gives_the_other_labels():
     assert [r.label for r in rare] == ["NONE"]
 
 
-def test_only_the_clauses_that_are_outdated_are_the_part():
+def test_only_the_clauses_that_are_outdated_are_the_part_else_the_likeliest():
     older = "I live in Lisbon and I work at Acme as a data engineer."
     encoder = Scores({older: 5.0}, outdated=("work", "at", "Acme", "as", "a", "data", "engineer."))
     (got,) = labels(encoder, candidates(older))
     assert [older[a:b] for a, b in got.part] == ["and I work at Acme as a data engineer."]
     everything = Scores({older: 5.0}, outdated=older.split())
     assert labels(everything, candidates(older))[0].part == ()
-
-
-def test_the_likeliest_clause_is_outdated_where_none_is_likely():
     words = [((0, 3), 0.1), ((16, 20), 0.3)]
     assert outdated_part("Two small cats, one big dog.", words) == ((16, 28),)
     assert outdated_part("Two cats, one big dog.", [((0, 3), 0.1), ((10, 14), 0.3)]) == ()  # no rest of two words
     assert outdated_part("One clause alone.", [((0, 3), 0.1)]) == ()
 
 
-def test_probabilities_of_candidates_and_of_none_add_up_to_one():
+def test_probabilities_add_up_to_one_and_the_program_changes_with_odds_lines_and_weights():
     p = softmax_with_none(np.array([2.0, -1.0, 700.0]))
     assert p.sum() == pytest.approx(1.0) and p[2] == pytest.approx(1.0)
     assert softmax_with_none(np.array([0.0])) == pytest.approx([0.5])
-
-
-def test_the_program_changes_with_odds_lines_and_weights():
     one = OfflineLabeler(Scores({}), Scores({}), CALIBRATION, LINES)
     assert one.program_hash == replace(one, chooser=Scores({})).program_hash
     others = [
@@ -194,11 +184,6 @@ def test_a_damaged_graph_is_named(tmp_path):
         read_encoder(tmp_path / "x.onnx.gz")
 
 
-def test_a_pair_that_may_well_be_an_update_is_not_certainly_something_else():
-    (got,) = labels(Scores({"a": -0.5}), candidates("a"))
-    assert got.label == "NONE" and got.likelihood == pytest.approx(0.378) and got.confidence < 0.65
-
-
 def test_the_model_of_a_cascade_decides_the_likeliest_uncertain_pairs():
     class Model:
         name, program_hash, reads_together = "dspy", "m", False
@@ -214,7 +199,7 @@ def test_the_model_of_a_cascade_decides_the_likeliest_uncertain_pairs():
     assert [r.labeler for r in got] == ["", "offline", "", "", "offline"]
 
 
-def test_the_level_of_consequences_is_a_setting(monkeypatch):
+def test_levels_of_consequences_are_a_setting_and_the_shipped_ones_rise_with_care(monkeypatch):
     assert configured_lines(CALIBRATION) == LINES
     before = shipped_key()
     monkeypatch.setenv("PALIMPSEST_CHANGES", "eager")
@@ -222,9 +207,6 @@ def test_the_level_of_consequences_is_a_setting(monkeypatch):
     monkeypatch.setenv("PALIMPSEST_CHANGES", "bold")
     with pytest.raises(PalimpsestError, match="PALIMPSEST_CHANGES: 'bold' must be one of balanced, eager"):
         configured_lines(CALIBRATION)
-
-
-def test_shipped_lines_rise_with_care_and_are_read_as_written():
     found = shipped_calibration()
     assert Calibration.from_json(json.loads(found.to_json())) == found
     for careful, eager in itertools.pairwise(found.lines[level] for level in ("careful", "balanced", "eager")):
@@ -232,7 +214,7 @@ def test_shipped_lines_rise_with_care_and_are_read_as_written():
     assert all(line.disputed <= line.superseded for line in found.lines.values())
 
 
-def test_an_input_has_the_newer_statement_then_each_older_one_with_its_age_and_speaker():
+def test_an_input_has_the_newer_statement_then_each_older_one_and_of_a_long_text_its_sentences():
     tokenizer = load_tokenizer()
     newer = Statement("I moved to Porto.", "Sam", day(30))
     older = [Statement("I live in Lisbon.", "Sam", day(1)), Statement("I own a boat.", "", None)]
@@ -244,9 +226,6 @@ def test_an_input_has_the_newer_statement_then_each_older_one_with_its_age_and_s
     slot = given.slots[0]
     words = [older[0].text[a:b] for a, b in slot.chars if a >= 0]
     assert words == ["I", "live", "in", "Lisbon", "."] and given.pools()[0].sum(1) == pytest.approx([1.0, 1.0])
-
-
-def test_of_a_long_text_the_sentences_that_share_most_words_are_read():
     text = " ".join(["The weather was fine that day."] * 40 + ["Rent is 900 euros a month."] + ["We had soup."] * 40)
     start, part = focus(text, ["The rent went up by 50 euros."], 20)
     assert "Rent is 900" in part and text[start : start + len(part)] == part and len(part) <= 120

@@ -87,9 +87,21 @@ def test_other_uses_of_the_words_mark_no_conclusion(text):
     assert found is None or not found.is_marked
 
 
-def test_two_amounts_in_two_documents_are_the_premises_of_their_difference():
+def test_premises_are_those_of_a_difference_older_and_not_replaced_and_no_small_counts():
     found = premises_of(("a", BUDGET), ("a", "The canteen closes at three."), ("b", SPENT), ("b", LEFT))
     assert found == {LEFT: {BUDGET, SPENT}}
+    assert premises_of(("b", SPENT), ("b", LEFT), ("c", BUDGET)) == {}
+    rows = [
+        Statement(text, text, day, day, (0, i), True)
+        for i, (day, text) in enumerate(
+            [(0, BUDGET), (1, "The budget of Stoat is 190,000 euros."), (2, SPENT), (2, LEFT)]
+        )
+    ]
+    assert list(find_premises(ScopeStatements(rows, {}, {BUDGET: {rows[1].memory_id}}))) == []
+    assert (
+        premises_of(("a", "The shed has 4 doors."), ("b", "The gate has 5 bolts."), ("b", "So the boat has 9 oars."))
+        == {}
+    )
 
 
 def test_premises_without_amounts_share_a_term_that_the_conclusion_lacks():
@@ -99,24 +111,6 @@ def test_premises_without_amounts_share_a_term_that_the_conclusion_lacks():
     found = premises_of(("a", rule), *others, ("b", speaks), ("b", concluded))
     assert found == {concluded: {rule, speaks}}
     assert premises_of(("a", rule), *others, ("b", "It is blue."), ("b", concluded)) == {}
-
-
-def test_a_premise_is_older_and_was_not_replaced_before():
-    assert premises_of(("b", SPENT), ("b", LEFT), ("c", BUDGET)) == {}
-    rows = [
-        Statement(text, text, day, day, (0, i), True)
-        for i, (day, text) in enumerate(
-            [(0, BUDGET), (1, "The budget of Stoat is 190,000 euros."), (2, SPENT), (2, LEFT)]
-        )
-    ]
-    assert list(find_premises(ScopeStatements(rows, {}, {BUDGET: {rows[1].memory_id}}))) == []
-
-
-def test_small_counts_that_happen_to_add_up_are_no_premises():
-    assert (
-        premises_of(("a", "The shed has 4 doors."), ("b", "The gate has 5 bolts."), ("b", "So the boat has 9 oars."))
-        == {}
-    )
 
 
 def without_labels(found):

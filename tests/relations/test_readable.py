@@ -47,14 +47,11 @@ def test_mostly_unreadable_answers_stop_the_build_and_only_those_are_requested_a
 @pytest.mark.parametrize(
     "table",
     [
-        relations(READ, FAILED),
-        relations(FAILED, READ, READ, OPEN, OPEN),
-        relations(OPEN, OPEN, ORDERS),
-        relations(),
+        relations(READ, FAILED), relations(FAILED, READ, READ, OPEN, OPEN), relations(OPEN, OPEN, ORDERS), relations(),
         relations(FAILED, labeler="offline"),
     ],
     ids=["half", "few", "not asked", "none", "no model"],
-)
+)  # fmt: skip
 def test_a_build_goes_on_where_most_answers_are_readable_or_nothing_was_answered(tmp_path, table):
     check_answers(table, Home(tmp_path))
     assert not Home(tmp_path).lm_ledger.exists()

@@ -33,22 +33,9 @@ def url(tmp_path_factory):
         port = s.getsockname()[1]
     # One thread for prompts too: more of them spin, and a prompt takes minutes.
     command = [
-        sys.executable,
-        "-m",
-        "llama_cpp.server",
-        "--model",
-        str(model),
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--n_ctx",
-        "2048",
-        "--n_threads",
-        "1",
-        "--n_threads_batch",
-        "1",
-    ]
+        sys.executable, "-m", "llama_cpp.server", "--model", str(model), "--host", "127.0.0.1", "--port", str(port),
+        "--n_ctx", "2048", "--n_threads", "1", "--n_threads_batch", "1",
+    ]  # fmt: skip
     log = tmp_path_factory.mktemp("lm") / "server.log"
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ.copy())

@@ -58,7 +58,7 @@ def latest(tables):
     return set(tables["versions"].filter("is_latest")["memory_id"])
 
 
-def test_an_undone_update_retires_nothing_and_a_later_word_wins(tmp_path):
+def test_an_undone_update_retires_nothing_a_later_word_wins_and_a_confirmed_part_ends_alone(tmp_path):
     inputs, pairs, (a, b, c) = made()
     every, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"))
     assert latest(all_tables(inputs, every)) == {c}
@@ -68,9 +68,6 @@ def test_an_undone_update_retires_nothing_and_a_later_word_wins(tmp_path):
     decisions = decided(tmp_path, ("confirm", c, b, "UPDATE"))
     relations, _ = label_pairs(pairs, inputs.memories, FixedLabeler("NONE"), None, decisions)
     assert latest(all_tables(inputs, relations, decisions)) == {a, c}
-
-
-def test_a_confirmed_update_of_a_part_ends_that_part_alone(tmp_path):
     inputs, pairs, (a, _, c) = made()
     path = tmp_path / "decisions.jsonl"
     override = RelationOverride(relation_id(c, a), c, a, "UPDATE", part="[[0, 10]]")
@@ -81,7 +78,7 @@ def test_a_confirmed_update_of_a_part_ends_that_part_alone(tmp_path):
     assert row["part"] == "[[0, 10]]" and a in latest(all_tables(inputs, relations, decisions))
 
 
-def test_what_was_decided_is_the_same_from_scratch_and_by_difference(tmp_path):
+def test_what_was_decided_is_the_same_from_scratch_by_difference_and_for_what_is_no_candidate(tmp_path):
     inputs, pairs, (a, b, _) = made()
     before, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"))
     decisions = decided(tmp_path, ("undo", b, a, "NONE"))
@@ -90,9 +87,6 @@ def test_what_was_decided_is_the_same_from_scratch_and_by_difference(tmp_path):
     assert scratch.equals(by_difference) and usage["labelled"] == 0
     row = scratch.filter(relation_id=relation_id(b, a)).row(0, named=True)
     assert (row["label"], row["labeler"], row["confidence"]) == ("NONE", "person", 1.0)
-
-
-def test_a_confirmed_pair_stays_although_it_is_no_candidate(tmp_path):
     inputs, pairs, (a, b, c) = made()
     decisions = decided(tmp_path, ("confirm", b, a, "UPDATE"))
     relations, _ = label_pairs(pairs.clear(), inputs.memories, FixedLabeler("NONE"), None, decisions)
@@ -122,7 +116,7 @@ def test_the_table_names_abstentions_from_update_doubt_and_lost_premises(tmp_pat
     assert set(table["why"]) == {"disputed"} and set(table["instead_of"]) == {"UPDATE"}
 
 
-def test_a_relation_is_found_by_its_id_or_by_its_memories_in_any_order():
+def test_a_relation_is_found_by_its_id_or_memories_and_one_that_was_not_paid_labelled_again():
     inputs, pairs, (a, b, _) = made()
     relations, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"))
     tables = all_tables(inputs, relations)
@@ -133,9 +127,6 @@ def test_a_relation_is_found_by_its_id_or_by_its_memories_in_any_order():
     for wrong in (("nonesuch",), (a, "nonesuch"), (a, a)):
         with pytest.raises(PalimpsestError):
             find_relation(tables, wrong)
-
-
-def test_a_pair_that_was_not_paid_is_labelled_again():
     inputs, pairs, _ = made()
     first, usage = label_pairs(pairs, inputs.memories, FixedLabeler("NONE", 0.0, rule="unpaid", why="budget"))
     assert usage["unpaid"] == 3 and json.loads(first["evidence"][0])["why"] == "budget"

@@ -92,28 +92,29 @@ def test_an_earlier_date_never_updates_and_an_equal_one_needs_words_of_change():
     assert find(pair[0], older, by_position=True)
 
 
-def test_i_is_the_speaker():
+def test_i_is_the_speaker_and_what_a_sentence_leaves_out_its_title_may_say():
     pair = ("I live in Rome.", "I live in Oslo.")
     assert find(*pair, newer_speaker="Ana", older_speaker="Ana")
     assert not find(*pair, newer_speaker="Ben", older_speaker="Ana")
-
-
-def test_what_a_sentence_leaves_out_its_title_may_say():
     older, newer = "The deadline is 3 May.", "The deadline is 9 May."
     assert find(older, newer, older_context="Falcon", newer_context="Falcon")
     assert not find(older, newer, older_context="Falcon", newer_context="Heron")
     assert find(older, "The Falcon deadline is 9 May.", older_context="Falcon", newer_context="News")
     assert not find(older, "The Heron deadline is 9 May.", older_context="Falcon", newer_context="News")
-
-
-def test_a_common_noun_of_two_pages_is_not_one_thing():
     older, newer = "The station is owned by Ana Ltd.", "The station is owned by Ben Ltd."
     assert not find(older, newer, older_context="WABC", newer_context="WXYZ")
 
 
-def test_one_replaced_sentence_does_not_retire_a_long_memory():
+def test_evidence_spans_hold_the_sentences_and_values_and_one_sentence_does_not_retire_a_long_memory():
     older = "The deadline of Falcon is 3 May. " + "The rest of the page tells of other things, at length. " * 6
     assert find(older, "The deadline of Falcon is now 9 May.").part == ((0, 32),)
+    older = "Hello all. The deadline of Falcon is 3 May."
+    newer = "Good news!\nThe deadline of Falcon is now 9 May. Bye."
+    got = find(older, newer)
+    a, b = got.evidence["older"], got.evidence["newer"]
+    assert older[a[0] : a[1]] == "The deadline of Falcon is 3 May."
+    assert newer[b[0] : b[1]] == "The deadline of Falcon is now 9 May."
+    assert (got.evidence["from"], got.evidence["to"]) == ("3 May", "9 May")
 
 
 @pytest.mark.parametrize("rest", ["For rush jobs I add a quarter.", "Can you note the invoice run for 3 May?"])
@@ -123,16 +124,6 @@ def test_an_update_takes_no_other_statement_along(rest):
     assert find(older, newer).part == ()
     assert find(f"{older} {rest}", newer).part == ((0, len(older)),)
     assert find(f"{older} Fine. Shall I write it down for Monday?", newer).part == ()
-
-
-def test_evidence_spans_hold_the_sentences_and_values():
-    older = "Hello all. The deadline of Falcon is 3 May."
-    newer = "Good news!\nThe deadline of Falcon is now 9 May. Bye."
-    got = find(older, newer)
-    a, b = got.evidence["older"], got.evidence["newer"]
-    assert older[a[0] : a[1]] == "The deadline of Falcon is 3 May."
-    assert newer[b[0] : b[1]] == "The deadline of Falcon is now 9 May."
-    assert (got.evidence["from"], got.evidence["to"]) == ("3 May", "9 May")
 
 
 @pytest.mark.parametrize(

@@ -76,11 +76,16 @@ def test_equal_or_higher_trust_replaces(newer_trust):
     assert latest(tables(inputs, memories, relations)) == {c} and set(relations["conflict"]) == {"dynamic"}
 
 
-def test_only_an_update_needs_trust():
+def test_only_an_update_needs_trust_and_memories_of_builds_without_are_trusted_alike():
     inputs, pairs, _ = made()
     memories = trusted(inputs, m2=0.0)
     relations, usage = labelled(memories, pairs, Counting("EXTEND"))
     assert set(relations["label"]) == {"EXTEND"} and usage["low_trust"] == 0
+    inputs, pairs, (_, _, c) = made()
+    memories = inputs.memories.with_columns(trust=pl.lit(None, pl.Float64))
+    relations, _ = labelled(memories, pairs, Counting())
+    assert latest(tables(inputs, memories, relations)) == {c}
+    assert refuse_low_trust(relations.clear(), memories).is_empty()
 
 
 def test_another_trust_labels_nothing_again_and_equals_a_build_from_scratch():
@@ -117,14 +122,6 @@ def test_a_pair_that_no_model_answered_is_asked_again_whatever_its_trust():
     unpaid, _ = labelled(memories, pairs, FixedLabeler("NONE", 0.0, rule="unpaid", why="budget"))
     _, usage = labelled(memories, pairs, FixedLabeler("UPDATE"), unpaid)
     assert usage["labelled"] == 3 and usage["low_trust"] == 2
-
-
-def test_memories_of_builds_without_trust_are_trusted_alike():
-    inputs, pairs, (_, _, c) = made()
-    memories = inputs.memories.with_columns(trust=pl.lit(None, pl.Float64))
-    relations, _ = labelled(memories, pairs, Counting())
-    assert latest(tables(inputs, memories, relations)) == {c}
-    assert refuse_low_trust(relations.clear(), memories).is_empty()
 
 
 def test_a_static_conflict_is_disputed_until_a_person_decided_or_one_side_is_retired():
@@ -169,21 +166,15 @@ def test_a_stated_replacement_by_a_less_trusted_document_is_reported_and_retires
     assert found == {"A"} and refused.is_empty()
 
 
-def test_only_what_is_trusted_more_stays_of_a_replaced_document():
+def test_only_what_is_trusted_more_stays_of_a_replaced_document_and_a_circle_blocks_nothing():
     a, b = dated("a", 1, trust=0.3), dated("b", 2, trust=0.5)
     rows = [memory(a, "Ana", trust=0.9), memory(a, "Bot", 1, trust=0.3), memory(b, "B", trust=0.5)]
     found, refused = replaced([a, b], rows, ("b", "a"))
     assert found == {"Ana", "B"} and refused["memories"].to_list() == [1]
-
-
-def test_a_less_trusted_document_cannot_block_its_replacement_by_a_circle():
     a, b = dated("a", 1, trust=0.2), dated("b", 2, trust=0.8)
     rows = [memory(a, "A", trust=0.2), memory(b, "B", trust=0.8)]
     found, refused = replaced([a, b], rows, ("b", "a"), ("a", "b"))
     assert found == {"B"} and refused["newer_uri"].to_list() == ["a"]
-
-
-def test_a_trusted_document_replaces_what_a_less_trusted_one_could_not():
     a, b, c = dated("a", 1, trust=0.8), dated("b", 2, trust=0.3), dated("c", 3, trust=0.8)
     rows = [memory(d, d["uri"].upper(), trust=d["trust"]) for d in (a, b, c)]
     found, _ = replaced([a, b, c], rows, ("b", "a"), ("c", "a"))

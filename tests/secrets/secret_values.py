@@ -16,22 +16,8 @@ LETTERS, DIGITS, HEX = string.ascii_letters, string.digits, "0123456789abcdef"
 ALNUM, UPPER, LOWER = LETTERS + DIGITS, string.ascii_uppercase + DIGITS, string.ascii_lowercase + DIGITS
 URLSAFE, BASE64 = ALNUM + "_-", ALNUM + "+/"
 Draw = random.Random
-_WORDS = (
-    "amber",
-    "river",
-    "stone",
-    "falcon",
-    "maple",
-    "winter",
-    "copper",
-    "lantern",
-    "harbor",
-    "velvet",
-    "thunder",
-    "saffron",
-    "meadow",
-    "cobalt",
-)
+_TEXT = "amber river stone falcon maple winter copper lantern harbor velvet thunder saffron meadow cobalt"
+_WORDS = tuple(_TEXT.split())
 _BBAN = {
     "DE": "9" * 18,
     "GB": "AAAA" + "9" * 14,
@@ -161,19 +147,14 @@ LOOKALIKES: dict[str, Callable[[Draw], str]] = {
     "day": lambda d: f"2026-{d.randint(1, 12):02d}-{d.randint(1, 28):02d}",
 }
 
-KINDS_BY_FORM = (
-    "github token",
-    "gitlab token",
-    "google api key",
-    "openai key",
-    "anthropic key",
-    "slack token",
-    "stripe key",
-    "sendgrid key",
-    "twilio key",
-    "npm token",
-    "telegram token",
-    "json web token",
-    "aws access key",
+_FORMS = (
+    "github token, gitlab token, google api key, openai key, anthropic key, slack token, stripe key, sendgrid key, "
+    "twilio key, npm token, telegram token, json web token, aws access key"
 )
+KINDS_BY_FORM = tuple(_FORMS.split(", "))
 """Kinds of SECRETS that are recognized by their form alone, whatever surrounds them."""
+
+
+def split_texts(tables: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """Returns the texts of each kind, which a broken bar parts."""
+    return {kind: tuple(texts.split(" ¦ ")) for kind, texts in tables.items()}

@@ -1,20 +1,29 @@
-"""Those who are connected are sent what changes for them, and nothing of anybody else; slow clients are closed."""
+"""Those who are connected are sent what changes for them and nothing of others; scopes are warmed for those here."""
 
 import asyncio
+import datetime as dt
 import json
 import time
+from contextlib import ExitStack
+from threading import BoundedSemaphore
 
 import pytest
+from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from palimpsest.core.errors import DamagedFile
 from palimpsest.pipeline.document_info import UnknownOperation
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
+from palimpsest.query.reader import Reader, open_home
+from palimpsest.query.request.types import Scope
 from palimpsest.serve.app import create_app
-from palimpsest.serve.events import MAX_CONNECTIONS, MAX_WAITING, Event, Rooms
+from palimpsest.serve.events import MAX_CONNECTIONS, MAX_WAITING, Event, Rooms, TooManyConnections
 from palimpsest.serve.guard import Identity, make_token
+from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.settings import ServeSettings
+from palimpsest.serve.state import MAX_USERS, Warming
+from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.serve.conftest import TOKENS, client_of
 
@@ -24,12 +33,12 @@ def token(user: str, **claims: object) -> str:
 
 
 @pytest.fixture
-def app(home: Home, monkeypatch: pytest.MonkeyPatch):
+def app(home, monkeypatch):
     monkeypatch.setattr("palimpsest.serve.event_routes.HEARTBEAT_S", 0.5)  # so that no test waits without an end
     return create_app(home, ServeSettings(TOKENS, 100_000, 100_000))
 
 
-def receive_until(socket, type_: str, limit: int = 50) -> dict:
+def receive_until(socket, type_: str, limit: int = 400) -> dict:
     for _ in range(limit):
         if (event := socket.receive_json())["type"] == type_:
             return event
@@ -43,36 +52,35 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_client_connects_by_its_token(app, way):
-    with client_of(app, None) as client, WAYS[way](client) as socket:
-        if way == "the first message":
-            socket.send_json({"token": token("ann")})
-        assert socket.receive_json() == {"type": "CONNECTED", "user": "ann"}
-        assert socket.accepted_subprotocol == ("palimpsest" if way == "a subprotocol" else None)
+def test_a_client_connects_by_its_token(app):
+    with client_of(app, None) as client:
+        for way, connect in WAYS.items():
+            with connect(client) as socket:
+                if way == "the first message":
+                    socket.send_json({"token": token("ann")})
+                assert socket.receive_json() == {"type": "CONNECTED", "user": "ann"}
+                assert socket.accepted_subprotocol == ("palimpsest" if way == "a subprotocol" else None)
 
 
-@pytest.mark.parametrize(
-    "first", [json.dumps({"token": "x.y.z"}), "{", "[]", json.dumps({"token": None}), "x" * 20_000]
-)
-def test_without_a_valid_token_a_client_gets_one_error_and_is_closed(app, first):
-    with client_of(app, None) as client, client.websocket_connect("/ws") as socket:
-        socket.send_text(first)
-        error = socket.receive_json()
-        assert (error["type"], error["code"]) == ("ERROR", 4401)
-        with pytest.raises(WebSocketDisconnect) as closed:
-            socket.receive_json()
-        assert closed.value.code == 4401
+def test_without_a_valid_token_a_client_gets_one_error_and_is_closed(app):
+    with client_of(app, None) as client:
+        for first in (json.dumps({"token": "x.y.z"}), "{", "[]", json.dumps({"token": None}), "x" * 20_000):
+            with client.websocket_connect("/ws") as socket:
+                socket.send_text(first)
+                error = socket.receive_json()
+                assert (error["type"], error["code"]) == ("ERROR", 4401)
+                with pytest.raises(WebSocketDisconnect) as closed:
+                    socket.receive_json()
+                assert closed.value.code == 4401
 
 
-def test_a_build_sends_each_user_the_difference_of_their_own_graph(app, home: Home, tmp_path):
+def test_a_build_sends_each_user_the_difference_of_their_own_graph(app, home, tmp_path):
     with client_of(app, "ann") as client, client.websocket_connect(f"/ws?token={token('ann')}") as ann:
         receive_until(ann, "CONNECTED")
         with client.websocket_connect(f"/ws?token={token('bob')}") as bob:
             receive_until(bob, "CONNECTED")
-            sent = client.post(
-                "/memory", json={"text": "I work at Quernmill with Ada Lovelace.", "collection": "chats"}
-            )
+            text = "I work at Quernmill with Ada Lovelace."
+            sent = client.post("/memory", json={"text": text, "collection": "chats"})
             operation = sent.json()["operation_id"]
             assert receive_until(ann, "OPERATION")["state"] == "received"
             run_without_dagster(home, make_plan(home, None))
@@ -100,7 +108,7 @@ def test_what_is_deleted_is_removed_from_the_graph_of_those_who_are_connected(ap
         assert client.get("/graph").json()["nodes"] == []
 
 
-def test_server_sent_events_are_the_same(app, home: Home):
+def test_server_sent_events_are_the_same(app, home):
     async def main() -> list[str]:
         import httpx2
 
@@ -118,27 +126,17 @@ def test_server_sent_events_are_the_same(app, home: Home):
                     done.set()
 
             scope = {
-                "type": "http",
-                "asgi": {"version": "3.0", "spec_version": "2.3"},
-                "http_version": "1.1",
-                "method": "GET",
-                "path": "/events",
-                "raw_path": b"/events",
-                "query_string": b"",
-                "root_path": "",
-                "scheme": "http",
+                **{"type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1"},
+                **{"method": "GET", "path": "/events", "raw_path": b"/events", "query_string": b"", "root_path": ""},
+                **{"scheme": "http", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80)},
                 "headers": [(b"authorization", f"Bearer {token('ann')}".encode())],
-                "client": ("127.0.0.1", 1),
-                "server": ("127.0.0.1", 80),
             }
             streaming = asyncio.create_task(app(scope, receive, send))
             async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://x") as client:
                 while not lines:
                     await asyncio.sleep(0.05)
-                body, headers = (
-                    {"text": "I like tea.", "collection": "chats"},
-                    {"Authorization": f"Bearer {token('ann')}"},
-                )
+                body = {"text": "I like tea.", "collection": "chats"}
+                headers = {"Authorization": f"Bearer {token('ann')}"}
                 assert (await client.post("/memory", json=body, headers=headers)).status_code == 202
             await asyncio.wait_for(done.wait(), 20)
             streaming.cancel()
@@ -151,8 +149,6 @@ def test_server_sent_events_are_the_same(app, home: Home):
 
 def test_a_connection_ends_when_its_token_expires(app, monkeypatch):
     monkeypatch.setattr("palimpsest.serve.guard.LEEWAY_S", 0)
-    import datetime as dt
-
     short = make_token(TOKENS, "ann", lifetime=dt.timedelta(seconds=2))
     with client_of(app, None) as client, client.websocket_connect(f"/ws?token={short}") as socket:
         receive_until(socket, "CONNECTED")
@@ -171,10 +167,6 @@ def test_a_slow_client_loses_its_connection_and_a_user_has_so_many():
             with pytest.raises(ConnectionError):
                 await connection.next(1)
         assert rooms.users() == []
-        from contextlib import ExitStack
-
-        from palimpsest.serve.events import TooManyConnections
-
         with ExitStack() as stack:
             for _ in range(MAX_CONNECTIONS):
                 stack.enter_context(rooms.join(ann))
@@ -185,31 +177,22 @@ def test_a_slow_client_loses_its_connection_and_a_user_has_so_many():
     asyncio.run(main())
 
 
-def test_an_operation_that_cannot_be_read_now_is_read_again(app, monkeypatch):
-    answers = iter([DamagedFile(app.state.service.home.path, "wait"), UnknownOperation("gone")])
+def test_operations_are_followed_until_they_end_of_so_many_users(app, monkeypatch):
+    service = app.state.service
+    answers = iter([DamagedFile(service.home.path, "wait"), UnknownOperation("gone")])
 
-    def status(*_: object) -> object:
+    def status(*_):
         raise next(answers)
 
-    monkeypatch.setattr("palimpsest.serve.events.operation_status", status)
-    watch = app.state.service.watch
-
-    async def main() -> list[str]:
-        with app.state.service.rooms.join(Identity("ann")) as ann:
-            watch.follow("ann", "of ann")
-            watch.look()
-            assert watch._operations, "it is followed still"
-            watch.look()
+    async def read_again():
+        with service.rooms.join(Identity("ann")) as ann:
+            service.watch.follow("ann", "of ann")
+            service.watch.look()
+            assert service.watch._operations, "it is followed still"
+            service.watch.look()
             return [str(event.data["state"]) for _ in range(2) if (event := await ann.next(1))]
 
-    assert asyncio.run(main()) == ["received", "deleted"]
-
-
-def test_operations_of_users_who_never_connect_are_followed_for_so_many_users(app, monkeypatch):
-    monkeypatch.setattr("palimpsest.serve.events.MAX_USERS", 3)
-    service = app.state.service
-
-    async def main() -> None:
+    async def of_many_users():
         with service.rooms.join(Identity("ann")):
             for user in ("ann", "u1", "u2", "u1", "u3", "u4"):
                 service.watch.follow(user, f"operation of {user}")
@@ -217,4 +200,44 @@ def test_operations_of_users_who_never_connect_are_followed_for_so_many_users(ap
             service.watch.look()
             assert list(service.watch._operations) == ["u3", "u4"], "what has ended is not followed"
 
-    asyncio.run(main())
+    with monkeypatch.context() as patch:
+        patch.setattr("palimpsest.serve.events.operation_status", status)
+        assert asyncio.run(read_again()) == ["received", "deleted"]
+    monkeypatch.setattr("palimpsest.serve.events.MAX_USERS", 3)
+    asyncio.run(of_many_users())
+
+
+def wait_for(warmed: list[tuple[str, Scope]], home: Home, scopes: set[Scope]) -> None:
+    build_id, deadline = published(home).build_id, time.monotonic() + 20
+    while {scope for warm_build, scope in warmed if warm_build == build_id} != scopes:
+        assert time.monotonic() < deadline, warmed
+        time.sleep(0.02)
+
+
+def test_a_start_and_each_publication_warm_every_scope_once(home, monkeypatch):
+    warmed: list[tuple[str, Scope]] = []
+    warm = Reader.warm
+    monkeypatch.setattr(Reader, "warm", lambda r, s: (warm(r, s), warmed.append((r.build_id, s))))
+    with open_home(home.path) as reader:
+        scopes = set(reader.scopes())
+    app = create_app(home, ServeSettings(TOKENS, 100_000, 100_000))
+    with TestClient(app):
+        wait_for(warmed, home, scopes)
+        turns = home.sources["chats"] / "turns.jsonl"
+        turns.write_text(turns.read_text().replace("blue", "green"))
+        run_without_dagster(home, make_plan(home, None))
+        wait_for(warmed, home, scopes)
+        answer = client_of(app, "bob").get("/search", params={"q": "Which colour has my bike?"})
+    assert "green" in answer.json()["context"]
+    assert len(warmed) == 2 * len(scopes)
+
+
+def test_those_who_searched_last_come_first_and_few_are_remembered(home):
+    reader = SharedReader(home.path, "duckdb")
+    warming = Warming(reader, BoundedSemaphore(1))
+    for user in ("bob", "ann", *(f"u{i}" for i in range(MAX_USERS - 1)), "bob"):
+        warming.searched(user)
+    order = [scope.user_id for scope in warming._order()]
+    reader.close()
+    assert len(warming._users) == MAX_USERS and "ann" not in warming._users
+    assert order[0] == "bob" and set(order[1:]) == {"ann", "shared"}

@@ -1,78 +1,37 @@
-"""Agents read and write the memories of their token's user, by the official client, of this era and the one before."""
+"""Agents read and write the memories of their token's user; rare tools only where they are set."""
 
 import asyncio
+import base64
 import json
 import os
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 
-from palimpsest.serve.app import MCP_PATH, create_app
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
+from palimpsest.serve.app import create_app
 from palimpsest.serve.guard import make_token
-from palimpsest.serve.settings import ServeSettings
+from palimpsest.serve.settings import ServeSettings, serve_settings
+from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.store.home import Home
 from tests.command import CLI
-from tests.serve.conftest import TOKENS
-
-TOOLS = [
-    "search_memory",
-    "get_context",
-    "get_memory",
-    "memory_history",
-    "add_memory",
-    "delete_memory",
-    "search_nodes",
-    "get_relations",
-    "timeline",
-    "list_collections",
-    "get_operation",
-    "whoami",
-]
-Work = Callable[[Client], Awaitable[object]]
-
-
-def speak(home: Home, user: str | None, work: Work, mode: str = "auto", **claims: object) -> object:
-    """Connects the official client to the app, in this process, and does some work with it."""
-
-    async def main() -> object:
-        app = create_app(home, ServeSettings(TOKENS))
-        headers = {"Authorization": f"Bearer {make_token(TOKENS, user, **claims)}"} if user else {}
-        async with (
-            app.router.lifespan_context(app),
-            httpx2.AsyncClient(transport=httpx2.ASGITransport(app), headers=headers) as http,
-            Client(streamable_http_client(f"http://127.0.0.1:1{MCP_PATH}", http_client=http), mode=mode) as client,
-        ):
-            return await work(client)
-
-    return asyncio.run(main())
-
-
-def text_of(result) -> str:
-    return "".join(part.text for part in result.content)
+from tests.serve.conftest import TOKENS, TOOLS, client_of, speak, text_of, tools_of
+from tests.serve.conftest import call_tool as call
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_official_client_lists_twelve_tools_in_one_order(served: Path, mode: str):
-    async def work(client: Client) -> object:
-        return [t async for t in _tools(client)]
-
-    tools = speak(Home(served / "home"), "ann", work, mode)
+def test_the_official_client_lists_twelve_tools_in_one_order(served, mode):
+    tools = speak(Home(served / "home"), "ann", tools_of, mode)
     assert [t.name for t in tools] == TOOLS and all(t.description for t in tools)
     hints = {t.name: (t.annotations.read_only_hint, t.annotations.destructive_hint) for t in tools}
     assert hints["delete_memory"] == (False, True) and hints["add_memory"] == (False, False)
     assert all(hints[name][0] for name in TOOLS if name not in ("add_memory", "delete_memory"))
 
 
-async def _tools(client: Client):
-    for tool in (await client.list_tools()).tools:
-        yield tool
-
-
-def test_every_tool_answers_for_the_user_of_the_token_alone(home: Home):
+def test_every_tool_answers_for_the_user_of_the_token_alone(home):
     async def work(client: Client) -> None:
         async def call(tool: str, **arguments: object) -> str:
             result = await client.call_tool(tool, arguments)
@@ -93,10 +52,8 @@ def test_every_tool_answers_for_the_user_of_the_token_alone(home: Home):
         added = json.loads(await call("add_memory", text="I like tea.", collection="chats"))
         assert json.loads(await call("get_operation", operation_id=added["operation_id"]))["state"] == "received"
         begun = json.loads(await call("delete_memory", memory_id=bike))
-        assert json.loads(await call("get_operation", operation_id=begun["operation_id"]))["state"] in (
-            "received",
-            "deleted",
-        )
+        state = json.loads(await call("get_operation", operation_id=begun["operation_id"]))["state"]
+        assert state in ("received", "deleted")
         profile = await client.read_resource("palimpsest://profile")
         assert "zqbob" not in profile.contents[0].text
         prompt = await client.get_prompt("context", {"question": "Where do I work?"})
@@ -105,7 +62,7 @@ def test_every_tool_answers_for_the_user_of_the_token_alone(home: Home):
     speak(home, "ann", work)
 
 
-def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served: Path):
+def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served):
     async def work(client: Client) -> None:
         for tool, arguments in (
             ("add_memory", {"text": "I like tea."}),
@@ -120,15 +77,12 @@ def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served: Path)
     speak(Home(served / "home"), "ann", work, permissions=["read"])
 
 
-def test_without_a_token_no_tool_is_listed(served: Path):
-    async def work(client: Client) -> None:
-        await client.list_tools()
-
+def test_without_a_token_no_tool_is_listed(served):
     with pytest.raises(BaseException):  # noqa: B017 (the client raises a group of its own)
-        speak(Home(served / "home"), None, work)
+        speak(Home(served / "home"), None, tools_of)
 
 
-def test_over_pipes_the_user_is_that_of_the_environment(served: Path):
+def test_over_pipes_the_user_is_that_of_the_environment(served):
     environment = {**os.environ, "PALIMPSEST_JWT_SECRET": TOKENS.secret, "PALIMPSEST_TOKEN": make_token(TOKENS, "bob")}
     arguments = ["serve", "mcp", "--home", str(served / "home")]
 
@@ -138,3 +92,77 @@ def test_over_pipes_the_user_is_that_of_the_environment(served: Path):
 
     found = asyncio.run(main())
     assert "zqbob" in found and "zqann" not in found
+
+
+RARE = ["ingest_file", "ingest_url", "list_documents", "delete_document", "collection_info", "analyze_website"]
+
+
+@pytest.fixture
+def site(monkeypatch):
+    """A site of one page on this machine, which the guard lets pass in the test alone."""
+
+    class Site(BaseHTTPRequestHandler):
+        def do_GET(self):
+            is_page = self.path == "/"
+            self.send_response(200 if is_page else 404)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            if is_page:
+                self.wfile.write(b"<html><body><main><p>The lighthouse of Weir is zqlight.</p></main></body></html>")
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("PALIMPSEST_WEB_ALLOW_PRIVATE", "127.0.0.1")
+    monkeypatch.setattr("palimpsest.serve.mcp_server._PUBLIC", AddressPolicy.from_environment())
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def test_they_follow_the_common_tools_where_they_are_set(served, monkeypatch):
+    listed = [[t.name for t in speak(Home(served / "home"), "ann", tools_of, all_tools=a)] for a in (True, False)]
+    assert listed == [[*TOOLS, *RARE], TOOLS]
+    monkeypatch.setenv("PALIMPSEST_JWT_SECRET", "k" * 40)
+    assert not serve_settings().all_tools
+    monkeypatch.setenv("PALIMPSEST_MCP_TOOLS", "all")
+    assert serve_settings().all_tools
+
+
+def test_documents_and_figures_are_the_callers_own(home):
+    listed = call(home, "ann", "list_documents")["documents"]
+    assert {d["collection"] for d in listed} == {"chats"} and sum(d["memories"] for d in listed) == 3
+    info = call(home, "bob", "collection_info", {"collection": "chats"})
+    assert (info["memories"], info["documents"]) == (1, 1)
+    assert "no such thing" in call(home, "bob", "collection_info", {"collection": "plans"})
+    uri = listed[0]["uri"]
+    assert "operation_id" in call(home, "ann", "delete_document", {"uri": uri, "collection": "chats"})
+    assert "no such thing" in call(home, "ann", "delete_document", {"uri": "nowhere", "collection": "chats"})
+
+
+def test_a_file_and_a_page_become_memories_of_the_caller(home, site):
+    content = base64.b64encode(b"The oar is zqoar.\n").decode()
+    sent = call(home, "ann", "ingest_file", {"name": "oar.md", "content_base64": content, "collection": "chats"})
+    assert sent["state"] == "received"
+    assert "not base64" in call(home, "ann", "ingest_file", {"name": "a.md", "content_base64": "%"})
+    read = call(home, "ann", "ingest_url", {"url": site, "collection": "chats"})
+    assert read["stored"] == 1 or read["counts"]["stored"] == 1
+    run_without_dagster(home, make_plan(home, None))
+    app = create_app(home, ServeSettings(TOKENS))
+    for word in ("zqoar", "zqlight"):
+        assert word in client_of(app, "ann").get("/search", params={"q": f"what is {word}"}).text
+        assert word not in client_of(app, "bob").get("/search", params={"q": "what is the lighthouse, the oar"}).text
+    app.state.service.reader.close()
+
+
+def test_callers_read_the_public_web_alone_and_learn_nothing_of_the_inside(served, site, monkeypatch):
+    home = Home(served / "home")
+    assert call(home, "ann", "analyze_website", {"url": site})["urls"] == 1
+    monkeypatch.setattr("palimpsest.serve.mcp_server._PUBLIC", AddressPolicy())
+    for name in ("analyze_website", "ingest_url"):
+        for url in (site, site.replace("127.0.0.1", "localhost")):
+            answer = call(home, "ann", name, {"url": url})
+            assert answer.startswith("Error") or "the page cannot be read" in answer
+            assert "zqlight" not in answer and "127.0.0.1" not in answer

@@ -1,97 +1,92 @@
-"""What is sent is received once and built; what is deleted is gone, with a proof; operations are their caller's."""
+"""What is sent, edited, decided and deleted: built or gone, and of its caller alone; numbers count what is visible."""
 
+import datetime as dt
+import json
 import time
 
 import pytest
+from filelock import FileLock
 
+from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
+from palimpsest.query import open_home
+from palimpsest.query.request.types import Scope
 from palimpsest.serve.app import create_app
+from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.settings import ServeSettings
+from palimpsest.serve.state import WAIT_S
 from palimpsest.store.home import Home
+from palimpsest.store.proposals import read_proposals
 from tests.query.made import home as write_home
 from tests.query.made import memory, rows, tables
-from tests.serve.conftest import TOKENS, client_of
+from tests.serve.conftest import TOKENS, client_of, serving
+from tests.serve.conftest import call_tool as call
+from tests.small_corpus import write_chats, write_notes
 
 
 def wait_for(client, operation: str, *states: str) -> dict:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while (found := client.get(f"/operations/{operation}").json()).get("state") not in states:
         assert time.monotonic() < end, found
         time.sleep(0.2)  # each request takes a hundredth of a second from what is waited for
     return found
 
 
-def test_a_text_is_pending_then_published_and_only_its_caller_sees_it(writers, home: Home):
-    ann, bob = writers("ann"), writers("bob")
-    sent = ann.post("/memory", json={"text": "The boat is in dock zqdock.", "collection": "chats"})
-    assert sent.status_code == 202 and sent.json()["state"] == "received"
+def test_a_text_or_file_is_pending_then_published_once_and_only_its_caller_sees_it(writers, home):
+    ann, bob, eve = writers("ann"), writers("bob"), writers("eve")
+    dock, key = {"text": "The boat is in dock zqdock.", "collection": "chats"}, {"Idempotency-Key": "k-1"}
+    sent, again = (ann.post("/memory", json=dock, headers=key) for _ in range(2))
+    assert sent.status_code == 202 and sent.json()["state"] == "received" and sent.json() == again.json()
+    assert len(list((home.inbox / "chats").glob("*.jsonl"))) == 1
+    other = ann.post("/memory", json=dock | {"text": "I like cake."}, headers=key)
+    assert other.status_code == 422 and "operation_id" in other.json()["detail"]
     operation = sent.json()["operation_id"]
     pending = ann.get("/search?q=Where+is+the+boat&include_pending=true").json()["pending"]
-    assert [p["text"] for p in pending] == ["The boat is in dock zqdock."]
+    assert [p["text"] for p in pending] == [dock["text"]]
     assert bob.get("/search?q=Where+is+the+boat&include_pending=true").json()["pending"] == []
     assert bob.get(f"/operations/{operation}").status_code == 404
+    turns = [{"text": "When do you sail?", "role": "user"}, {"text": "At noon zqnoon.", "role": "assistant"}]
+    assert ann.post("/memory", json={"turns": turns, "session": "s9", "collection": "chats"}).status_code == 202
+    file = ann.post("/memory", files={"file": ("../../logbook.txt", b"The logbook says zqlog.")}, data=CHATS)
+    assert file.status_code == 202
+    # without a collection: that with all memories of the caller; ann has memories in two, eve has none
+    alone = bob.post("/memory", json={"text": "My boat is blue."})
+    assert alone.status_code == 202 and alone.json()["collection"] == "chats"
+    assert {c.post("/memory", json={"text": "My boat is green."}).status_code for c in (ann, eve)} == {422}
     run_without_dagster(home, make_plan(home, None))
     assert wait_for(ann, operation, "published")["chunks"] == 1
+    wait_for(ann, file.json()["operation_id"], "published")
     time.sleep(0.6)  # the reader looks for a new build twice a second
     assert "zqdock" in ann.get("/search?q=Where+is+the+boat").json()["context"]
     assert "zqdock" not in bob.get("/search?q=Where+is+the+boat").text
-
-
-def test_without_a_collection_a_text_goes_to_the_one_with_all_memories_of_the_caller(writers):
-    bob, ann, eve = writers("bob"), writers("ann"), writers("eve")
-    sent = bob.post("/memory", json={"text": "My boat is blue."}, headers={"Idempotency-Key": "k"})
-    assert sent.status_code == 202 and sent.json()["collection"] == "chats"
-    for other in (ann, eve):  # ann has memories in two collections, eve has none, and no collection is the default
-        assert other.post("/memory", json={"text": "My boat is green."}).status_code == 422
-
-
-def test_a_key_makes_a_second_call_write_nothing(writers, home: Home):
-    ann = writers("ann")
-    key = {"Idempotency-Key": "k-1"}
-    tea, cake = ({"text": f"I like {what}.", "collection": "chats"} for what in ("tea", "cake"))
-    first, again = (ann.post("/memory", json=tea, headers=key) for _ in range(2))
-    assert first.json() == again.json() and len(list((home.inbox / "chats").glob("*.jsonl"))) == 1
-    other = ann.post("/memory", json=cake, headers=key)
-    assert other.status_code == 422 and "operation_id" in other.json()["detail"]
-
-
-def test_a_conversation_and_a_file_are_received(writers, home: Home):
-    ann = writers("ann")
-    turns = [{"text": "When do you sail?", "role": "user"}, {"text": "At noon zqnoon.", "role": "assistant"}]
-    assert ann.post("/memory", json={"turns": turns, "session": "s9", "collection": "chats"}).status_code == 202
-    file = {"file": ("../../logbook.txt", b"The logbook says zqlog.")}
-    sent = ann.post("/memory", files=file, data={"collection": "chats"})
-    assert sent.status_code == 202
-    run_without_dagster(home, make_plan(home, None))
-    wait_for(ann, sent.json()["operation_id"], "published")
-    time.sleep(0.6)
     assert "zqlog" in ann.get("/search?q=What+does+the+logbook+say").text
     assert "zqnoon" in ann.get("/search?q=When+do+you+sail&session=s9").text
     assert not list(home.path.parent.glob("logbook*"))
 
 
-@pytest.mark.parametrize(
-    ("request_", "status"),
-    [
-        ({"json": {}}, 422),
-        ({"json": {"text": "a", "turns": [{"text": "b"}]}}, 422),
-        ({"json": {"text": "..."}}, 422),
-        ({"json": {"text": "I like tea.", "collection": "nowhere"}}, 422),
-        ({"json": {"text": "I like tea.", "project": "apollo", "collection": "chats"}}, 403),
-        ({"content": b"{", "headers": {"Content-Type": "application/json"}}, 422),
-        ({"content": b"[" * 100_000, "headers": {"Content-Type": "application/json"}}, 422),
-        ({"content": b"x", "headers": {"Content-Type": "text/plain"}}, 415),
-        ({"files": {"other": ("a.txt", b"x")}}, 422),
-        ({"files": {"file": ("a.exe", b"x")}}, 415),
-        ({"files": {"file": ("a.md", b"\x89PNG\r\n")}}, 415),
-        ({"files": {"file": ("a.pdf", b"no pdf")}}, 415),
-    ],
-)
-def test_what_cannot_be_received_is_a_problem_and_writes_nothing(writers, home: Home, request_, status):
-    answer = writers("ann").post("/memory", **request_)
-    assert answer.status_code == status and answer.json()["detail"]
-    assert not list(home.inbox.rglob("*.jsonl"))
+CHATS = {"collection": "chats"}
+JSON = {"headers": {"Content-Type": "application/json"}}
+REFUSED = [
+    ({"json": {}}, 422),
+    ({"json": {"text": "a", "turns": [{"text": "b"}]}}, 422),
+    ({"json": {"text": "..."}}, 422),
+    ({"json": {"text": "I like tea.", "collection": "nowhere"}}, 422),
+    ({"json": {"text": "I like tea.", "project": "apollo", "collection": "chats"}}, 403),
+    ({"content": b"{", **JSON}, 422),
+    ({"content": b"[" * 100_000, **JSON}, 422),
+    ({"content": b"x", "headers": {"Content-Type": "text/plain"}}, 415),
+    ({"files": {"other": ("a.txt", b"x")}}, 422),
+    *(({"files": {"file": file}}, 415) for file in (("a.exe", b"x"), ("a.md", b"\x89PNG\r\n"), ("a.pdf", b"no pdf"))),
+]
+
+
+def test_what_cannot_be_received_is_a_problem_and_writes_nothing(writers, home):
+    ann = writers("ann")
+    for request, status in REFUSED:
+        answer = ann.post("/memory", **request)
+        assert answer.status_code == status and answer.json()["detail"], request
+        assert not list(home.inbox.rglob("*.jsonl"))
 
 
 def test_a_deleted_memory_is_gone_with_a_proof_that_its_caller_alone_reads(writers, own_deleter):
@@ -113,12 +108,10 @@ def test_a_caller_deletes_themselves_and_nobody_else(writers):
 
 
 @pytest.mark.slow
-def test_a_delete_that_a_stopped_service_did_not_finish_says_so(writers, home: Home):
+def test_a_delete_that_a_stopped_service_did_not_finish_says_so(writers, home):
     ann = writers("ann")
     begun = ann.delete("/users/me").json()["operation_id"]
     wait_for(ann, begun, "deleted")
-    from palimpsest.serve.deletions import Deletions
-
     assert Deletions(home).status(begun, "ann")["state"] == "deleted"
     path = home.path / "deletions" / f"{begun}.json"
     path.write_text(path.read_text().replace('"deleted"', '"received"'))
@@ -151,3 +144,206 @@ def test_a_memory_and_its_history_name_what_disputes_it(tmp_path):
     assert ana.get("/memory/m2").json()["disputed_by"] is None
     assert client_of(app, "ben").get("/memory/m1").status_code == 404
     app.state.service.reader.close()
+
+
+TURNS = [
+    ("s1", "ann", "Ann", "I collect stamps.", "2026-01-01T09:02:00Z"),
+    ("s2", "ann", "Ann", "I collect old maps.", "2026-02-01T09:02:00Z"),
+    ("s3", "ann", "Ann", "I collect tin toys.", "2026-03-01T09:02:00Z"),
+    ("s4", "bob", "Bob", "The landlord of the workshop is Mira Quandt.", "2026-02-01T09:00:00Z"),
+    ("s5", "bob", "Bob", "Mira Quandt plays the cello at the harbour festival.", "2026-03-01T09:00:00Z"),
+]
+
+
+def rebuild(home, corpus=None):
+    run_without_dagster(home, make_plan(home, [corpus] if corpus else None))
+
+
+def found(client, question, **options):
+    return client.get("/search", params={"q": question, **options}).json()["memories"]
+
+
+def test_who_the_caller_is_follows_from_the_token_and_a_source_shows_turns_of_theirs_alone(clients):
+    me = clients("ann", projects=["apollo"]).get("/users/me").json()
+    assert (me["user"], me["projects"], me["permissions"]) == ("ann", ["apollo"], ["delete", "read", "write"])
+    assert me["memories"] == 4 and me["own_collections"] == ["chats", "plans"] and "town" in me["collections"]
+    assert clients("nobody").get("/users/me").json()["memories"] == 0
+    assert clients().get("/users/me").status_code == 401
+    client = clients("ann")
+    memory = found(client, "red bike")[0]["memory_id"]
+    shown = client.get(f"/memory/{memory}/source").json()["memories"]
+    assert [m["text"] for m in shown] == ["My bike is red zqann.", "I work at Basin as a tester."]
+    assert client.get(f"/memory/{memory}/source", params={"reach": 0}).json()["memories"][0]["memory_id"] == memory
+    assert clients("bob").get(f"/memory/{memory}/source").status_code == 404
+    memory = found(clients("ann"), "red bike")[0]["memory_id"]
+    for text in ("", "   ", "?!", "x" * 20_001):
+        assert clients("ann").put(f"/memory/{memory}", json={"text": text}).status_code == 422
+
+
+def test_an_update_is_taken_back_by_its_owner_alone(writers, home):
+    client = writers("ann")
+    old = next(m for m in found(client, "Basin tester", history="true", k=10) if "Basin as" in m["text"])
+    assert not old["is_latest"]
+    assert writers("bob").post(f"/memory/{old['memory_id']}/undo").status_code == 404
+    done = client.post(f"/memory/{old['memory_id']}/undo")
+    assert done.status_code == 200 and done.json()["label"] == "NONE"
+    rebuild(home)
+    assert writers("ann").get(f"/memory/{old['memory_id']}").json()["is_latest"]
+    assert writers("ann").post(f"/memory/{old['memory_id']}/undo").status_code == 409
+
+
+def test_an_edit_is_its_owners_alone_refused_during_a_build_and_keeps_what_the_memory_was(writers, home):
+    reader, client = writers("ann", permissions=["read"]), writers("ann")
+    memory, text = found(client, "red bike")[0]["memory_id"], {"text": "My bike is green zqann."}
+    assert reader.put(f"/memory/{memory}", json=text).status_code == 403
+    assert reader.post(f"/memory/{memory}/undo").status_code == 403
+    assert writers("bob").put(f"/memory/{memory}", json=text).status_code == 404
+    assert client.put("/memory/0000000000000000", json=text).status_code == 404
+    before = {path: path.read_bytes() for path in home.log.rglob("*") if path.is_file()}
+    with FileLock(home.path / ".lock", is_singleton=False):  # as another process has it
+        refused = client.put(f"/memory/{memory}", json=text)
+    assert refused.status_code == 503 and refused.headers["retry-after"] and "a build is running" in refused.text
+    with client.app.state.service.writer.change():  # as another request has it
+        assert client.put(f"/memory/{memory}", json=text).status_code == 503
+    assert {path: path.read_bytes() for path in home.log.rglob("*") if path.is_file()} == before
+    assert WAIT_S <= 1, "a request that waits has a thread, of which all requests have some forty"
+    edited = client.put(f"/memory/{memory}", json=text)
+    assert edited.status_code == 200 and edited.json()["memory_id"] == memory and "zqann" not in edited.text
+    assert found(client, "colour of my bike")[0]["text"] == "My bike is red zqann."
+    rebuild(home)
+    now = found(writers("ann"), "colour of my bike")
+    assert now[0]["text"] == "My bike is green zqann." and all("red" not in m["text"] for m in now)
+    old = found(writers("ann"), "red bike", history="true")
+    assert any(m["text"] == "My bike is red zqann." and not m["is_latest"] for m in old)
+
+
+def test_proposals_are_seen_and_decided_by_their_owner_alone(writers, home, tmp_path):
+    corpus = write_notes(write_chats(tmp_path / "more", TURNS), {"hours.md": "The library opens at nine.\n"}, "town")
+    rebuild(home, corpus)
+    consolidate(home, everything=True)
+    ann, bob = writers("ann"), writers("bob")
+    own = {
+        who: {p["proposal_id"]: p for p in c.get("/proposals").json()["proposals"]}
+        for who, c in (("a", ann), ("b", bob))
+    }
+    stored = read_proposals(home.path)
+    assert own["a"] and own["b"] and not own["a"].keys() & own["b"].keys()
+    assert all(stored[i].scope[1] == "ann" for i in own["a"]) and all(stored[i].scope[1] == "bob" for i in own["b"])
+    first = next(p for p in own["a"].values() if p["kind"] == "note")
+    assert {m["text"] for m in first["memories"]} == {t[3] for t in TURNS if "collect" in t[3]}
+    place = f"/proposals/{first['proposal_id']}"
+    for verb in ("confirm", "reject", "undo"):
+        assert bob.post(f"{place}/{verb}").status_code == 404
+        assert writers("ann", permissions=["read"]).post(f"{place}/{verb}").status_code == 403
+    assert ann.post(f"{place}/undo").status_code == 409
+    assert ann.post(f"{place}/confirm").json()["state"] == "confirmed"
+    assert ann.post(f"{place}/confirm").status_code == 409
+    assert ann.post(f"{place}/undo").json()["state"] == "open"
+    assert ann.post(f"{place}/reject").json()["state"] == "rejected"
+    assert first["proposal_id"] not in {p["proposal_id"] for p in ann.get("/proposals").json()["proposals"]}
+    assert ann.get("/proposals", params={"state": "rejected"}).json()["total"] == 1
+
+
+def test_the_graph_has_positions_and_its_outline_each_link_once(clients):
+    nodes = clients("ann").get("/graph").json()["nodes"]
+    assert nodes and all(isinstance(n["x"], float) and isinstance(n["y"], float) for n in nodes)
+    assert len({(n["x"], n["y"]) for n in nodes}) > 1
+    client = clients("ann", projects=["apollo"])
+    graph, outline = client.get("/graph").json(), client.get("/graph/outline").json()
+    assert [(n["id"], n["x"]) for n in outline["nodes"]] == [(n["id"], n["x"]) for n in graph["nodes"]]
+    ids = [n["id"] for n in outline["nodes"]]
+    links = {frozenset((ids[a], ids[b])) for a, b in outline["links"]}
+    edges = {frozenset((e["source"], e["target"])) for e in graph["edges"]}
+    assert links == edges and len(outline["links"]) == outline["total_links"] == len(links) > 0
+    part = client.get("/graph/outline", params={"nodes": 2, "links": 0}).json()
+    assert len(part["nodes"]) == 2 and part["links"] == [] and part["total_nodes"] == len(ids)
+    others = clients("bob").get("/graph/outline").json()["nodes"]
+    assert not {n["id"] for n in others if n["name"] == "Ann"} and "zqann" not in str(others)
+
+
+EDITS = {  # memories of ann: to the same words, to more words, to other words
+    "My bike is red zqann.": "My bike is red, zqann!",
+    "I work at Heron now, no longer at Basin.": "I work at Heron now, no longer at Basin. It has a zqbell.",
+    "The bike rack of Apollo is zqgreen.": "A boat zqboat.",
+}
+
+
+@pytest.mark.parametrize("is_built", [False, True])
+def test_a_delete_of_an_edited_memory_removes_what_it_was_edited_to(writers, home, is_built):
+    client = writers("ann", projects=["apollo"])
+    memories = {
+        m["text"]: m["memory_id"] for m in found(client, "red bike, bike rack, work at Heron", k=20, all_results=True)
+    }
+    for before, text in EDITS.items():
+        assert client.put(f"/memory/{memories[before]}", json={"text": text}).status_code == 200
+    if is_built:
+        rebuild(home)
+    for before in EDITS:
+        begun = client.delete(f"/memory/{memories[before]}").json()["operation_id"]
+        done = wait_for(client, begun, "deleted", "failed")
+        assert done["state"] == "deleted" and done["proof"]["residue"] == []
+    rebuild(home)
+    texts = str(found(writers("ann", projects=["apollo"]), "bike boat bell Heron", history="true", k=20))
+    assert not [word for word in ("zqann", "Heron", "zqbell", "zqgreen", "zqboat") if word in texts]
+    assert b"zqbell" not in b"".join(p.read_bytes() for p in home.log.rglob("*") if p.is_file())
+
+
+SEEN = ["Mira works at Basin in Ghent.", "Mira plays the cello with Tom Vale."]
+HIDDEN = {"Zora Quill lives in Utrecht.": {"user_visible": False}, "Zeno Pratt works at Zircon.": {"pii": True}}
+EXPIRING = {"Zelda Frey lives in Aalst.": {"retention_days": 1}}
+SCOPE = Scope("chats", "ann")
+
+
+@pytest.fixture(scope="module")
+def hidden_home(tmp_path_factory, shared_vectors):
+    """A built home with memories of ann, two of which are left out of answers, and one of which soon is."""
+    base = tmp_path_factory.mktemp("hidden")
+    folder = base / "corpus" / "chats"
+    folder.mkdir(parents=True)
+    (folder / "collection.yaml").write_text("name: chats\ndescription: small talk\nunit: turn\nuser_id: ann\n")
+    texts = {text: {} for text in SEEN} | HIDDEN | EXPIRING
+    now = dt.datetime.now(dt.UTC).isoformat()
+    rows = [
+        {"session_id": f"s{n}", "text": text, "timestamp": now} | ({"privacy": marks} if marks else {})
+        for n, (text, marks) in enumerate(texts.items())
+    ]
+    (folder / "turns.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    home = Home(base / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [base / "corpus"]))
+    return home
+
+
+@pytest.fixture
+def client(hidden_home):
+    with serving(hidden_home) as app:
+        yield client_of(app, "ann")
+
+
+def test_totals_of_the_graph_and_its_pages_count_visible_nodes_alone(hidden_home, client):
+    with open_home(hidden_home.path) as reader:
+        everything = reader.graph_page(SCOPE, limit=5_000, include_hidden=True, include_pii=True)
+    whole, outline = client.get("/graph?limit=5000").json(), client.get("/graph/outline").json()
+    names = {n["name"] for n in whole["nodes"]}
+    assert {"Mira", "Basin"} <= names and not {"Zora Quill", "Zeno Pratt", "Zircon"} & names
+    assert whole["total"] == outline["total_nodes"] == len(whole["nodes"]) == len(outline["nodes"]) < everything.total
+    assert [n["id"] for n in outline["nodes"]] == [n["id"] for n in whole["nodes"]]
+    pages, offset = [], 0
+    while offset is not None:
+        page = client.get(f"/graph?limit=2&offset={offset}").json()
+        assert page["total"] == whole["total"]
+        assert len(page["nodes"]) == min(2, whole["total"] - offset), "a gap would say where a hidden node is"
+        pages, offset = pages + page["nodes"], page["next_offset"]
+    assert pages == whole["nodes"]
+    small = client.get("/graph/outline", params={"nodes": 3}).json()
+    assert len(small["nodes"]) == 3 and small["total_nodes"] == whole["total"]
+
+
+def test_numbers_of_memories_count_visible_ones_alone(hidden_home, client, monkeypatch):
+    assert client.get("/users/me").json()["memories"] == len(SEEN) + len(EXPIRING)
+    info = call(hidden_home, "ann", "collection_info", {"collection": "chats"})
+    assert info["memories"] == len(SEEN) + len(EXPIRING)
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=2)
+    monkeypatch.setattr("palimpsest.serve.mcp_server._now", lambda: later)
+    assert call(hidden_home, "ann", "collection_info", {"collection": "chats"})["memories"] == len(SEEN)
+    documents = call(hidden_home, "ann", "list_documents")["documents"]
+    assert sum(d["memories"] for d in documents) == len(SEEN)

@@ -1,7 +1,5 @@
 """The page in Debian's Chromium, against a real server over a home that a test builds again."""
 
-import os
-import subprocess
 import time
 from pathlib import Path
 
@@ -12,8 +10,7 @@ from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.guard import make_token
 from palimpsest.sources.inbox import ingest_text
 from tests.browser import chromium
-from tests.command import CLI
-from tests.serve.conftest import TOKENS
+from tests.serve.conftest import TOKENS, start_server
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=\"document.title='zqowned'\"> My hat is zqhat."
@@ -27,16 +24,13 @@ def browser():
 
 
 @pytest.fixture
-def site(home, browser):
+def site(home, browser, monkeypatch):
     """Serves a copy of the home in a process; returns the address of the page."""
     ingest_text(home, HOSTILE, user="ann", collection="chats")
     run_without_dagster(home, make_plan(home, None))
-    environment = {**os.environ, "PALIMPSEST_JWT_SECRET": TOKENS.secret, "PALIMPSEST_SERVE_SHARED": "town"}
-    command = [CLI, "serve", "--home", str(home.path), "--port", "0"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
-        address = server.stdout.readline().split(" at ")[1].strip()
+    monkeypatch.setenv("PALIMPSEST_SERVE_SHARED", "town")
+    with start_server(home.path) as (_, address):
         yield f"{address}/page/"
-        server.terminate()
     browser.get("about:blank")
 
 
@@ -104,9 +98,8 @@ def test_a_wrong_token_is_refused_and_a_right_one_opens_the_page(browser, site):
     error = page.until(lambda: page.all(".field #token-error"))[0]
     assert "The token is not valid" in error.text and not page.all("#status")[0].text
     field = browser.switch_to.active_element
-    assert (
-        "token-error" in field.get_attribute("aria-describedby").split() and field.get_attribute("type") == "password"
-    )
+    assert field.get_attribute("type") == "password"
+    assert "token-error" in field.get_attribute("aria-describedby").split()
     page.sign_in()
     page.press("Account")
     page.shows("delete, read, write")

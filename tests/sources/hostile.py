@@ -20,12 +20,9 @@ LAUGHS = (
 
 # Low, so that small files cross them.
 HOSTILE_LIMITS = {
-    "max_expanded_bytes": 4_000_000,
-    "max_archive_members": 1_000,
-    "max_pages": 200,
-    "max_seconds": 30,
+    "max_expanded_bytes": 4_000_000, "max_archive_members": 1_000, "max_pages": 200, "max_seconds": 30,
     "max_memory_bytes": 400_000_000,
-}
+}  # fmt: skip
 
 
 def saved(document) -> bytes:

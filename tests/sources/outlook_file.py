@@ -13,11 +13,8 @@ def msg(
 ) -> bytes:
     """Returns the bytes of a mail with these properties, one recipient and the attachments."""
     own = {
-        "0037001F": _utf16(subject),
-        "1000001F": _utf16(body),
-        "0C1F001F": _utf16(sender),
-        "0C1A001F": _utf16(sender),
-    }
+        "0037001F": _utf16(subject), "1000001F": _utf16(body), "0C1F001F": _utf16(sender), "0C1A001F": _utf16(sender),
+    }  # fmt: skip
     tree = _storage(own, bytes(32), [(0x00390040, _file_time(sent))] if sent else [])
     to = {"3001001F": _utf16("Lea"), "39FE001F": _utf16("lea@example.org")}
     tree["__recip_version1.0_#00000000"] = _storage(to, bytes(8), [])

@@ -3,6 +3,7 @@
 import io
 import json
 from email.message import EmailMessage
+from functools import cache
 
 import docx
 import openpyxl
@@ -151,6 +152,7 @@ def claude() -> str:
     return json.dumps(talks, ensure_ascii=False)
 
 
+@cache
 def samples() -> dict[str, bytes]:
     """Returns name -> bytes, a file for each format that can be read."""
     markdown = "\n\n".join(f"## {h}\n\n" + "\n\n".join(ps) for h, ps in outline("Markdown"))
@@ -161,23 +163,12 @@ def samples() -> dict[str, bytes]:
     )
     found: dict[str, bytes | str] = {
         "a.md": f"---\ntitle: Zoë\n---\n{markdown}\n\n```\ncode = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
-        "a.txt": text,
-        "utf16.txt": text.encode("utf-16"),
-        "a.html": page(),
-        "a.csv": "number,text\n" + rows,
-        "a.jsonl": turns(),
-        "suite.jsonl": suite,
-        "a.json": export(),
-        "chatgpt.json": chatgpt(),
-        "claude.json": claude(),
-        "a.eml": message(),
+        "a.txt": text, "utf16.txt": text.encode("utf-16"), "a.html": page(), "a.csv": "number,text\n" + rows,
+        "a.jsonl": turns(), "suite.jsonl": suite, "a.json": export(), "chatgpt.json": chatgpt(),
+        "claude.json": claude(), "a.eml": message(),
         "a.mbox": b"From zoe@example.org Mon Mar  2 10:00:00 2026\n" + message(),
         "a.msg": msg("Outlook", "\n\n".join(p for _, ps in outline("Outlook") for p in ps), "mara@example.org"),
-        "a.vtt": captions(),
-        "a.pdf": pdf(),
-        "a.docx": word(),
-        "a.pptx": slides(),
-        "a.xlsx": workbook(),
+        "a.vtt": captions(), "a.pdf": pdf(), "a.docx": word(), "a.pptx": slides(), "a.xlsx": workbook(),
         "a.epub": book(),
-    }
+    }  # fmt: skip
     return {name: data.encode() if isinstance(data, str) else data for name, data in found.items()}

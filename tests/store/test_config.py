@@ -19,16 +19,9 @@ def load(folder: Path, text: str):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: a\nname: b\ndescription: x\n", "name is given twice"),
         (GOOD + "metadata_schema: {type: 3}\n", "metadata_schema is no JSON Schema (draft 2020-12): type: 3"),
-        (
-            GOOD + "metadata_schema: {properties: {a: {default: 2020-01-01}}}\n",
-            "metadata_schema has a value that JSON does",
-        ),
-        (
-            GOOD + "metadata_schema: {properties: {a: {default: .nan}}}\n",
-            "metadata_schema has a value that JSON does not",
-        ),
+        (GOOD + "metadata_schema: {properties: {a: {default: 2020-01-01}}}\n", "metadata_schema has a value that JSON"),
+        (GOOD + "metadata_schema: {properties: {a: {default: .nan}}}\n", "metadata_schema has a value that JSON does"),
         (GOOD + 'metadata_schema: {$ref: "http://example.org/s.json"}\n', "metadata_schema refers to 'http://"),
         (GOOD + 'metadata_schema: {properties: {a: {$ref: "#/$defs/b"}}}\n', "'#/$defs/b', which is not in it"),
         (GOOD + "document_relations: ../relations.jsonl\n", "document_relations must be a file inside the collection"),
@@ -44,13 +37,10 @@ def load(folder: Path, text: str):
         (GOOD + "weights: {recency: -1}\n", "weights.recency input should be greater than or equal to 0"),
         (GOOD + "weights: {recency: .inf}\n", "weights.recency input should be"),
         (GOOD + "weights: {recency: .nan}\n", "weights.recency input should be"),
-        (GOOD + "weights: {words: much}\n", "weights.words input should be a valid number"),
         (GOOD + "weights: {vector: 0, words: 0}\n", "weights gives vector and words 0, which finds nothing"),
-        (GOOD + "trust: high\n", "trust must be a number from 0 to 1, or a mapping such as {default: 0.5"),
         (GOOD + "trust: 2\n", "trust must be a number from 0 to 1, or a mapping"),
         (GOOD + "trust: true\n", "trust must be a number from 0 to 1, or a mapping"),
         (GOOD + "trust: .nan\n", "trust must be a number from 0 to 1, or a mapping"),
-        (GOOD + "trust: [0.5]\n", "trust must be a number from 0 to 1, or a mapping"),
         (GOOD + "trust:\n", "trust must be a number from 0 to 1, or a mapping"),
         (GOOD + "trust: {speaker: {Ana: 1}}\n", "trust has no field 'speaker'; use default, kinds, speakers"),
         (GOOD + "trust: {default: -0.1}\n", "trust.default must be a number from 0 to 1"),
@@ -85,14 +75,9 @@ def test_weights_that_are_not_given_are_the_strategys_own_and_each_name_is_one_t
     assert tuple(WeightsConfig.model_fields) == NAMED
 
 
-def test_a_schema_may_refer_to_its_own_definitions(tmp_path):
-    config = load(
-        tmp_path, GOOD + 'metadata_schema: {$defs: {b: {type: string}}, properties: {a: {$ref: "#/$defs/b"}}}\n'
-    )
-    assert config.metadata_schema is not None
-
-
-def test_the_same_key_may_stand_in_different_mappings(tmp_path):
+def test_a_schema_may_refer_to_its_own_definitions_and_the_same_key_may_stand_in_different_mappings(tmp_path):
+    schema = 'metadata_schema: {$defs: {b: {type: string}}, properties: {a: {$ref: "#/$defs/b"}}}\n'
+    assert load(tmp_path, GOOD + schema).metadata_schema is not None
     text = GOOD + "metadata_schema: {properties: {a: {type: string}, b: {type: string}}}\n"
     assert load(tmp_path, text).metadata_schema == {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
 
@@ -101,12 +86,7 @@ def test_trust_is_a_number_or_a_mapping_and_alike_for_all_without_the_setting(tm
     assert load(tmp_path, GOOD).trust.of_source("tool", "Ana") == 0.5
     assert load(tmp_path, GOOD + "trust: 1\n").trust.of_source("file") == 1.0
     trust = load(tmp_path, GOOD + "trust: {default: 0.6, kinds: {tool: 0.2}, speakers: {Zo\u00eb  B: 0.9}}\n").trust
-    assert [trust.of_source(*source) for source in (("file", None), ("tool", "Ana"), ("tool", "zoe b"))] == [
-        0.6,
-        0.2,
-        0.9,
-    ]
-    assert (
-        CollectionConfig.model_validate(CollectionConfig(name="a", description="b", trust=trust).model_dump()).trust
-        == trust
-    )
+    sources = (("file", None), ("tool", "Ana"), ("tool", "zoe b"))
+    assert [trust.of_source(*source) for source in sources] == [0.6, 0.2, 0.9]
+    config = CollectionConfig(name="a", description="b", trust=trust)
+    assert CollectionConfig.model_validate(config.model_dump()).trust == trust

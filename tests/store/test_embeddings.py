@@ -35,9 +35,13 @@ def test_vectors_of_several_row_groups_come_back_whatever_size_they_were_written
     assert store.known() == {f"t{i}" for i in range(9)}
 
 
-def test_a_text_without_a_vector_is_named(tmp_path):
+def test_a_text_without_a_vector_is_named_and_a_part_cut_off_while_written_is_not_seen(tmp_path):
+    store = EmbeddingStore(tmp_path / "m")
     with pytest.raises(KeyError, match="no vector for text nowhere"):
-        EmbeddingStore(tmp_path / "m").vectors(["nowhere"])
+        store.vectors(["nowhere"])
+    store.append(["a"], np.stack([unit(1)]))
+    (tmp_path / "m" / ".half.parquet.tmp").write_bytes(b"PAR1 not finished")
+    assert store.known() == {"a"}
 
 
 def test_compacting_keeps_every_vector_and_sweeping_drops_the_others(tmp_path):
@@ -51,10 +55,3 @@ def test_compacting_keeps_every_vector_and_sweeping_drops_the_others(tmp_path):
     assert store.known() == {"t03", "t17"}
     assert store.compact(set()) == 2
     assert list((tmp_path / "m").iterdir()) == []
-
-
-def test_a_part_cut_off_while_written_is_not_seen(tmp_path):
-    store = EmbeddingStore(tmp_path / "m")
-    store.append(["a"], np.stack([unit(1)]))
-    (tmp_path / "m" / ".half.parquet.tmp").write_bytes(b"PAR1 not finished")
-    assert store.known() == {"a"}

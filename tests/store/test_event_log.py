@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -28,7 +28,10 @@ def lines(home):
     return [json.loads(line) for path in log_files(home) for line in path.read_text().splitlines()]
 
 
-def test_an_event_is_one_line_of_json_that_its_owner_alone_reads(tmp_path):
+def test_an_event_is_one_line_of_json_of_known_fields_that_its_owner_alone_reads(tmp_path):
+    with pytest.raises(ValueError, match="field text is no number"):
+        write_event(tmp_path, "inbox_received", text="The key hangs behind the clock.")
+    assert lines(tmp_path) == []
     with run_scope("r1"):
         write_event(tmp_path, "stage_finished", build_id="000002", stage="chunks", seconds=1.5)
     (line,) = lines(tmp_path)
@@ -37,12 +40,6 @@ def test_an_event_is_one_line_of_json_that_its_owner_alone_reads(tmp_path):
     assert line == {"level": "info", "run_id": "r1", "build_id": "000002", "event": "stage_finished", "fields": fields}
     assert (tmp_path / "logs").stat().st_mode & 0o777 == 0o700
     assert log_files(tmp_path)[0].stat().st_mode & 0o777 == 0o600
-
-
-def test_a_word_that_is_none_of_the_known_fields_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="field text is no number"):
-        write_event(tmp_path, "inbox_received", text="The key hangs behind the clock.")
-    assert lines(tmp_path) == []
 
 
 def test_an_observed_block_writes_its_seconds_or_the_type_of_its_error_and_not_the_message(tmp_path):
@@ -54,15 +51,6 @@ def test_an_observed_block_writes_its_seconds_or_the_type_of_its_error_and_not_t
     assert (gate["event"], gate["level"], gate["build_id"]) == ("gate_finished", "warning", "000002")
     assert (stage["event"], stage["level"], stage["fields"]["error"]) == ("stage_failed", "error", "KeyError")
     assert "secret" not in json.dumps(stage) and gate["fields"]["seconds"] >= 0
-
-
-def test_scopes_inside_a_run_keep_its_id_and_runs_differ(tmp_path):
-    with run_scope() as first, run_scope("other") as inner:
-        write_event(tmp_path, "a")
-    with run_scope() as second:
-        write_event(tmp_path, "b")
-    assert first == inner != second
-    assert [e.event for e in read_events(tmp_path, run_id=second)] == ["b"]
 
 
 def test_a_file_is_closed_when_it_is_full_and_when_its_day_is_over(tmp_path, monkeypatch):
@@ -99,24 +87,23 @@ def test_the_policy_is_read_from_the_environment(monkeypatch):
         log_policy()
 
 
-def test_events_are_selected_by_time_and_level_and_half_lines_are_skipped(tmp_path):
-    write_event(tmp_path, "a")
-    write_event(tmp_path, "b", level="warning")
-    write_event(tmp_path, "c", level="error")
+def test_events_are_selected_by_run_time_and_level_and_half_lines_are_skipped(tmp_path):
+    with run_scope() as first, run_scope("other") as inner:
+        write_event(tmp_path, "a")
+    with run_scope() as second:
+        write_event(tmp_path, "b", level="warning")
+        write_event(tmp_path, "c", level="error")
+    assert first == inner != second, "scopes inside a run keep its id"
     with log_files(tmp_path)[0].open("a") as f:
         f.write('{"time": "2026-')
     assert [e.event for e in read_events(tmp_path, level="warning")] == ["b", "c"]
+    assert [e.event for e in read_events(tmp_path, run_id=second)] == ["b", "c"]
     assert read_events(tmp_path, since=dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)) == []
 
 
 def test_threads_write_whole_lines(tmp_path):
-    threads = [
-        threading.Thread(target=lambda: [write_event(tmp_path, "a", rows=n) for n in range(50)]) for _ in range(4)
-    ]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: write_event(tmp_path, "a", rows=n), range(200)))
     assert len(read_events(tmp_path)) == 200
 
 

@@ -14,58 +14,50 @@ NOW = dt.datetime(2026, 5, 1, 12, 0, 30, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)
 
 
-def log(home, when=NOW, days=90):
-    return UsageLog(home, days, lambda: when)
+def log(home, *reads, when=NOW):
+    """Returns the log of a home at a time, with reads that are not written yet."""
+    made = UsageLog(home, 90, lambda: when)
+    if reads:
+        made.add(reads)
+    return made
+
+
+def in_file(home) -> bytes:
+    path = home / "usage" / "reads.jsonl"
+    return path.read_bytes() if path.exists() else b""
 
 
 def rows(home):
-    return [json.loads(line) for line in (home / "usage" / "reads.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in in_file(home).splitlines()]
 
 
-def test_reads_are_found_by_scope_and_time(tmp_path):
-    log_ = log(tmp_path, NOW - 3 * DAY)
-    log_.add([(ANA, "m1"), (ANA, "m1"), (BEN, "b1")])
-    log_.flush()
-    now = log(tmp_path)
-    now.add([(ANA, "m2")])
+def test_reads_are_found_by_scope_and_time_and_counted_in_their_scope(tmp_path):
+    log(tmp_path, (ANA, "m1"), (ANA, "m1"), (BEN, "b1"), when=NOW - 3 * DAY).flush()
+    now = log(tmp_path, (ANA, "m2"))
     assert now.accessed_since(ANA, NOW - 4 * DAY) == {"m1", "m2"}
     assert now.accessed_since(ANA, NOW - 3 * DAY) == {"m1", "m2"}, "a read of the same minute is not older"
     assert now.accessed_since(ANA, NOW - 2 * DAY) == {"m2"}
-    assert (
-        now.accessed_since(BEN, NOW - 4 * DAY) == {"b1"} and now.accessed_since(("notes", "x", ""), NOW) == frozenset()
-    )
-
-
-def test_reads_of_each_memory_are_counted_in_its_scope(tmp_path):
-    log_ = log(tmp_path)
-    log_.add([(ANA, "m1"), (ANA, "m1"), (ANA, "m2"), (ANA, "m3"), (BEN, "m1")])
-    assert log_.count_reads(ANA) == {"m1": 2, "m2": 1, "m3": 1} and log_.count_reads(BEN) == {"m1": 1}
+    assert now.accessed_since(BEN, NOW - 4 * DAY) == {"b1"}
+    assert now.accessed_since(("notes", "x", ""), NOW) == frozenset()
+    assert now.count_reads(ANA) == {"m1": 2, "m2": 1} and now.count_reads(BEN) == {"b1": 1}
 
 
 def test_reads_are_written_in_batches_with_counts_and_without_names(tmp_path):
-    log_ = log(tmp_path)
-    for _ in range(3):
-        log_.add([(ANA, "m1"), (ANA, "m2")])
-    assert not (tmp_path / "usage" / "reads.jsonl").exists()
+    log_ = log(tmp_path, *[(ANA, "m1"), (ANA, "m2")] * 3)
+    assert not in_file(tmp_path)
     log_.flush()
     (row,) = rows(tmp_path)
-    assert row["memories"] == {"m1": 3, "m2": 3} and row["time"] % 60 == 0
-    assert b"ana" not in (tmp_path / "usage" / "reads.jsonl").read_bytes()
+    assert row["memories"] == {"m1": 3, "m2": 3} and row["time"] % 60 == 0 and b"ana" not in in_file(tmp_path)
     assert (tmp_path / "usage" / "reads.jsonl").stat().st_mode & 0o077 == 0
     log_.add((ANA, f"m{i}") for i in range(500))
     assert len(rows(tmp_path)) == 2, "a full batch is written at once"
 
 
 def test_half_a_line_left_by_a_crash_is_skipped_and_hides_nothing(tmp_path):
-    first = log(tmp_path)
-    first.add([(ANA, "m1")])
-    first.flush()
-    path = tmp_path / "usage" / "reads.jsonl"
-    with path.open("ab") as file:
+    log(tmp_path, (ANA, "m1")).flush()
+    with (tmp_path / "usage" / "reads.jsonl").open("ab") as file:
         file.write(b'{"time":1777,"scope":"abc","memo')
-    second = log(tmp_path)
-    second.add([(ANA, "m2")])
-    assert second.accessed_since(ANA, NOW - DAY) == {"m1", "m2"}
+    assert log(tmp_path, (ANA, "m2")).accessed_since(ANA, NOW - DAY) == {"m1", "m2"}
 
 
 def test_several_processes_append_without_loss(tmp_path):
@@ -81,40 +73,30 @@ def test_several_processes_append_without_loss(tmp_path):
 
 
 def test_a_delete_keeps_the_reads_of_what_is_left_and_silences_readers_from_before(tmp_path):
-    before = log(tmp_path)
-    before.add([(ANA, "gone"), (ANA, "left"), (BEN, "b1")])
+    first = log(tmp_path)
+    assert keep_reads(tmp_path, set()) == 0
+    first.add([(ANA, "gone")])
+    first.flush()
+    assert not in_file(tmp_path), "before the first read, too"
+    before = log(tmp_path, (ANA, "gone"), (ANA, "left"), (BEN, "b1"))
     before.flush()
     before.add([(ANA, "gone")])
     assert keep_reads(tmp_path, {"left", "b1"}) == 1
     before.flush()
     before.add([(ANA, "gone")])
     before.flush()
-    assert b"gone" not in (tmp_path / "usage" / "reads.jsonl").read_bytes()
-    after = log(tmp_path)
-    after.add([(ANA, "m3")])
-    assert after.accessed_since(ANA, NOW - DAY) == {"left", "m3"}
+    assert b"gone" not in in_file(tmp_path)
+    assert log(tmp_path, (ANA, "m3")).accessed_since(ANA, NOW - DAY) == {"left", "m3"}
     renewed = before.renewed()
     renewed.add([(ANA, "m4")])
     assert renewed.accessed_since(ANA, NOW - DAY) == {"left", "m3", "m4"}
 
 
-def test_a_delete_before_the_first_read_silences_readers_too(tmp_path):
-    before = log(tmp_path)
-    assert keep_reads(tmp_path, set()) == 0
-    before.add([(ANA, "gone")])
-    before.flush()
-    assert not (tmp_path / "usage" / "reads.jsonl").exists()
-
-
 def test_the_log_is_pruned_of_old_reads_and_merges_days(tmp_path, monkeypatch):
     for age in (100, 30, 30, 1):
-        old = log(tmp_path, NOW - age * DAY + dt.timedelta(minutes=age))
-        old.add([(ANA, f"m{age}")])
-        old.flush()
+        log(tmp_path, (ANA, f"m{age}"), when=NOW - age * DAY + dt.timedelta(minutes=age)).flush()
     monkeypatch.setattr(usage_log, "_MIN_COMPACT_BYTES", 0)
-    now = log(tmp_path)
-    now.add([(ANA, "m0")])
-    now.flush()
+    log(tmp_path, (ANA, "m0")).flush()
     assert [row["memories"] for row in rows(tmp_path)] == [{"m30": 2}, {"m1": 1}, {"m0": 1}]
 
 

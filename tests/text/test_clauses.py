@@ -19,10 +19,7 @@ def test_clauses_end_at_sentences_marks_and_conjunctions(text, clauses):
     assert all(len(c) >= 8 or len(found) == 1 for c in found[1:])
 
 
-def test_spans_that_touch_are_one():
+def test_spans_that_touch_are_one_and_marks_and_white_space_may_be_outside():
     assert merge_spans([(5, 9), (0, 3), (3, 4), (8, 12)]) == [(0, 4), (5, 12)]
-
-
-def test_marks_and_white_space_may_be_outside():
     assert covers("Yes, it is.", [(0, 3), (5, 10)])
     assert not covers("Yes, it is.", [(0, 3)])

@@ -16,21 +16,16 @@ from palimpsest.text.dates import parse_stated_time
         ("1:56 pm on 8 May, 2023", datetime(2023, 5, 8, 13, 56, tzinfo=UTC)),
         ("12:09 am on 13 September, 2023", datetime(2023, 9, 13, 0, 9, tzinfo=UTC)),
         ("2023/05/30 (Tue) 21:48", datetime(2023, 5, 30, 21, 48, tzinfo=UTC)),
-        ("13-Jun-2000", datetime(2000, 6, 13, tzinfo=UTC)),
-        ("May 2023", datetime(2023, 5, 1, tzinfo=UTC)),
-        ("1998", datetime(1998, 1, 1, tzinfo=UTC)),
-        ("2023-05", datetime(2023, 5, 1, tzinfo=UTC)),
-        (1998, datetime(1998, 1, 1, tzinfo=UTC)),
-        ("D:20230508135600+02'00'", datetime(2023, 5, 8, 11, 56, tzinfo=UTC)),
-        ("D:2023", datetime(2023, 1, 1, tzinfo=UTC)),
-        ("25/12/2023", datetime(2023, 12, 25, tzinfo=UTC)),
-        ("04/04/2023", datetime(2023, 4, 4, tzinfo=UTC)),
-        (1_683_554_160, datetime(2023, 5, 8, 13, 56, tzinfo=UTC)),
+        ("13-Jun-2000", datetime(2000, 6, 13, tzinfo=UTC)), ("May 2023", datetime(2023, 5, 1, tzinfo=UTC)),
+        ("1998", datetime(1998, 1, 1, tzinfo=UTC)), ("2023-05", datetime(2023, 5, 1, tzinfo=UTC)),
+        (1998, datetime(1998, 1, 1, tzinfo=UTC)), ("D:20230508135600+02'00'", datetime(2023, 5, 8, 11, 56, tzinfo=UTC)),
+        ("D:2023", datetime(2023, 1, 1, tzinfo=UTC)), ("25/12/2023", datetime(2023, 12, 25, tzinfo=UTC)),
+        ("04/04/2023", datetime(2023, 4, 4, tzinfo=UTC)), (1_683_554_160, datetime(2023, 5, 8, 13, 56, tzinfo=UTC)),
         (1_683_554_160_000, datetime(2023, 5, 8, 13, 56, tzinfo=UTC)),
         (date(2023, 5, 8), datetime(2023, 5, 8, tzinfo=UTC)),
         (datetime(2023, 5, 8, 2, tzinfo=timezone(timedelta(hours=2))), datetime(2023, 5, 8, tzinfo=UTC)),
     ],
-)
+)  # fmt: skip
 def test_dates_as_people_write_them(value: object, expected: datetime) -> None:
     assert parse_stated_time(value) == expected
 
@@ -38,21 +33,10 @@ def test_dates_as_people_write_them(value: object, expected: datetime) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        "03/04/2023",
-        "8 May",
-        "May",
-        "yesterday",
-        "10:30",
-        "2023-13-45",
-        "soon 2023 maybe",
-        "",
-        None,
-        True,
-        7,
-        [],
+        "03/04/2023", "8 May", "May", "yesterday", "10:30", "2023-13-45", "soon 2023 maybe", "", None, True, 7, [],
         "99999",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_certain_date_is_null(value: object) -> None:
     assert parse_stated_time(value) is None
 

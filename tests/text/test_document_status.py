@@ -12,17 +12,12 @@ from palimpsest.text.document_status import (
 @pytest.mark.parametrize(
     ("metadata", "status"),
     [
-        ({"status": "Deprecated", "document_status": "Accepted"}, "Deprecated"),
-        ({"Status": "withdrawn"}, "withdrawn"),
-        ({"document_status": "Superseded by 12"}, "Superseded by 12"),
-        ({"deprecated": True}, "Deprecated"),
-        ({"deprecated": "2024-01-01"}, "Deprecated"),
-        ({"deprecated": False}, ""),
-        ({"deprecated": "no", "status": None}, ""),
-        ({"status": ["a"]}, ""),
-        ({}, ""),
+        ({"status": "Deprecated", "document_status": "Accepted"}, "Deprecated"), ({"Status": "withdrawn"}, "withdrawn"),
+        ({"document_status": "Superseded by 12"}, "Superseded by 12"), ({"deprecated": True}, "Deprecated"),
+        ({"deprecated": "2024-01-01"}, "Deprecated"), ({"deprecated": False}, ""),
+        ({"deprecated": "no", "status": None}, ""), ({"status": ["a"]}, ""), ({}, ""),
     ],
-)
+)  # fmt: skip
 def test_front_matter_wins_over_the_text(metadata, status) -> None:
     assert stated_status(metadata) == status
 
@@ -40,11 +35,8 @@ def test_any_other_status_is_none(status) -> None:
     assert status_in_heading(f"Use Skua > Status: {status}") == status_in_heading(status) == ""
 
 
-def test_what_is_not_in_force_replaces_nothing() -> None:
+def test_what_is_in_force_replaces_and_words_for_the_state_of_a_document_are_known() -> None:
     assert [s for s in ("Draft", "Rejected", "in review", "Withdrawn") if may_replace(s)] == []
     assert all(map(may_replace, ("Accepted", "Superseded by 4", "Deprecated", "Final", "")))
-
-
-def test_words_for_the_state_of_a_document() -> None:
     assert all(map(is_status, ("Accepted", "**Deprecated**", "superseded by x", "proposed")))
     assert not any(map(is_status, ("The lamp is red", "green", "Acceptedness", "")))

@@ -30,12 +30,9 @@ def test_the_sentence_before_names_what_a_pronoun_stands_for(before, statement, 
     assert opening_referents([NAMES, before, statement], [0, 0, 0])[2] == referent
 
 
-def test_pronouns_in_a_row_stand_for_the_same_thing_up_to_three():
+def test_pronouns_in_a_row_stand_for_the_same_thing_up_to_three_and_not_across_sections():
     rows = ["The Pike is new.", "It is small.", "It is blue.", "Its case is steel.", "It floats."]
     assert opening_referents(rows, [0] * 5) == [None, "The Pike", "The Pike", "The Pike", None]
-
-
-def test_nothing_is_resolved_across_sections():
     assert opening_referents(["The Pike is new.", "It is small."], ["Pike", "Otter"]) == [None, None]
 
 

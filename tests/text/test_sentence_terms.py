@@ -8,15 +8,12 @@ from palimpsest.text.terms import cut_sentences, join_sentences, terms
 TEXT = "The mill of Varn grinds corn. It has not run since 3 May 2021!\n\n- Corn, corn and rye"
 
 
-def test_sentences_have_their_distinct_terms():
+def test_sentences_have_their_distinct_terms_and_end_at_rows_headings_short_lines_or_between_words():
     found = cut_sentences(TEXT)
     texts = [TEXT[a:b] for a, b in found.spans.tolist()]
     assert texts == ["The mill of Varn grinds corn.", "It has not run since 3 May 2021!", "Corn, corn and rye"]
     assert found.counts.tolist() == [len(set(terms(t))) for t in texts]
     assert found.weigh({"corn": 2.0, "rye": 0.5, "none": 7.0}).tolist() == [2.0, 0.0, 2.5]
-
-
-def test_a_line_that_was_full_does_not_end_a_sentence_and_a_row_a_heading_or_a_short_line_does():
     wrapped = "The record of the mill is poor, and it was never kept with care by\nHenk or by anybody else."
     assert cut_sentences(wrapped).spans.tolist() == [[0, len(wrapped)]]
     for apart in (
@@ -25,9 +22,6 @@ def test_a_line_that_was_full_does_not_end_a_sentence_and_a_row_a_heading_or_a_s
         "It has run dry.\nNobody came.",
     ):
         assert [apart[a:b] for a, b in cut_sentences(apart).spans.tolist()] == apart.split("\n")
-
-
-def test_text_without_end_marks_is_split_between_words():
     text = "ground corn " * 200
     spans = cut_sentences(text).spans.tolist()
     assert all(b - a <= 600 for a, b in spans) and len(spans) > 3

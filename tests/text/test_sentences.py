@@ -37,7 +37,7 @@ def test_sentences_end_where_a_reader_would_end_them(text: str, expected: list[s
     assert sentences(text) == expected
 
 
-def test_list_markers_are_not_part_of_a_statement() -> None:
+def test_list_markers_are_no_part_of_a_statement_and_a_sentence_without_end_is_cut_at_words() -> None:
     for text, words in (
         ("- first", "first"),
         ("12) next", "next"),
@@ -46,9 +46,6 @@ def test_list_markers_are_not_part_of_a_statement() -> None:
         ("- ", "- "),
     ):
         assert text[skip_list_marker(text, 0, len(text)) :] == words
-
-
-def test_a_sentence_without_end_is_cut_at_words() -> None:
     parts = sentences("word " * 2000)
     assert all(len(p) <= MAX_SENTENCE_CHARS and p.startswith("word") and p.endswith("word") for p in parts)
     assert " ".join(parts).split() == ["word"] * 2000

@@ -30,13 +30,9 @@ class Recorder:
         return np.array([self.rule(t) for t in texts], float)
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    memories = [made.memory(f"m{i:02}", f"The launch of stage {i} is on day {i}.") for i in range(40)]
-    memories.append(made.memory("other", "The launch is a secret of Ben.", user_id="ben"))
-    path = tmp_path_factory.mktemp("rerank") / "index.duckdb"
-    made.write(made.tables(memories), path)
-    return path
+MADE = [made.memory(f"m{i:02}", f"The launch of stage {i} is on day {i}.") for i in range(40)]
+MADE.append(made.memory("other", "The launch is a secret of Ben.", user_id="ben"))
+index = made.index_fixture(MADE)
 
 
 def search(index, reranker, **options) -> SearchResult:
@@ -50,34 +46,21 @@ def test_the_best_candidates_are_sorted_by_both_scores_and_the_others_stay_behin
     reranker = Recorder(lambda text: 100.0 if text == last.text else 0.0)
     found = search(index, reranker, k=40)
     assert found.memories[0].memory_id == last.memory_id and found.memories[0].rerank_score == 100.0
+    assert not any("Ben" in text for text in reranker.read[0][1])
     assert len(reranker.read[0][1]) == RERANKED and reranker.read[0][0] == QUESTION
     assert [m.memory_id for m in found.memories[RERANKED:]] == [m.memory_id for m in plain.memories[RERANKED:]]
     assert all(m.rerank_score is None for m in found.memories[RERANKED:])
     assert found.timings["rerank_ms"] > plain.timings["rerank_ms"] >= 0
 
 
-def test_a_reranker_that_cannot_tell_texts_apart_changes_nothing(index):
-    plain, found = search(index, None, k=40), search(index, Recorder(lambda _: 3.0), k=40)
-    assert [m.memory_id for m in found.memories] == [m.memory_id for m in plain.memories]
-    assert found.to_json()["reranker"] == {"name": "recorder", "candidates": RERANKED, "failed": None}
+def test_a_reranker_that_cannot_tell_texts_apart_or_fails_changes_nothing(index):
+    def fails(_):
+        raise RerankerFailed("out of order")
 
-
-def test_a_reranker_reads_no_text_of_another_user(index):
-    reranker = Recorder(lambda _: 0.0)
-    search(index, reranker, k=40)
-    assert not any("Ben" in text for text in reranker.read[0][1])
-
-
-def test_a_failure_leaves_the_ranking_and_is_named(index):
-    class Broken:
-        name = "broken"
-
-        def score(self, question, texts):
-            raise RerankerFailed("out of order")
-
-    plain, found = search(index, None), search(index, Broken())
-    assert [m.memory_id for m in found.memories] == [m.memory_id for m in plain.memories]
-    assert found.to_json()["reranker"] == {"name": "broken", "candidates": 0, "failed": "out of order"}
+    for rule, candidates, failed in ((lambda _: 3.0, RERANKED, None), (fails, 0, "out of order")):
+        plain, found = search(index, None, k=40), search(index, Recorder(rule), k=40)
+        assert [m.memory_id for m in found.memories] == [m.memory_id for m in plain.memories]
+        assert found.to_json()["reranker"] == {"name": "recorder", "candidates": candidates, "failed": failed}
 
 
 def rating(prompt: str) -> str:
@@ -100,24 +83,17 @@ def test_a_language_model_rates_once_and_its_ledger_has_no_text(index, tmp_path,
             found = search(index, open_reranker("lm", tmp_path))
         assert server.counts.answered == 1
     assert found.memories[0].text == "The launch of stage 7 is on day 7." and found.memories[0].rerank_score == 9.0
-    assert found.reranker is not None and found.reranker.name == "lm:stand-in"
+    assert found.reranker.name == "lm:stand-in"
     stored = b"".join(p.read_bytes() for p in tmp_path.iterdir())
     assert b"launch" not in stored and b"scores" in stored
 
 
+ANSWERS = ["soup", '{"scores": [1, 2]}', '{"scores": "9"}', '{"scores": [NaN]}', "[" * 5000]
+ANSWERS += [json.dumps({"scores": [value] * RERANKED}) for value in (True, "ignore all")]
+
+
 @pytest.mark.lm
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "soup",
-        '{"scores": [1, 2]}',
-        '{"scores": "9"}',
-        '{"scores": [NaN]}',
-        "[" * 5000,
-        json.dumps({"scores": [True] * RERANKED}),
-        json.dumps({"scores": ["ignore all"] * RERANKED}),
-    ],
-)
+@pytest.mark.parametrize("answer", ANSWERS)
 def test_an_answer_that_is_not_one_number_for_each_text_is_paid_once_and_changes_nothing(
     index, tmp_path, monkeypatch, answer
 ):
@@ -128,24 +104,21 @@ def test_an_answer_that_is_not_one_number_for_each_text_is_paid_once_and_changes
             found = search(index, open_reranker("lm", tmp_path))
         assert server.counts.answered == 1
     assert [m.memory_id for m in found.memories] == [m.memory_id for m in plain.memories]
-    assert found.reranker is not None and "not one number for each text" in str(found.reranker.failed)
+    assert "not one number for each text" in str(found.reranker.failed)
 
 
 @pytest.mark.lm
-def test_no_call_is_made_that_may_pass_the_budget(index, tmp_path, monkeypatch):
+def test_no_call_is_made_that_may_pass_the_budget_and_a_server_that_is_down_leaves_the_ranking(
+    index, tmp_path, monkeypatch
+):
     with FakeLMServer({}, reply=rating) as server:
         lm(monkeypatch, server, price="1000,1000", max_cost="0.01")
         found = search(index, open_reranker("lm", tmp_path))
-        assert server.counts.requests == 0
-    assert found.reranker is not None and "PALIMPSEST_RERANKER_MAX_COST" in str(found.reranker.failed)
-
-
-@pytest.mark.lm
-def test_a_server_that_is_down_leaves_the_ranking(index, tmp_path, monkeypatch):
+        assert server.counts.requests == 0 and "PALIMPSEST_RERANKER_MAX_COST" in str(found.reranker.failed)
     with FakeLMServer({}, fault_share=1.0, faults=("500",)) as server:
         lm(monkeypatch, server)
         found = search(index, open_reranker("lm", tmp_path))
-    assert found.memories and found.reranker is not None and "gave no answer" in str(found.reranker.failed)
+    assert found.memories and "gave no answer" in str(found.reranker.failed)
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "much"])
@@ -160,7 +133,7 @@ def test_the_environment_names_a_reranker_and_an_empty_name_is_none(tmp_path, mo
     assert open_reranker(None, tmp_path) is None
     monkeypatch.setenv("PALIMPSEST_RERANKER", str(tmp_path / "model"))
     named = open_reranker(None, tmp_path)
-    assert named is not None and named.name == str(tmp_path / "model")
+    assert named.name == str(tmp_path / "model")
     assert open_reranker("", tmp_path) is None
 
 
@@ -181,21 +154,11 @@ def cross_encoder(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("cross-encoder")
     torch.manual_seed(5)
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_file(str(model_folder() / "tokenizer.json")),
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        unk_token="[UNK]",
-        model_max_length=128,
-    )
-    sizes = {
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 64,
-        "initializer_range": 0.5,
-    }
+    named = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    read = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=read, model_max_length=128, **named)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    sizes["initializer_range"] = 0.5
     config = BertConfig(vocab_size=len(tokenizer), num_labels=1, **sizes)
     BertForSequenceClassification(config).save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
@@ -204,7 +167,6 @@ def cross_encoder(tmp_path_factory):
 
 def test_a_cross_encoder_of_a_folder_scores_each_text_by_itself(cross_encoder):
     reranker = open_reranker(str(cross_encoder), None)
-    assert reranker is not None
     texts = [f"The launch of stage {i} is on day {i}." for i in range(RERANKED)]
     scores = reranker.score(QUESTION, texts)
     assert scores.shape == (RERANKED,) and scores.dtype == np.float64 and len(set(scores.tolist())) > 1
@@ -222,6 +184,5 @@ def test_a_model_stored_as_a_pickle_is_refused(cross_encoder, tmp_path):
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     reranker = open_reranker(str(folder), None)
-    assert reranker is not None
     with pytest.raises(PalimpsestError, match="cannot be loaded"):
         reranker.score(QUESTION, ["a", "b"])

@@ -53,12 +53,6 @@ def test_common_crawl_is_asked_where_a_person_wants_it_and_no_sitemap_lists_page
         assert found.source == "links" and "Common Crawl" in found.problems[0][1]
 
 
-def test_no_more_than_the_given_number_of_pages_is_grouped(site):
-    site.answer = lambda path: html(path, f"{path}x", f"{path}y") if path != "/robots.txt" else None
-    found = analyze_site(site.url, max_urls=5)
-    assert found.grouped == 5 < found.listed and "more pages than are grouped" in found.advice[0]
-
-
 def test_the_analysis_ends_with_its_time_and_advises_subsections(site):
     slow = Page(b"<a href='/z'>z</a>" * 200, drip_s=0.05)
     site.pages["/"] = html("Start.", "/docs/a", "/docs/b", "/docs/c")
@@ -77,9 +71,12 @@ def test_what_cannot_be_analyzed_is_an_error_in_one_line(site):
             analyze_site(site.url, **options)
 
 
-def test_many_patterns_become_few_groups():
+def test_many_patterns_become_few_groups_and_no_more_pages_are_grouped_than_given(site):
     urls = [f"https://example.org/s{n}/t{n}/page" for n in range(60)] + ["https://example.org/"]
     groups = group_paths(urls)
     assert [(g.pattern, g.count) for g in groups] == [("/*", 60), ("/", 1)]
     numbered = group_paths([f"https://example.org/{year}/0{n}/x" for year in (2025, 2026) for n in range(3)])
     assert [(g.pattern, g.count) for g in numbered] == [("/{n}/{n}/*", 6)]
+    site.answer = lambda path: html(path, f"{path}x", f"{path}y") if path != "/robots.txt" else None
+    found = analyze_site(site.url, max_urls=5)
+    assert found.grouped == 5 < found.listed and "more pages than are grouped" in found.advice[0]

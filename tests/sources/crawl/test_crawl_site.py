@@ -45,15 +45,12 @@ def test_links_are_followed_to_a_depth_within_the_site(home, site):
     assert site.paths.count("/docs/a.html") == 1 and "/blog/x.html" not in site.paths
 
 
-def test_no_more_pages_are_fetched_than_allowed_and_the_rest_is_counted(home, site):
+def test_no_more_pages_are_fetched_than_allowed_also_of_a_site_without_end(home, site):
     site.pages["/"] = html("Start.", *(f"/p{n}" for n in range(9)))
     site.answer = lambda path: html(f"Page {path}.")
     done = crawl(home, site, max_pages=4)
     assert counts(done) == {"fetched": 4, "new": 4, "not_fetched": 6} and not done.is_complete
     assert paths(home, site) == ["/", "/p0", "/p1", "/p2"]
-
-
-def test_a_site_without_end_ends_at_its_limits(home, site):
     site.answer = lambda path: html(f"Day {path}.", f"{path.rstrip('/')}/next") if "robots" not in path else None
     done = crawl(home, site, depth=50, max_pages=20)
     assert done.counts["fetched"] == 20 and len(site.paths) < 25
@@ -152,14 +149,11 @@ def test_requests_share_a_connection_whatever_they_are_answered(home, site):
     assert len(site.connections) == 2  # the first look at the start does not read its page
 
 
-def test_text_that_did_not_change_is_no_new_version_whatever_surrounds_it(home, site):
+def test_new_links_around_the_same_text_are_followed_though_the_text_is_no_new_version(home, site):
     site.pages["/"] = html("The text.", head="<script>var nonce = 1</script>")
     crawl(home, site)
     site.pages["/"] = html("The text.", head="<script>var nonce = 2</script>")
     assert counts(crawl(home, site)) == {"fetched": 1, "unchanged": 1}
-
-
-def test_new_links_around_the_same_text_are_followed_in_every_later_crawl(home, site):
     site.pages |= {"/": html("Start.", "/a"), "/a": html("A."), "/b": html("B.")}
     site.pages["/"].has_etag = True
     crawl(home, site)
@@ -296,15 +290,7 @@ def test_what_a_killed_crawl_left_is_no_source_and_is_swept(home, site):
     assert crawl(home, site).stored == [site.page("/a")]
 
 
-def test_the_pause_that_a_site_asks_for_is_kept_up_to_a_limit():
-    def robots(delay: str) -> Robots:
-        return Robots(Protego.parse(f"User-agent: palimpsest\nCrawl-delay: {delay}\n"))
-
-    assert [robots(delay).delay_s(0.2) for delay in ("2", "0.1", "9999", "soon")] == [2.0, 0.2, MAX_DELAY_S, 0.2]
-    assert own_delay_s(AddressPolicy(), "https://example.org/", None) == 0.2
-
-
-def test_pages_are_private_files_with_session_url_and_time(home, site):
+def test_pages_are_private_files_with_session_url_and_time_and_the_pause_that_a_site_asks_for_is_kept(home, site):
     site.pages["/"] = html("The pump.")
     done = crawl(home, site)
     (page,) = web_pages(home.web, "notes")
@@ -313,6 +299,12 @@ def test_pages_are_private_files_with_session_url_and_time(home, site):
     assert fields["fetched_at"].startswith("20")
     modes = {stat.S_IMODE(path.stat().st_mode) for path in page.folder.iterdir()}
     assert modes == {0o600} and stat.S_IMODE(page.folder.stat().st_mode) == 0o700
+
+    def robots(delay: str) -> Robots:
+        return Robots(Protego.parse(f"User-agent: palimpsest\nCrawl-delay: {delay}\n"))
+
+    assert [robots(delay).delay_s(0.2) for delay in ("2", "0.1", "9999", "soon")] == [2.0, 0.2, MAX_DELAY_S, 0.2]
+    assert own_delay_s(AddressPolicy(), "https://example.org/", None) == 0.2
 
 
 def test_mode_ingest_is_an_error_where_the_url_or_the_site_was_read(home, site):
@@ -370,15 +362,12 @@ def test_pages_go_to_a_collection_of_their_own_in_a_home_without_one(tmp_path: P
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("ftp://example.org/", "is no URL of http or https"),
-        ("file:///etc/passwd", "is no URL of http or https"),
-        ("https://ines:secret@example.org/", "names a user or a password"),
-        ("https://", "has no host that can be one"),
-        ("https://example.org:99999/", "is no URL"),
-        ("not a url", "is no URL of http or https"),
+        ("ftp://example.org/", "is no URL of http or https"), ("file:///etc/passwd", "is no URL of http or https"),
+        ("https://ines:secret@example.org/", "names a user or a password"), ("https://", "has no host that can be one"),
+        ("https://example.org:99999/", "is no URL"), ("not a url", "is no URL of http or https"),
         ("https://example.org/" + "x" * 3000, "is longer than"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_url_of_a_page_is_an_error_that_does_not_repeat_a_password(home, url, problem):
     with pytest.raises(ArgumentError, match=problem) as caught:
         ingest_url(home, url)

@@ -29,13 +29,19 @@ def test_indexes_of_indexes_end_at_a_depth(site):
     assert len(site.requests) == 4
 
 
-def test_an_index_that_names_more_sitemaps_than_are_read_is_cut(site, monkeypatch):
+def test_sitemaps_of_a_large_site_are_read_to_their_limits_and_no_more(site, monkeypatch):
     monkeypatch.setattr(sitemaps, "MAX_SITEMAPS", 5)
     site.pages["/sitemap.xml"] = sitemap_index(*(site.page(f"/{n}.xml") for n in range(9)))
     site.answer = lambda path: sitemap(site.page(path.removesuffix(".xml")))
     found = read_sitemaps(site)
     assert len(found.sitemaps) == 5 and len(found.urls) == 4 and not found.is_whole
     assert len(site.requests) == 5 and found.problems == ((site.page("/4.xml"), "more than 5 sitemaps"),)
+    site.requests.clear()
+    monkeypatch.setattr(sitemaps, "MAX_URLS", 20)
+    site.pages["/sitemap.xml"] = sitemap_index(*(site.page(f"/{n}.xml") for n in range(9)))
+    site.answer = lambda path: sitemap(*(site.page(f"{path.removesuffix('.xml')}/{n}") for n in range(15)))
+    found = read_sitemaps(site)
+    assert len(found.urls) == 20 and len(site.requests) == 3 and not found.is_whole and len(found.problems) == 1
 
 
 @pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}])
@@ -58,23 +64,12 @@ def test_a_sitemap_with_more_pages_than_the_protocol_allows_is_read_to_there(sit
     assert len(found.urls) == 20 and any("more than 20 pages" in why for _, why in found.problems)
 
 
-def test_a_site_with_more_pages_than_are_remembered_reads_no_more_sitemaps(site, monkeypatch):
-    monkeypatch.setattr(sitemaps, "MAX_URLS", 20)
-    site.pages["/sitemap.xml"] = sitemap_index(*(site.page(f"/{n}.xml") for n in range(9)))
-    site.answer = lambda path: sitemap(*(site.page(f"{path.removesuffix('.xml')}/{n}") for n in range(15)))
-    found = read_sitemaps(site)
-    assert len(found.urls) == 20 and len(site.requests) == 3 and not found.is_whole and len(found.problems) == 1
-
-
-def test_elements_that_list_no_page_count_and_are_not_kept(monkeypatch):
+def test_urls_beyond_those_that_are_remembered_are_counted_and_elements_without_a_page_not_kept(monkeypatch):
     monkeypatch.setattr(sitemaps, "_MAX_ELEMENTS", 100)
     few, many = (b"<urlset>" + b"<image/>" * n + b"</urlset>" for n in (90, 110))
     assert sitemaps.parse_sitemap(few, "https://example.org/sitemap.xml") == ([], [])
     with pytest.raises(sitemaps._NoSitemap, match="too many elements"):
         sitemaps.parse_sitemap(many, "https://example.org/sitemap.xml")
-
-
-def test_urls_beyond_those_that_are_remembered_are_counted_and_retire_nothing(monkeypatch):
     monkeypatch.setattr("palimpsest.sources.crawl.crawl_site.MAX_SEEN", 10)
     start = "https://example.org/"
     result = CrawlResult("notes", "0", start)

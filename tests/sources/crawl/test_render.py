@@ -48,13 +48,12 @@ def test_a_page_that_asks_other_servers_reaches_none(site, monkeypatch):
         assert inner.requests == []
 
 
-def test_the_address_of_a_page_is_checked_before_a_browser_starts(site):
+def test_the_address_of_a_page_is_checked_before_a_browser_starts_and_one_not_installed_names_the_fix(
+    site, home, monkeypatch
+):
     browser = Browser("/nowhere/chromium", AddressPolicy())
     with pytest.raises(FetchFailed, match="private address"):
         browser.render(site.url)
-
-
-def test_a_browser_that_is_not_installed_is_an_error_that_names_the_fix(home, site, monkeypatch):
     monkeypatch.setenv(PROGRAM, "no-such-chromium")
     site.pages["/"] = html("Start.")
     with pytest.raises(PalimpsestError, match="apt install chromium"):

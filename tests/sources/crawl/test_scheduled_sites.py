@@ -40,12 +40,16 @@ def test_entries_are_crawled_once_their_time_has_come(home, site):
     assert [s.entry.depth for s in list_sites(home)] == [1, 5]
 
 
-def test_an_entry_that_fails_does_not_stop_the_others(home, site):
+def test_an_entry_that_fails_or_has_a_bad_url_does_not_stop_the_others(home, site):
     site.pages["/ok/"] = html("Ok.")
     write(home, f"web:\n- url: {site.url}bad/\n- url: {site.url}ok/\n- url: http://10.0.0.1/\n")
     done = ingest_due(home)
     assert len(done.crawls) == 1 and len(done.failures) == 2 and done.number == 3
     assert done.to_json()["stored"] == 1
+    site.pages["/"] = html("Ok.")
+    write(home, f"web:\n- url: {site.url}\n- url: example.org/docs\n- url: {site.url}b/\n")
+    done = ingest_due(home)
+    assert len(done.crawls) == 1 and "web.1.url: is no URL of http or https" in done.failures[0][1] and done.number == 3
 
 
 @pytest.mark.parametrize(
@@ -77,20 +81,10 @@ def test_a_file_that_cannot_be_used_is_one_line_and_those_of_other_collections_g
         list(list_sites(home))
 
 
-def test_an_entry_with_a_bad_url_does_not_stop_the_others_of_its_file(home, site):
-    site.pages["/"] = html("Ok.")
-    write(home, f"web:\n- url: {site.url}\n- url: example.org/docs\n- url: {site.url}b/\n")
-    done = ingest_due(home)
-    assert len(done.crawls) == 1 and "web.1.url: is no URL of http or https" in done.failures[0][1] and done.number == 3
-
-
-def test_entries_without_a_schedule_wait_for_a_person(home, site):
+def test_entries_without_a_schedule_wait_for_a_person_and_sources_yaml_is_no_source(home, site):
     site.pages["/"] = html("Start.")
     write(home, f"web: [{{url: {site.url}}}]\n")
     assert not ingest_due(home, scheduled_only=True).crawls and len(ingest_due(home).crawls) == 1
-
-
-def test_sources_yaml_is_no_source(home):
     write(home, "web: []\n")
     folder = home.sources["notes"]
     assert list(source_files(folder, load_collection(folder))) == []

@@ -4,6 +4,7 @@ import json
 import random
 from datetime import UTC, datetime
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -79,30 +80,31 @@ def test_a_secret_is_redacted_before_the_log_and_spans_still_hold_their_words(tm
     ]
     redactions = tables["redactions"].select("document_id", "kind", "field", "char_start", "line").rows()
     assert {(k, f) for _, k, f, _, _ in redactions} == {
-        ("aws access key", "text"),
-        ("aws access key", "title"),
-        ("password", "metadata.password"),
-        ("card number", "text"),
-        ("aws access key", "speaker"),
-        ("aws access key", "metadata.title"),
+        ("aws access key", "text"), ("aws access key", "title"), ("password", "metadata.password"),
+        ("card number", "text"), ("aws access key", "speaker"), ("aws access key", "metadata.title"),
         ("aws access key", "metadata.speakers"),
-    }
+    }  # fmt: skip
     for document_id, kind, field, start, line in redactions:
         if field == "text":
             text = texts[document_id]
             assert text[start:].startswith(f"[redacted: {kind}]") and text.count("\n", 0, start) == line - 1
 
 
-def test_cells_below_the_name_of_a_secret_are_redacted():
+def test_what_was_redacted_once_is_left_alone_and_cells_below_a_secrets_name_are_redacted():
     table = f"| user | Password | api_key | note |\n|---|---|---|---|\n| bob | {WORD} | {AWS} | {WORD[:4]} |\n"
     (first, second) = find_secrets(table)
     assert (table[first.start : first.end], first.kind) == (WORD, "password")
     assert table[second.start : second.end] == AWS
     assert find_secrets("| Test | Pass | Fail |\n|---|---|---|\n| a1 | 1234567 | n=25/30 |\n") == []
     assert find_secrets("| policy | password |\n| length | 12 characters |\n| rotation | never |\n") == []
+    text = f"password = {WORD}, key {AWS}, https://ana:{WORD}@example.org and {CARD}"
+    document = ExtractedDocument(uri="a", media_type="text/plain", text=text, metadata={"password": WORD})
+    once, found = redact_document(document)
+    assert len(found) == 5
+    assert redact_document(once) == (once, ())
 
 
-def test_tags_of_turns_and_documents_that_are_named_hold_no_secret(tmp_path):
+def test_tags_names_and_reasons_of_rejects_hold_no_secret(tmp_path, capfd):
     log = read(
         tmp_path, {"a.jsonl": turn("hello there", tags=[AWS, "tea"]), "b.md": f"---\nsupersedes: {AWS}\n---\nHi.\n"}
     )
@@ -112,17 +114,13 @@ def test_tags_of_turns_and_documents_that_are_named_hold_no_secret(tmp_path):
         and AWS not in json.dumps(stored, default=str)
         and "tea" in stored[0]["segments"] + stored[1]["segments"]
     )
-
-
-def test_reasons_of_rejects_and_warnings_hold_no_secret(tmp_path, capfd):
-    secret = f"password={WORD}"
-    log = read(tmp_path, {"chat.jsonl": turn("Fine.", timestamp=secret, valid_from=secret)})
+    log = read(tmp_path, {"chat.jsonl": turn("Fine.", valid_from=f"password={WORD}", timestamp=f"password={WORD}")})
     (problem,) = log.current()["problems"][0]
     warning = capfd.readouterr().err
     assert all("is not a date" in said and WORD not in said for said in (problem, warning))
 
 
-def test_reject_leaves_the_document_out_and_names_kind_and_line(tmp_path):
+def test_reject_leaves_the_document_out_and_keep_keeps_what_was_found(tmp_path):
     log = read(tmp_path, {"a.md": f"Hello.\n\nThe password = {WORD}\n", "b.md": "Fine.\n"}, secrets="reject")
     reasons = dict(log.current().select("uri", "reason").iter_rows())
     assert reasons == {
@@ -130,9 +128,6 @@ def test_reject_leaves_the_document_out_and_names_kind_and_line(tmp_path):
         "b.md": None,
     }
     assert WORD.encode() not in everything(tmp_path / "log")
-
-
-def test_keep_keeps_what_was_found(tmp_path):
     log = read(tmp_path, {"a.md": f"The password = {WORD}\n"}, secrets="keep")
     assert WORD.encode() in everything(tmp_path / "log")
     assert log.text(log.current()["text_key"][0])["redactions"].to_list() == [None]
@@ -181,14 +176,6 @@ def test_a_user_who_is_denied_later_and_secrets_of_old_versions_leave_the_log(tm
     assert AWS.encode() not in stored and b"zqmallory" not in stored
 
 
-def test_what_was_redacted_once_is_left_alone():
-    text = f"password = {WORD}, key {AWS}, https://ana:{WORD}@example.org and {CARD}"
-    document = ExtractedDocument(uri="a", media_type="text/plain", text=text, metadata={"password": WORD})
-    once, found = redact_document(document)
-    assert len(found) == 5
-    assert redact_document(once) == (once, ())
-
-
 @given(st.text("ab\n", max_size=40), st.lists(st.integers(0, 40), max_size=8, unique=True), st.integers(0, 3))
 def test_segments_outside_of_edits_keep_their_words(text, places, width):
     places = sorted(p for p in places if p <= len(text))
@@ -218,14 +205,10 @@ def test_what_a_password_is_for_may_stand_before_it(text, secret):
 @pytest.mark.parametrize(
     "text",
     [
-        "the password is on the board",
-        "password: str",
-        "token count: 42",
-        "4539 1488 0343 6468",
-        "Password for the portal: ask Jonas",
-        "The password for the portal is changed on 2026-05-01.",
+        "the password is on the board", "password: str", "token count: 42", "4539 1488 0343 6468",
+        "Password for the portal: ask Jonas", "The password for the portal is changed on 2026-05-01.",
     ],
-)
+)  # fmt: skip
 def test_what_only_looks_like_a_secret_stays(text):
     assert find_secrets(text) == []
 
@@ -234,4 +217,6 @@ def test_what_only_looks_like_a_secret_stays(text):
     "piece", ["eyJ", "sk-", "-----BEGIN PRIVATE KEY-----", "xoxb-", "password=", "pypi-AgE", "password for a "]
 )
 def test_a_text_made_to_be_slow_is_read_in_linear_time(piece):
-    assert redact_text(piece * 20_000) is not None  # minutes where a pattern scans to the end from every place
+    started = process_time()
+    redact_text(piece * 5_000)
+    assert process_time() - started < 2  # a minute where a pattern scans to the end from every place

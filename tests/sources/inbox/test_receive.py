@@ -41,18 +41,14 @@ def test_a_text_is_a_private_file_with_its_scope(home):
     (row,) = [json.loads(line) for line in path.read_text().splitlines()]
     assert row.pop("timestamp").startswith("20")
     assert row == {
-        "text": "The key is red.",
-        "user_id": "bob",
-        "project_id": "p",
-        "session_id": "s",
-        "tags": ["a", "b"],
+        "text": "The key is red.", "user_id": "bob", "project_id": "p", "session_id": "s", "tags": ["a", "b"],
         "type": "task",
-    }
+    }  # fmt: skip
     assert receipt.is_new and receipt.collection == "chats" and is_of_user(receipt.uri, "bob")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(home.inbox.stat().st_mode) == 0o700
 
 
-def test_the_same_operation_id_writes_once_for_each_user(home):
+def test_the_same_operation_id_writes_once_for_each_user_also_at_the_same_time(home, tmp_path):
     first = ingest_text(home, "The key is red.", operation_id="k")
     again = ingest_text(home, "The key is red.", operation_id="k")
     other = ingest_text(home, "The key is blue.", operation_id="k", user="bob")
@@ -60,6 +56,10 @@ def test_the_same_operation_id_writes_once_for_each_user(home):
     with pytest.raises(ArgumentError, match=r"operation_id.*was used for another text"):
         ingest_text(home, "The key is green.", operation_id="k")
     assert len(files_of(home)) == 2
+    home.remember_sources({"notes": write_notes(tmp_path / "n", {"a.md": "A."}, default="true") / "notes"})
+    again = ingest_text(home, "The key is blue.", user="bob", operation_id="k")
+    assert again.collection == "chats" and not again.is_new, "the collection of the first time"
+    assert ingest_text(home, "The key is red.", user="bob", operation_id="l").collection == "notes"
 
 
 def test_writers_at_the_same_time_with_one_id_write_once(home):
@@ -128,34 +128,28 @@ def test_secrets_do_not_reach_the_inbox(home, tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("  ", {}, "text: has no words"),
-        ("...", {}, "text: has no words"),
+        ("  ", {}, "text: has no words"), ("...", {}, "text: has no words"),
         ("x" * 1_000_001, {}, "text: has 1,000,0.. bytes"),
-        ("A.", {"type": "fact"}, "type='fact': must be one of episodic"),
-        ("A.", {"user": " "}, "user: is no name"),
-        ("A.", {"user": "a\0b"}, "user: is no name"),
-        ("A.", {"project": "p" * 801}, "project: has 801 bytes"),
+        ("A.", {"type": "fact"}, "type='fact': must be one of episodic"), ("A.", {"user": " "}, "user: is no name"),
+        ("A.", {"user": "a\0b"}, "user: is no name"), ("A.", {"project": "p" * 801}, "project: has 801 bytes"),
         ("A.", {"collection": "nope"}, "collection='nope': not in this home; it has: chats"),
         ("A.", {"operation_id": "a\nb"}, "operation_id=.*printable"),
         ("A.", {"operation_id": "k" * 201}, "operation_id=.*printable"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_used_is_one_line_and_writes_nothing(home, text, options, message):
     with pytest.raises(ArgumentError, match=message) as error:
         ingest_text(home, text, **options)
     assert "\n" not in str(error.value) and not files_of(home)
 
 
-def test_files_that_cannot_be_read_are_refused(home, tmp_path):
+def test_files_that_cannot_be_read_and_users_who_are_denied_or_were_deleted_are_refused(home, tmp_path):
     empty = tmp_path / "empty.md"
     empty.touch()
     for path, message in [(empty, "is empty"), (tmp_path / "gone.md", "cannot be read"), (tmp_path, "cannot be read")]:
         with pytest.raises(ArgumentError, match=message):
             ingest_file(home, path)
     assert not files_of(home)
-
-
-def test_users_who_are_denied_or_were_deleted_are_refused(home, tmp_path):
     append_decisions(home.decisions, "tombstone", [tombstone("user", "bob")])
     with pytest.raises(ArgumentError, match="user='bob': was deleted from this home"):
         ingest_text(home, "A.", user="bob")
@@ -183,14 +177,6 @@ def test_first_texts_that_come_at_once_make_one_collection_and_none_is_lost(tmp_
     assert {r.collection for r in sent} == {"inbox"} and len({r.uri for r in sent}) == 24
     assert len([p for p in (home.inbox / "inbox").iterdir() if not p.name.startswith(".")]) == 24
     assert not list(home.path.rglob("*.tmp"))
-
-
-def test_an_operation_that_is_sent_again_stays_in_its_collection(home, tmp_path):
-    home.remember_sources({"notes": write_notes(tmp_path / "n", {"a.md": "A."}, default="true") / "notes"})
-    ingest_text(home, "The key is red.", user="bob", operation_id="k", collection="chats")
-    again = ingest_text(home, "The key is red.", user="bob", operation_id="k")
-    assert again.collection == "chats" and not again.is_new
-    assert ingest_text(home, "The key is red.", user="bob", operation_id="l").collection == "notes"
 
 
 def test_an_empty_file_of_a_folder_is_left_out_and_the_rest_is_received(home, tmp_path):

@@ -116,19 +116,18 @@ def entry(name: str, value: str = f"{__name__}:good") -> EntryPoint:
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [
-        (["x", "X"], "both install a reader of .x"),
-        (["tar.gz"], "a name is a suffix without dots"),
-    ],
-)
+    [(["x", "X"], "both install a reader of .x"), (["tar.gz"], "a name is a suffix without dots")],
+)  # fmt: skip
 def test_entry_points_that_contradict_each_other_are_an_error(monkeypatch, names: list[str], message: str) -> None:
     monkeypatch.setattr(registry, "entry_points", lambda group: [entry(n) for n in names])
     with pytest.raises(PalimpsestError, match=message):
         find_installed_readers()
 
 
-def test_without_other_packages_only_built_in_formats_are_read() -> None:
+def test_a_reader_that_cannot_be_loaded_is_named_and_only_built_in_formats_are_read_without_packages() -> None:
     assert not any(f.package for f in formats_by_suffix().values())
+    with pytest.raises(Rejected, match="cannot be loaded: ModuleNotFoundError"):
+        read_installed(entry("x", "no_such_module:read"), Source("a.x", ".x", b"..."), Limits())
 
 
 def document(**fields: Any) -> Extraction:
@@ -151,8 +150,3 @@ def test_what_an_installed_reader_returns_is_checked(monkeypatch, message: str) 
     monkeypatch.setattr(sys.modules[__name__], "reading", lambda source, limits: RETURNS[message], raising=False)
     with pytest.raises(Rejected, match=message):
         read_installed(entry("x", f"{__name__}:reading"), Source("a.x", ".x", b"..."), Limits(max_chars=100))
-
-
-def test_a_reader_that_cannot_be_loaded_rejects_its_sources_by_name() -> None:
-    with pytest.raises(Rejected, match="cannot be loaded: ModuleNotFoundError"):
-        read_installed(entry("x", "no_such_module:read"), Source("a.x", ".x", b"..."), Limits())

@@ -27,7 +27,7 @@ def turn(text: str, **fields: object) -> str:
     return json.dumps({"session_id": "s", "speaker": "ana", "text": text, **fields}) + "\n"
 
 
-def test_a_turn_states_its_type_tags_importance_and_privacy():
+def test_a_turn_states_its_type_tags_importance_and_privacy_and_without_them_is_as_before():
     privacy = {"pii": True, "user_visible": False, "retention_days": 30}
     one = turn("I like tea.", type="preference", tags=["b", "a"], importance=0.9, privacy=privacy, memory="off")
     (document,) = read("chat.jsonl", one + turn("Fine.")).documents
@@ -35,26 +35,20 @@ def test_a_turn_states_its_type_tags_importance_and_privacy():
     assert first.stated == StatedFields("preference", ("a", "b"), 0.9, None, None, True, False, 30, "off")
     assert second.stated is None
     assert ExtractedDocument.from_json(json.loads(json.dumps(document.to_json()))) == document
+    (document,) = read("chat.jsonl", turn("Fine.")).documents
+    assert document.to_json()["segments"] == [[5, 10, "turn", None, None, "ana", None]]
 
 
-def test_privacy_holds_however_it_is_spelt():
+def test_privacy_holds_however_it_is_spelt_and_a_problem_shows_no_piece_of_a_secret():
     stated, problems = parse_stated_fields(
         {"memory": "OFF", "kind": "Tool", "privacy": {"pii": "yes", "user_visible": "False", "retention_days": "30"}}
     )
     assert problems == []
     assert stated == StatedFields(memory="off", kind="tool", pii=True, user_visible=False, retention_days=30)
     assert parse_stated_fields({"memory": " Off "}, free_words=True)[0] == StatedFields(memory="off")
-
-
-def test_a_problem_shows_no_piece_of_a_secret():
     token = "gh" + "p_" + "A1b2C3d4" * 4 + "e5F6"
     _, problems = parse_stated_fields({"importance": token, "privacy": {token: 1, "retention_days": f"x {token}"}})
     assert len(problems) == 3 and not any("A1b2C3d4" in p for p in problems)
-
-
-def test_a_turn_that_states_nothing_is_written_as_before():
-    (document,) = read("chat.jsonl", turn("Fine.")).documents
-    assert document.to_json()["segments"] == [[5, 10, "turn", None, None, "ana", None]]
 
 
 @pytest.mark.parametrize(
@@ -92,14 +86,11 @@ def test_what_cannot_be_read_of_privacy_counts_as_the_stricter_value(field, stat
     assert found == stated and problem.endswith(message)
 
 
-def test_front_matter_reports_bad_privacy_but_accepts_unknown_types():
+def test_a_role_is_read_as_speaker_and_front_matter_may_have_other_types():
     extraction = read("eip.md", "---\ntype: Meta\nkind: blog\nprivacy: none\n---\nText.\n")
     (message,) = extraction.problems
     assert message.startswith("front matter: privacy 'none' must be a mapping")
     assert read("a.md", "---\nmemory: off\n---\nText.\n").problems == ()
-
-
-def test_role_is_read_as_speaker_and_marks_a_tool():
     rows = [{"role": "user", "text": "Hi."}, {"role": "tool", "speaker": "search", "text": "3 results"}]
     (document,) = read("c.jsonl", "".join(json.dumps({"session_id": "s", **r}) + "\n" for r in rows)).documents
     assert [(s.speaker, s.stated.kind if s.stated else None) for s in document.segments] == [
@@ -136,7 +127,7 @@ def test_what_turns_share_is_as_private_as_the_most_private_of_them():
     )
 
 
-def test_turn_wins_over_document_over_default_and_the_shortest_retention_over_all():
+def test_retention_is_the_shortest_and_days_beyond_the_calendar_are_for_ever():
     day = pl.Series([0], dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
     document = {"importance": 0.2, "type": "summary", "privacy": {"retention_days": 36_000}, "tags": ["x"]}
     rows = pl.DataFrame(
@@ -157,9 +148,6 @@ def test_turn_wins_over_document_over_default_and_the_shortest_retention_over_al
     ]
     assert out.select("confidence", "confidence_source", "kind").rows()[2] == (0.8, "kind", "import")
     assert [(t - day[0]).days for t in out["retention_until"]] == [30, 30, 30]
-
-
-def test_days_beyond_the_calendar_are_kept_for_ever():
     assert parse_stated_fields({"privacy": {"retention_days": 36_501}})[0] is None
     late = pl.Series([253_370_764_800_000_000], dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
     rows = pl.DataFrame(

@@ -100,10 +100,10 @@ def test_sources_are_read_again_when_a_worker_dies_that_read_others_before(tmp_p
 
 
 def test_a_reader_that_ends_its_process_costs_one_source_and_is_tried_in_two_workers(tmp_path) -> None:
-    (tmp_path / "bomb.pdf").write_bytes(deflated_pdf(10_000_000))
+    (tmp_path / "bomb.pdf").write_bytes(deflated_pdf(5_000_000))
     (tmp_path / "good.txt").write_text("Words.")
     items = [(tmp_path / name, name) for name in ("good.txt", "bomb.pdf", "good.txt")]
-    outcomes = list(read_sources(items, Limits(max_memory_bytes=500_000_000), workers=1))
+    outcomes = list(read_sources(items, Limits(max_memory_bytes=400_000_000), workers=1))
     assert [isinstance(o, Extraction) for _, o in outcomes] == [True, False, True]
     assert "it ended the reader process (SIG" in str(outcomes[1][1]) and "export it again or split it" in str(
         outcomes[1][1]
@@ -136,18 +136,13 @@ def test_a_worker_dies_with_the_build_that_is_killed_although_it_hangs(tmp_path)
     assert wait_for(lambda: not any(runs(pid) for pid in pids))
 
 
-def test_a_module_in_the_folder_where_the_build_was_started_is_not_run(tmp_path, monkeypatch) -> None:
-    (tmp_path / "charset_normalizer.py").write_text("raise SystemExit('taken over')")
-    (tmp_path / "a.txt").write_text("Words.")
-    monkeypatch.chdir(tmp_path)
-    assert [isinstance(o, Extraction) for _, o in read_sources([(Path("a.txt"), "a.txt")])] == [True]
-
-
-def test_no_worker_is_a_failed_component_and_not_a_reject_of_every_source(tmp_path, monkeypatch) -> None:
+def test_no_worker_is_a_failed_component_and_the_time_of_a_source_follows_its_size(tmp_path, monkeypatch) -> None:
     (tmp_path / "a.txt").write_text("Words.")
     monkeypatch.setattr("sys.executable", "/nonexistent/python")
     with pytest.raises(ComponentFailed, match="a reader process does not start"):
         list(read_sources([(tmp_path / "a.txt", "a.txt")]))
+    assert [Limits().seconds_for(size) for size in (0, 4_000_000, 50_000_000)] == [20, 40, 120]
+    assert Limits(max_seconds=5).seconds_for(0) == 5
 
 
 def test_workers_see_no_secrets_of_the_environment(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,12 +154,11 @@ def test_workers_see_no_secrets_of_the_environment(tmp_path, monkeypatch: pytest
     assert seen and not any(b"canary" in environment for environment in seen)
 
 
-def test_names_that_are_not_utf8_reach_the_worker(tmp_path) -> None:
+def test_names_that_are_not_utf8_and_modules_of_the_folder_reach_or_take_over_no_worker(tmp_path, monkeypatch) -> None:
     path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")
     Path(path).write_text("Words.")
     assert [isinstance(o, Extraction) for _, o in read_sources([(Path(path), "caf\\xe9.txt")])] == [True]
-
-
-def test_the_time_that_a_source_may_take_follows_its_size() -> None:
-    assert [Limits().seconds_for(size) for size in (0, 4_000_000, 50_000_000)] == [20, 40, 120]
-    assert Limits(max_seconds=5).seconds_for(0) == 5
+    (tmp_path / "charset_normalizer.py").write_text("raise SystemExit('taken over')")
+    (tmp_path / "a.txt").write_text("Words.")
+    monkeypatch.chdir(tmp_path)
+    assert [isinstance(o, Extraction) for _, o in read_sources([(Path("a.txt"), "a.txt")])] == [True]

@@ -6,11 +6,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import boto3
 import pytest
+
+from palimpsest.store.home import Home
+from palimpsest.store.remote_home import local_home
 
 _START_S = 60
 
@@ -63,3 +66,27 @@ def bucket(s3: object, tmp_path: Path) -> str:
     s3.create_bucket(Bucket=name)
     s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
     return name
+
+
+@pytest.fixture
+def url(bucket: str) -> str:
+    return f"s3://{bucket}/home"
+
+
+@pytest.fixture
+def elsewhere(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_vectors: Path) -> Callable[..., Home]:
+    """Returns what moves to another machine and gives its copy; the machine's number keeps copies apart."""
+
+    def move(number: int = 1) -> Home:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"machine-{number}"))
+        return Home(local_home(url), shared_vectors)
+
+    return move
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing is cleaned up that matters here."""
+
+
+def kill(*_: object) -> bool:
+    raise Killed

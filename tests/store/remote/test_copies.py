@@ -15,23 +15,18 @@ from palimpsest.sources.crawl import ingest_url
 from palimpsest.sources.crawl.address_guard import VARIABLE
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home, home_option, send_unwritten
-from palimpsest.store.remote_home import local_home
+from palimpsest.store.remote_home import erase_from_store, local_home
 from palimpsest.store.table_store import open_store
 from palimpsest.store.web_pages import web_pages
 from palimpsest.store.working_copy import STATE, WorkingCopy
+from tests.small_corpus import write_notes
 from tests.sources.crawl.local_site import html, serve
+from tests.store.remote.conftest import Killed, kill
 
 FILES = (
-    "builds/000001/a.parquet",
-    "log/chats/texts/a.parquet",
-    "embeddings/space/a.parquet",
+    *(f"{folder}/a.parquet" for folder in ("builds/000001", "log/chats/texts", "embeddings/space")),
     "inbox/chats/a.turns.jsonl",
 )
-
-
-@pytest.fixture
-def url(bucket: str) -> str:
-    return f"s3://{bucket}/home"
 
 
 @pytest.fixture
@@ -43,17 +38,6 @@ def home(url: str) -> Home:
             (home.path / name).parent.mkdir(parents=True, exist_ok=True)
             (home.path / name).write_text(f"content of {name}")
     return home
-
-
-@pytest.fixture
-def elsewhere(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Returns what makes the copy of another machine; the machine's number keeps copies apart."""
-
-    def move(number: int = 1) -> Home:
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"machine-{number}"))
-        return Home(local_home(url))
-
-    return move
 
 
 def clean(home: Home) -> None:
@@ -68,21 +52,18 @@ def truncate(home: Home) -> None:
 
 
 @pytest.mark.parametrize("damage", [clean, truncate])
-def test_what_was_cleaned_or_damaged_in_a_cache_folder_is_read_again_and_never_published(damage, home, elsewhere):
+def test_what_was_cleaned_or_damaged_in_a_cache_folder_is_read_again_and_never_published(damage, home, url, elsewhere):
+    damage(home)
+    assert local_home(url) == home.path and is_whole(home), "by a reader"
     damage(home)
     with home.lock():
         (home.path / "new").write_text("work")
-    assert all((home.path / name).read_text() == f"content of {name}" for name in FILES)
-    other = elsewhere()
-    assert all((other.path / name).read_text() == f"content of {name}" for name in FILES)
+    assert is_whole(home) and is_whole(other := elsewhere()), "by a writer"
     assert (other.path / "new").read_text() == "work"
 
 
-@pytest.mark.parametrize("damage", [clean, truncate])
-def test_a_reader_repairs_what_was_cleaned_or_damaged(damage, home, url):
-    damage(home)
-    assert local_home(url) == home.path
-    assert all((home.path / name).read_text() == f"content of {name}" for name in FILES)
+def is_whole(home: Home) -> bool:
+    return all((home.path / name).read_text() == f"content of {name}" for name in FILES)
 
 
 def test_answers_that_a_reader_paid_for_are_no_damage(home, url, elsewhere):
@@ -96,19 +77,14 @@ def test_answers_that_a_reader_paid_for_are_no_damage(home, url, elsewhere):
 
 
 def test_a_writer_that_was_stopped_goes_on_from_what_it_removed(home, elsewhere, monkeypatch):
-    class Killed(BaseException):
-        pass
-
-    def stop(*_: object) -> bool:
-        raise Killed
-
+    part = "embeddings/space/a.parquet"
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(WorkingCopy, "push", stop)
+        patch.setattr(WorkingCopy, "push", kill)
         with home.lock():
-            (home.path / "embeddings/space/a.parquet").unlink()
+            (home.path / part).unlink()
     with home.lock():
-        assert not (home.path / "embeddings/space/a.parquet").exists()
-    assert not (elsewhere().path / "embeddings/space/a.parquet").exists()
+        assert not (home.path / part).exists()
+    assert not (elsewhere().path / part).exists()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"files": {"a": [1]}}', '{"url": "s3://b/c", "files": {"a": [1]}}'])
@@ -150,13 +126,15 @@ def test_pages_that_were_read_are_written_before_the_command_ends_and_are_not_lo
         assert len(list(web_pages(home.web, "web"))) == 1
 
 
-def test_the_first_texts_of_two_machines_are_of_one_collection_that_both_find(url, elsewhere):
+def test_the_first_texts_of_two_machines_are_of_one_collection_that_both_find_and_dagster_sees(elsewhere):
     first, second = elsewhere(1), elsewhere(2)
     elsewhere(1)
     one = ingest_text(first, "The spare key hangs behind the clock.", user="ann")
     send_unwritten(first.path)
     two = ingest_text(second, "The blue bike is in the shed.", user="ann")
     send_unwritten(second.path)
+    assert len(list(first.inbox.glob("inbox/*.turns.jsonl"))) == 1
+    assert len(list(HomeResource(path=str(first.path)).home().inbox.glob("inbox/*.turns.jsonl"))) == 2, "by a sensor"
     shutil.rmtree(first.path)
     third = elsewhere(3)
     assert one.collection == two.collection == "inbox"
@@ -164,12 +142,10 @@ def test_the_first_texts_of_two_machines_are_of_one_collection_that_both_find(ur
     assert len(list(third.inbox.glob("inbox/*.turns.jsonl"))) == 2
 
 
-def test_a_first_text_joins_the_collection_that_another_machine_made_meanwhile(url, elsewhere, tmp_path):
+def test_a_first_text_joins_the_collection_that_another_machine_made_meanwhile(elsewhere):
     first, second = elsewhere(1), elsewhere(2)
     with first.lock():
-        folder = first.path / "collections" / "notes"
-        folder.mkdir(parents=True)
-        (folder / "collection.yaml").write_text("name: notes\ndescription: notes\nuser_id: ann\n")
+        folder = write_notes(first.path / "collections", {}, user_id="ann") / "notes"
         first.remember_sources({"notes": folder})
     assert ingest_text(second, "The blue bike is in the shed.", user="ann").collection == "notes"
 
@@ -188,8 +164,6 @@ def test_the_result_of_a_delete_stays_where_the_service_was_asked(home, elsewher
 
 
 def test_what_a_delete_removed_from_reads_alone_is_removed_from_the_bucket(home, url, bucket, s3):
-    from palimpsest.store.remote_home import erase_from_store
-
     with home.lock():
         (home.path / "usage").mkdir()
         (home.path / "usage/reads.jsonl").write_text("zqread\n")
@@ -206,24 +180,11 @@ def test_a_url_is_no_folder_of_a_home(tmp_path, monkeypatch):
     for url in ("s3://bucket/prefix", "S3://bucket/prefix", "abfs://box/prefix"):
         with pytest.raises(PalimpsestError, match=r"a URL is no folder; in Python, pass local_home\(URL\)"):
             Home(Path(url)).create()
-    for url in (
-        "S3://bucket/prefix",
-        "s3a://bucket/prefix",
-        "gcs://bucket/prefix",
-        "https://a:zqsecret@host/x?key=zqsecret",
-    ):
+    for url in ("S3://bucket/x", "s3a://bucket/x", "gcs://bucket/x", "https://a:zqsecret@host/x?key=zqsecret"):
         with pytest.raises(PalimpsestError, match="write a folder, s3://") as raised:
             local_home(url)
         assert "zqsecret" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_sensor_of_dagster_sees_what_another_machine_sent(home, elsewhere):
-    other = elsewhere()
-    ingest_text(other, "The blue bike is in the shed.", user="ann")
-    send_unwritten(other.path)
-    assert not list(home.inbox.glob("inbox/*.turns.jsonl"))
-    assert list(HomeResource(path=str(home.path)).home().inbox.glob("inbox/*.turns.jsonl"))
 
 
 def test_a_service_looks_again_after_an_error_of_any_kind(home, monkeypatch):
@@ -242,13 +203,10 @@ def test_a_service_looks_again_after_an_error_of_any_kind(home, monkeypatch):
     assert len(looks) == 3
 
 
-def test_a_damaged_ledger_does_not_keep_texts_from_the_bucket(home, elsewhere):
+def test_a_damaged_ledger_does_not_keep_texts_from_the_bucket_and_commands_name_the_url(home, elsewhere, url):
     with home.lock():
         home.lm_ledger.write_bytes(b"no database" * 1000)
     ingest_text(home, "The blue bike is in the shed.", user="ann")
     send_unwritten(home.path)
     assert list(elsewhere().inbox.glob("inbox/*.turns.jsonl"))
-
-
-def test_commands_that_are_printed_name_the_url(home, url):
     assert home_option(home) == f" --home {url}"

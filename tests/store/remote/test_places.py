@@ -4,8 +4,8 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.home import Home
-from palimpsest.store.remote_home import _S3History, local_home
-from palimpsest.store.table_store import open_store
+from palimpsest.store.remote_home import _S3History, erase_from_store, local_home
+from palimpsest.store.table_store import TableStore, open_store
 from tests.command import run
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
@@ -30,11 +30,16 @@ def test_a_url_that_libraries_read_differently_is_refused(url):
 
 def test_a_prefix_with_spaces_and_letters_is_searched_where_it_was_written(s3, bucket):
     for prefix in ("my home", "käse.a-b_c=d+e", "a/b"):
-        store = open_store(f"s3://{bucket}/{prefix}")
-        store.create("objects/00000001/a", b"1")
-        store.delete(["objects/00000001/a"])
-        history = _S3History(store.url)
+        history = _S3History(written_and_deleted(f"s3://{bucket}/{prefix}").url)
         assert history.purge() == 2 and not [*history.list()]
+
+
+def written_and_deleted(url: str) -> TableStore:
+    """A store with one object of content, which was deleted: a version and a marker are left."""
+    store = open_store(url)
+    store.create("objects/00000001/a", b"1")
+    store.delete(["objects/00000001/a"])
+    return store
 
 
 def test_a_url_with_a_query_ends_the_command_with_one_line():
@@ -45,7 +50,15 @@ def test_a_url_with_a_query_ends_the_command_with_one_line():
 @pytest.mark.parametrize("name", ENDPOINTS)
 @pytest.mark.parametrize(
     "value",
-    ["nonsense", "http://", "ftp://host", "http://a:zqsecret@host", "http://host/?key=zqsecret", "http://host:x"],
+    [
+        "nonsense",
+        "http://",
+        "ftp://host",
+        "http://a:zqsecret@host",
+        "http://host/?key=zqsecret",
+        "http://host:x",
+        "127.0.0.1:9000",
+    ],
 )
 def test_an_endpoint_that_is_none_is_one_line_and_exit_code_2(name, value, monkeypatch):
     for other in ENDPOINTS:
@@ -57,14 +70,11 @@ def test_an_endpoint_that_is_none_is_one_line_and_exit_code_2(name, value, monke
 
 
 @pytest.mark.parametrize("name", ENDPOINTS)
-def test_a_proof_searches_the_store_that_was_written(name, s3, s3_server, bucket, monkeypatch):
+def test_a_proof_searches_the_store_that_was_written(name, s3, s3_server, url, monkeypatch):
     for other in ENDPOINTS:
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(name, s3_server)
-    store = open_store(f"s3://{bucket}/home")
-    store.create("objects/00000001/a", b"1")
-    store.delete(["objects/00000001/a"])
-    assert len([*_S3History(store.url).list()]) == 2
+    assert len([*_S3History(written_and_deleted(url).url).list()]) == 2
 
 
 def test_a_proof_uses_the_region_of_the_store(s3, monkeypatch):
@@ -73,29 +83,19 @@ def test_a_proof_uses_the_region_of_the_store(s3, monkeypatch):
     assert _S3History("s3://bucket/home")._client.meta.region_name == "eu-central-1"
 
 
-def test_versions_of_what_others_have_below_the_prefix_stay(s3, bucket):
-    store = open_store(f"s3://{bucket}/home")
+def test_versions_of_what_others_have_stay_and_markers_go_after_the_versions_that_they_hide(s3, bucket, url):
     for text in (b"1", b"2"):
         s3.put_object(Bucket=bucket, Key="home/report.txt", Body=text)
     s3.create_multipart_upload(Bucket=bucket, Key="home/large.bin")
-    store.create("objects/00000001/a", b"1")
-    store.delete(["objects/00000001/a"])
-    assert _S3History(store.url).purge() == 2
-    assert len(s3.list_object_versions(Bucket=bucket, Prefix="home/report.txt")["Versions"]) == 2
-    assert len(s3.list_multipart_uploads(Bucket=bucket)["Uploads"]) == 1
-
-
-def test_markers_are_removed_after_the_versions_that_they_hide(s3, bucket):
-    store = open_store(f"s3://{bucket}/home")
-    store.create("objects/00000001/a", b"1")
-    store.delete(["objects/00000001/a"])
-    history, removed = _S3History(store.url), []
+    history, removed = _S3History(written_and_deleted(url).url), []
     history._client.meta.events.register(
         "before-parameter-build.s3.DeleteObjects", lambda params, **_: removed.extend(params["Delete"]["Objects"])
     )
-    history.purge()
-    marker, version = s3.list_object_versions(Bucket=bucket).get("DeleteMarkers"), removed[0]["VersionId"]
-    assert marker is None and len(removed) == 2
+    assert history.purge() == 2 == len(removed)
+    found = s3.list_object_versions(Bucket=bucket)
+    assert found.get("DeleteMarkers") is None and len(found["Versions"]) == 2
+    assert len(s3.list_multipart_uploads(Bucket=bucket)["Uploads"]) == 1
+    version = removed[0]["VersionId"]
     assert version != "null" and removed.index({"Key": "home/objects/00000001/a", "VersionId": version}) == 0
 
 
@@ -110,18 +110,10 @@ def test_a_home_inside_another_is_refused(first, second, bucket):
         pass
 
 
-def test_a_delete_without_the_lease_proves_nothing(bucket):
-    from palimpsest.store.remote_home import erase_from_store
-
-    home = Home(local_home(f"s3://{bucket}/home"))
+def test_a_delete_needs_the_lease_and_one_that_is_renewed_during_the_proof_is_no_residue(url, monkeypatch):
+    home, purge = Home(local_home(url)), _S3History.purge
     with pytest.raises(ComponentFailed, match="does not have the lease"):
         erase_from_store(home.path)
-
-
-def test_a_lease_that_is_renewed_during_the_proof_is_no_residue(bucket, monkeypatch):
-    from palimpsest.store.remote_home import erase_from_store
-
-    home, purge = Home(local_home(f"s3://{bucket}/home")), _S3History.purge
 
     def purge_and_renew(history: _S3History) -> int:
         removed = purge(history)

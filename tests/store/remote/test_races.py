@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,13 +14,21 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.lease import HEAD, LEASE, LEASE_VARIABLE, Lease, LeaseLost, read_head, take_lease
-from palimpsest.store.remote_home import local_home, writing_copy
+from palimpsest.store.remote_home import local_home, refresh, writing_copy
 from palimpsest.store.table_store import open_store
+from palimpsest.store.working_copy import WorkingCopy, working_copy
 from palimpsest_eval.runs.judge_build import find_violations
 from tests.small_corpus import write_chats
 
 _LEASE_S = 1.0
 _MAX_S = 90
+TREE = f"trees/00000001/{'1' * 32}"
+
+
+def pause(lease: Lease) -> None:
+    """It renews nothing from now on, as where its process is stopped."""
+    lease._ended.set()
+    lease._renewing.join()
 
 
 def start(url: str, vectors: Path, corpus: Path, cache: Path, text: str) -> subprocess.Popen[str]:
@@ -29,11 +38,9 @@ def start(url: str, vectors: Path, corpus: Path, cache: Path, text: str) -> subp
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(50, marks=pytest.mark.slow)])
-def test_of_two_builders_one_wins_and_what_was_sent_is_built_once(
-    rounds, bucket, tmp_path, shared_vectors, monkeypatch
-):
+def test_of_two_builders_one_wins_and_what_was_sent_is_built_once(rounds, url, tmp_path, shared_vectors, monkeypatch):
     monkeypatch.setenv(LEASE_VARIABLE, str(_LEASE_S))
-    url, corpus, draw, sent = f"s3://{bucket}/home", write_chats(tmp_path / "corpus"), random.Random(7), []
+    corpus, draw, sent = write_chats(tmp_path / "corpus"), random.Random(7), []
     caches = (tmp_path / "a", tmp_path / "b")
     start(url, shared_vectors, corpus, caches[0], "").communicate(timeout=_MAX_S)
     fences = [read_head(open_store(url)).fence]
@@ -59,15 +66,14 @@ def test_of_two_builders_one_wins_and_what_was_sent_is_built_once(
     assert fences == sorted(set(fences)), "each writer has a higher fence than the one before"
 
 
-def test_a_builder_that_was_paused_cannot_move_the_pointer_of_its_successor(bucket, monkeypatch):
+def test_a_builder_that_was_paused_cannot_move_the_pointer_of_its_successor(url, monkeypatch):
     monkeypatch.setenv(LEASE_VARIABLE, "1")
-    store = open_store(f"s3://{bucket}/home")
+    store = open_store(url)
     paused = take_lease(store)
-    paused._ended.set()  # it renews nothing, as a stopped process
-    paused._renewing.join()
-    paused.move_head("trees/00000001/11111111111111111111111111111111")
+    pause(paused)
+    paused.move_head(TREE)
     successor = take_lease(store, wait_s=10)
-    assert (successor.fence, read_head(store).tree) == (2, "trees/00000001/11111111111111111111111111111111")
+    assert (successor.fence, read_head(store).tree) == (2, TREE)
     with pytest.raises(ComponentFailed, match="another builder took its lease"):
         paused.move_head("trees/00000001/22222222222222222222222222222222")
     paused.release()
@@ -76,8 +82,8 @@ def test_a_builder_that_was_paused_cannot_move_the_pointer_of_its_successor(buck
     successor.release()
 
 
-def test_a_lost_lease_object_does_not_lower_the_fence_and_damage_is_named(bucket):
-    store = open_store(f"s3://{bucket}/home")
+def test_a_lost_lease_object_does_not_lower_the_fence_and_damage_is_named(url):
+    store = open_store(url)
     for _ in range(3):
         take_lease(store).release()
     store.delete([LEASE])
@@ -90,9 +96,8 @@ def test_a_lost_lease_object_does_not_lower_the_fence_and_damage_is_named(bucket
         take_lease(store)
 
 
-def test_what_a_builder_wrote_after_it_lost_the_lease_is_removed(bucket, tmp_path, monkeypatch):
+def test_what_a_builder_wrote_after_it_lost_the_lease_is_removed(url, tmp_path, monkeypatch):
     monkeypatch.setenv(LEASE_VARIABLE, "1")
-    url = f"s3://{bucket}/home"
     first, store = Home(local_home(url)), open_store(url)
     with first.lock():
         (first.path / "decisions.jsonl").write_text("1\n")
@@ -102,8 +107,7 @@ def test_what_a_builder_wrote_after_it_lost_the_lease_is_removed(bucket, tmp_pat
     def lose(lease: Lease) -> None:
         check(lease)  # and then another builder writes the home, while this one is paused
         monkeypatch.setattr(Lease, "check", check)
-        lease._ended.set()
-        lease._renewing.join()
+        pause(lease)
         with second.lock(wait_s=20):
             (second.path / "decisions.jsonl").write_text("2\n")
 
@@ -117,27 +121,25 @@ def test_what_a_builder_wrote_after_it_lost_the_lease_is_removed(bucket, tmp_pat
         assert (first.path / "decisions.jsonl").read_text() == "2\n"
 
 
-def test_a_builder_that_lost_the_lease_uploads_nothing(bucket, monkeypatch):
+def test_a_builder_that_lost_the_lease_uploads_nothing(url, monkeypatch):
     monkeypatch.setenv(LEASE_VARIABLE, "1")
-    home, store = Home(local_home(f"s3://{bucket}/home")), open_store(f"s3://{bucket}/home")
+    home, store = Home(local_home(url)), open_store(url)
     uploads, create = [], type(store).create
     monkeypatch.setattr(type(store), "create", lambda self, key, data: uploads.append(key) or create(self, key, data))
     with pytest.raises(LeaseLost), home.lock():
         (home.path / "secret.txt").write_text("zqdeleted")
         _, lease = writing_copy(home.path)
-        lease._ended.set()
-        lease._renewing.join()
+        pause(lease)
         take_lease(store, wait_s=20).release()
         uploads.clear()
     assert uploads == []
 
 
-def test_a_pointer_that_was_moved_before_the_lease_was_lost_is_no_failure(bucket, monkeypatch):
+def test_a_pointer_that_was_moved_before_the_lease_was_lost_is_no_failure(url, monkeypatch):
     monkeypatch.setenv(LEASE_VARIABLE, "1")
-    store, key = open_store(f"s3://{bucket}/home"), "trees/00000001/11111111111111111111111111111111"
+    store = open_store(url)
     lease = take_lease(store)
-    lease._ended.set()
-    lease._renewing.join()
+    pause(lease)
     replace = type(store).replace
 
     def lose_the_answer(self, name, data, version):
@@ -146,12 +148,12 @@ def test_a_pointer_that_was_moved_before_the_lease_was_lost_is_no_failure(bucket
         take_lease(store, wait_s=20).release()  # another builder, before the write is tried again
 
     monkeypatch.setattr(type(store), "replace", lose_the_answer)
-    lease.move_head(key)
-    assert read_head(store).tree == key
+    lease.move_head(TREE)
+    assert read_head(store).tree == TREE
 
 
-def test_a_builder_with_a_longer_lease_is_waited_for_as_long(bucket, monkeypatch):
-    store = open_store(f"s3://{bucket}/home")
+def test_a_builder_with_a_longer_lease_is_waited_for_as_long(url, monkeypatch):
+    store = open_store(url)
     monkeypatch.setenv(LEASE_VARIABLE, "30")
     lease = take_lease(store)  # it renews every 10 seconds
     monkeypatch.setenv(LEASE_VARIABLE, "1")
@@ -160,10 +162,57 @@ def test_a_builder_with_a_longer_lease_is_waited_for_as_long(bucket, monkeypatch
     lease.release()
 
 
-def test_a_lease_far_in_the_future_is_watched_without_waiting_for_its_clock(bucket, monkeypatch):
+@pytest.mark.parametrize(("seconds", "wait_s"), [(', "seconds": 1', 0), ("", 20)])
+def test_a_lease_far_in_the_future_is_watched_without_waiting_for_its_clock(url, monkeypatch, seconds, wait_s):
     monkeypatch.setenv(LEASE_VARIABLE, "1")
-    store = open_store(f"s3://{bucket}/home")
-    store.create(LEASE, b'{"owner": "ahead", "fence": 5, "expires": 99999999999, "seconds": 1}')
-    lease = take_lease(store, wait_s=0)
+    store = open_store(url)
+    store.create(LEASE, f'{{"owner": "ahead", "fence": 5, "expires": 99999999999{seconds}}}'.encode())
+    lease = take_lease(store, wait_s=wait_s)
     assert lease.fence == 6
     lease.release()
+
+
+@pytest.fixture
+def paused_pull(url, tmp_path, monkeypatch):
+    """A thread that is in the middle of a pull of the copy; returns the home, and what lets the pull go on."""
+    home = Home(local_home(url))
+    with home.lock():
+        (home.path / "decisions.jsonl").write_text("1\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    with (other := Home(local_home(url))).lock():
+        (other.path / "decisions.jsonl").write_text("2, of another machine\n")
+    inside, go_on, pull = threading.Event(), threading.Event(), WorkingCopy.pull
+
+    def slow(copy):
+        if threading.current_thread() is reader:
+            inside.set()
+            go_on.wait(30)
+        return pull(copy)
+
+    reader = threading.Thread(target=lambda: refresh(working_copy(home.path)))
+    monkeypatch.setattr(WorkingCopy, "pull", slow)
+    reader.start()
+    assert inside.wait(30)
+    yield home, go_on
+    go_on.set()
+    reader.join()
+
+
+def test_a_writer_takes_the_lease_when_a_thread_was_reading_the_store(paused_pull, url):
+    home, go_on = paused_pull
+    threading.Timer(0.5, go_on.set).start()
+    with home.lock():
+        assert writing_copy(home.path) is not None
+        (home.path / "decisions.jsonl").write_text("3\n")
+    store = open_store(url)
+    assert b'"expires": 0' in store.read(LEASE).data
+    assert any(store.read(key).data == b"3\n" for key in store.list("objects"))
+    assert read_head(store).fence == 3
+
+
+def test_a_look_that_finds_nothing_new_takes_no_lock(url, monkeypatch):
+    home = Home(local_home(url))
+    with home.lock():
+        (home.path / "decisions.jsonl").write_text("1\n")
+    monkeypatch.setattr(WorkingCopy, "pull", lambda _: pytest.fail("nothing is behind"))
+    assert refresh(working_copy(home.path)) is False

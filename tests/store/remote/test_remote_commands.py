@@ -2,7 +2,6 @@
 
 import time
 
-import pytest
 from fastapi.testclient import TestClient
 
 from palimpsest.serve.app import create_app
@@ -12,11 +11,6 @@ from palimpsest.store.remote_home import local_home
 from tests.command import last_json, process, run
 from tests.serve.conftest import TOKENS, client_of
 from tests.small_corpus import write_chats
-
-
-@pytest.fixture
-def url(bucket):
-    return f"s3://{bucket}/home"
 
 
 def test_commands_of_two_machines_work_on_one_home(url, tmp_path):

@@ -1,5 +1,6 @@
 """A home on object storage: equal to a local one, one build at a time for readers, and nothing left after a delete."""
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -7,7 +8,6 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.pipeline.deletion.delete import delete
-from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
@@ -16,9 +16,8 @@ from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.remote_home import local_home
 from palimpsest.store.table_store import open_store
 from palimpsest.store.working_copy import STATE
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
 
-LOCKER = "My locker code is quixotic-77."
 _IS_WRITING = r"another build is writing it \(process \d+ on \S+\); wait for it"
 
 
@@ -26,13 +25,8 @@ def build(folder: Path, vectors: Path, corpus: Path) -> Home:
     home = Home(folder, vectors)
     with home.lock():
         home.create()
-        run_without_dagster(home, make_plan(home, [corpus]))
+        build_home(home, corpus)
     return home
-
-
-@pytest.fixture
-def url(bucket: str) -> str:
-    return f"s3://{bucket}/homes/one"
 
 
 def objects(url: str) -> set[str]:
@@ -42,9 +36,8 @@ def objects(url: str) -> set[str]:
 def test_it_equals_a_local_home_and_a_second_build_does_nothing(url, tmp_path, shared_vectors, monkeypatch):
     corpus = write_chats(tmp_path / "corpus")
     home = build(local_home(url), shared_vectors, corpus)
-    assert (
-        published(home).manifest.digest == published(build(tmp_path / "home", shared_vectors, corpus)).manifest.digest
-    )
+    local = build(tmp_path / "home", shared_vectors, corpus)
+    assert published(home).manifest.digest == published(local).manifest.digest
     before = objects(url)
     with home.lock():
         assert make_plan(home, [corpus]).nothing_to_do
@@ -57,11 +50,10 @@ def test_it_equals_a_local_home_and_a_second_build_does_nothing(url, tmp_path, s
     assert make_plan(other, [corpus]).nothing_to_do, "another machine goes on where the first one was"
 
 
-def test_what_one_machine_sends_another_builds(url, tmp_path, shared_vectors, monkeypatch):
+def test_what_one_machine_sends_another_builds(url, tmp_path, shared_vectors, elsewhere):
     corpus = write_chats(tmp_path / "corpus")
     home = build(local_home(url), shared_vectors, corpus)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other-machine"))
-    other = Home(local_home(url), shared_vectors)
+    other = elsewhere()
     ingest_text(other, "The spare key hangs behind the clock.", user="ann")
     build(home.path, shared_vectors, corpus)  # writes nothing, since nothing changed there
     send_unwritten(other.path)
@@ -70,11 +62,10 @@ def test_what_one_machine_sends_another_builds(url, tmp_path, shared_vectors, mo
         assert "behind the clock" in reader.search("Where is the spare key?", ("chats", "ann")).context
 
 
-def test_an_unsent_text_outlives_a_build_of_another_machine(url, tmp_path, shared_vectors, monkeypatch):
+def test_an_unsent_text_outlives_a_build_of_another_machine(url, tmp_path, shared_vectors, elsewhere):
     corpus = write_chats(tmp_path / "corpus")
     home = build(local_home(url), shared_vectors, corpus)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other-machine"))
-    other = Home(local_home(url), shared_vectors)
+    other = elsewhere()
     ingest_text(other, "The spare key hangs behind the clock.", user="ann")
     with home.lock():
         delete(home, user="bob")
@@ -83,41 +74,28 @@ def test_an_unsent_text_outlives_a_build_of_another_machine(url, tmp_path, share
     assert "quixotic" not in "".join(p.read_text(errors="replace") for p in other.path.rglob("*") if p.is_file())
 
 
-def test_a_delete_leaves_no_object_version_marker_or_unfinished_upload(url, s3, bucket, tmp_path, shared_vectors):
-    home = Home(local_home(url))
-    with home.lock():
-        home.create()
-        run_without_dagster(home, make_plan(home, [write_chats(tmp_path / "corpus")]))
-    s3.create_multipart_upload(Bucket=bucket, Key="homes/one/objects/00000001/unfinished")
-    s3.put_object(Bucket=bucket, Key="homes/other/a", Body=b"1")
-    s3.put_object(Bucket=bucket, Key="homes/other/a", Body=b"2")
-    with home.lock():
-        done = delete(home, user="bob")
-    assert done.fields["store"]["versions"] > 0 and "none left" in done.text
-    versions = s3.list_object_versions(Bucket=bucket, Prefix="homes/one/")
-    assert not versions.get("DeleteMarkers") and "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
-    data = [
-        s3.get_object(Bucket=bucket, Key=v["Key"], VersionId=v["VersionId"])["Body"].read()
-        for v in versions["Versions"]
-    ]
-    assert data and not any(b"quixotic" in d for d in data)
-    assert len(s3.list_object_versions(Bucket=bucket, Prefix="homes/other/")["Versions"]) == 2, "not of this home"
-
-
-def test_a_delete_whose_store_keeps_something_is_no_success_and_can_be_run_again(
-    url, tmp_path, shared_vectors, monkeypatch
+def test_a_delete_leaves_no_object_version_marker_or_unfinished_upload(
+    url, s3, bucket, tmp_path, shared_vectors, monkeypatch
 ):
-    home = Home(local_home(url))
-    with home.lock():
-        home.create()
-        run_without_dagster(home, make_plan(home, [write_chats(tmp_path / "corpus")]))
+    shutil.copytree(shared_vectors, local_home(url) / "embeddings", dirs_exist_ok=True)
+    home = build(local_home(url), None, write_chats(tmp_path / "corpus"))
+    s3.create_multipart_upload(Bucket=bucket, Key="home/objects/00000001/unfinished")
+    for body in (b"1", b"2"):
+        s3.put_object(Bucket=bucket, Key="other/a", Body=body)
     with monkeypatch.context() as patch:
         patch.setattr("palimpsest.store.remote_home._S3History.purge", lambda _: 0)
         with pytest.raises(Refused, match="the store of the home still has"):
             delete(home, user="bob")
     assert [*home.path.glob("pending-delete-*")]
-    assert delete(home, user="bob").memories == 2
-    assert not [*home.path.glob("pending-delete-*")]
+    with home.lock():
+        done = delete(home, user="bob")
+    assert done.memories == 2 and not [*home.path.glob("pending-delete-*")]
+    assert done.fields["store"]["versions"] > 0 and "none left" in done.text
+    versions = s3.list_object_versions(Bucket=bucket, Prefix="home/")
+    assert not versions.get("DeleteMarkers") and "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
+    found = [{"Bucket": bucket, "Key": v["Key"], "VersionId": v["VersionId"]} for v in versions["Versions"]]
+    assert found and not any(b"quixotic" in s3.get_object(**v)["Body"].read() for v in found)
+    assert len(s3.list_object_versions(Bucket=bucket, Prefix="other/")["Versions"]) == 2, "not of this home"
 
 
 @pytest.mark.parametrize("builds", [2, pytest.param(10, marks=pytest.mark.slow)])
@@ -166,7 +144,7 @@ def test_a_second_builder_is_turned_away_and_a_url_without_a_prefix_too(url, buc
 def test_a_damaged_object_is_named_and_changes_nothing(url, s3, bucket, tmp_path, shared_vectors, monkeypatch):
     build(local_home(url), shared_vectors, write_chats(tmp_path / "corpus"))
     key = next(k for k in sorted(objects(url)) if k.startswith("objects/"))
-    s3.put_object(Bucket=bucket, Key=f"homes/one/{key}", Body=b"damaged")
+    s3.put_object(Bucket=bucket, Key=f"home/{key}", Body=b"damaged")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other-machine"))
     with pytest.raises(PalimpsestError, match=f"{key}: not what Palimpsest wrote"):
         local_home(url)

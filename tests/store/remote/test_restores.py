@@ -12,11 +12,7 @@ from palimpsest.store import remote_home
 from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.remote_home import local_home
 from palimpsest.store.table_store import open_store
-
-
-@pytest.fixture
-def url(bucket):
-    return f"s3://{bucket}/home"
+from tests.store.remote.conftest import Killed, kill
 
 
 @pytest.fixture
@@ -62,18 +58,12 @@ def test_a_restore_into_an_empty_prefix_is_what_other_machines_read(backup, buck
 
 
 def test_a_restore_that_is_stopped_leaves_the_home_in_the_bucket(home, url, backup, tmp_path, monkeypatch):
-    class Killed(BaseException):
-        pass
-
-    def stop(*_):
-        raise Killed
-
     ingest_text(home, "The blue bike is in the shed.", user="ann")
     send_unwritten(home.path)
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(remote_home, "shared_files", lambda folder: [folder])
-        patch.setattr(type(home.path), "rename", stop)
-        patch.setattr("palimpsest.store.working_copy.WorkingCopy.push", stop)
+        patch.setattr(type(home.path), "rename", kill)
+        patch.setattr("palimpsest.store.working_copy.WorkingCopy.push", kill)
         restore_home(backup, home, force=True)
     shutil.rmtree(home.path / "inbox")
     with home.lock():

@@ -9,33 +9,26 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.pipeline.deletion.delete import delete
-from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home, send_unwritten
 from palimpsest.store.lease import HEAD, LEASE, Lease, read_head, take_lease
 from palimpsest.store.remote_home import local_home
 from palimpsest.store.table_store import open_store
 from palimpsest.store.working_copy import working_copy
-from tests.small_corpus import write_chats
+from tests.small_corpus import build_home, write_chats
+from tests.store.remote.conftest import Killed, kill
 
 KEY = "The spare key zqkey hangs behind the clock."
 
 
-class Killed(BaseException):
-    """Stands for a kill: the lease is not renewed and nothing is cleaned up that matters here."""
-
-
 @pytest.fixture
-def homes(bucket, tmp_path, monkeypatch):
+def homes(url, elsewhere, tmp_path, shared_vectors):
     """Two machines' copies of one built home."""
-    url = f"s3://{bucket}/home"
-    first = Home(local_home(url))
+    first = Home(local_home(url), shared_vectors)
     with first.lock():
         first.create()
-        run_without_dagster(first, make_plan(first, [write_chats(tmp_path / "corpus")]))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "second"))
-    return first, Home(local_home(url))
+        build_home(first, write_chats(tmp_path / "corpus"))
+    return first, elsewhere()
 
 
 def inbox_text(home: Home) -> str:
@@ -66,11 +59,8 @@ def test_what_a_push_that_was_stopped_had_not_sent_is_sent_later(homes, monkeypa
     first, second = homes
     ingest_text(second, KEY, user="ann")
 
-    def stop(*_: object) -> None:
-        raise Killed
-
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Lease, "move_head", stop)
+        patch.setattr(Lease, "move_head", kill)
         send_unwritten(second.path)
     with first.lock():
         delete(first, user="bob")
@@ -120,13 +110,4 @@ def test_a_home_without_pointer_and_lease_goes_on_above_its_fences(homes):
     store.delete([HEAD, LEASE])
     lease = take_lease(store)
     assert lease.fence > fence - 1 >= 0
-    lease.release()
-
-
-def test_a_builder_whose_clock_is_ahead_is_not_waited_for_when_it_renews_nothing(bucket, monkeypatch):
-    monkeypatch.setenv("PALIMPSEST_LEASE_S", "1")
-    store = open_store(f"s3://{bucket}/home")
-    store.create(LEASE, b'{"owner": "ahead", "fence": 5, "expires": 99999999999}')
-    lease = take_lease(store, wait_s=20)
-    assert lease.fence == 6
     lease.release()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import obstore
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
@@ -18,6 +19,7 @@ from palimpsest.store.table_store import open_store
 from tests.command import run
 
 _OTHERS = os.environ.get("PALIMPSEST_TEST_STORES", "").split()
+AZURE = {"ACCOUNT_NAME": "x", "ACCOUNT_KEY": "eA=="}
 _LARGE = os.urandom(12 * 2**20)  # more than one part of an upload
 
 
@@ -75,11 +77,7 @@ def test_wrong_variables_of_a_store_are_one_line_and_exit_code_2(url, variables,
 @pytest.mark.parametrize(
     ("url", "variables", "asked"),
     [
-        (
-            "az://box/home",
-            {"AZURE_STORAGE_ACCOUNT_NAME": "x", "AZURE_STORAGE_ACCOUNT_KEY": "eA==", "AZURE_STORAGE_ENDPOINT": "{}"},
-            "/box/home/a",
-        ),
+        ("az://box/home", {f"AZURE_STORAGE_{k}": v for k, v in (AZURE | {"ENDPOINT": "{}"}).items()}, "/box/home/a"),
         ("gs://box/home", {"GOOGLE_BASE_URL": "{}", "GOOGLE_SKIP_SIGNATURE": "true"}, "/box/home%2Fa"),
     ],
 )
@@ -98,16 +96,13 @@ def test_a_bucket_that_is_not_there_is_one_line(s3):
         open_store("s3://no-such-bucket/home").create("a", b"1")
     for command in (("build",), ("query", "x")):
         done = run(*command, "--home", "s3://no-such-bucket/home")
-        assert done.returncode == 3
-        assert done.stderr == (
-            "palimpsest: s3://no-such-bucket/home: there is no such bucket; make it, or correct the URL\n"
-        )
+        assert done.returncode == 3 and done.stderr.count("\n") == 1 and "there is no such bucket" in done.stderr
 
 
 def test_plain_http_is_used_where_the_endpoint_of_that_store_is_named_with_it(monkeypatch, other_server):
     address, requests = other_server
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    for name, value in (("ACCOUNT_NAME", "x"), ("ACCOUNT_KEY", "eA=="), ("USE_EMULATOR", "false")):
+    for name, value in (AZURE | {"USE_EMULATOR": "false"}).items():
         monkeypatch.setenv(f"AZURE_STORAGE_{name}", value)
     monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", address.replace("http://", "https://"))
     with pytest.raises(ComponentFailed, match=r"az://box/home: "):
@@ -144,16 +139,7 @@ def test_what_is_almost_a_url_makes_no_folder(home, tmp_path, monkeypatch):
     assert "write a folder, s3://bucket/prefix" in done.stderr
 
 
-def test_an_endpoint_without_its_scheme_is_one_line(monkeypatch):
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "127.0.0.1:9000")
-    with pytest.raises(PalimpsestError, match="AWS_ENDPOINT_URL: write the address of the store") as raised:
-        open_store("s3://bucket/home")
-    assert raised.value.exit_code == 2
-
-
 def test_missing_credentials_name_their_variables(bucket, monkeypatch):
-    import obstore
-
     def refuse(*_):
         raise obstore.exceptions.GenericError("Error performing PUT http://169.254.169.254/latest/api/token: 403")
 
@@ -162,6 +148,6 @@ def test_missing_credentials_name_their_variables(bucket, monkeypatch):
         open_store(f"s3://{bucket}/home").read("a.json")
 
 
-def test_a_prefix_without_a_home_is_named_by_its_url(bucket):
-    done = run("query", "x", "--home", f"s3://{bucket}/empty")
-    assert done.returncode == 2 and f"run palimpsest build --home s3://{bucket}/empty" in done.stderr
+def test_a_prefix_without_a_home_is_named_by_its_url(url):
+    done = run("query", "x", "--home", url)
+    assert done.returncode == 2 and f"run palimpsest build --home {url}" in done.stderr

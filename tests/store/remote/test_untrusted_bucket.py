@@ -25,20 +25,8 @@ def tree(path="decisions.jsonl", key=_KEY, blake2b=_HASH, size=1, mtime_ns=1, mo
         *(
             tree(path)
             for path in (
-                *(
-                    "",
-                    ".",
-                    "/etc/passwd",
-                    "../x",
-                    "a/../../x",
-                    "a//b",
-                    "./a",
-                    "a/",
-                    "a\\..\\b",
-                    "a\0b",
-                    "a\nb",
-                    "\ud800",
-                ),
+                *("", ".", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/"),
+                *("a\\..\\b", "a\0b", "a\nb", "\ud800"),
                 *(".lock", ".remote.json", ".remote/x", "builds/.x/y", "dagster/x", "x/lm-ledger.sqlite-shm"),
             )
         ),
@@ -69,8 +57,8 @@ def test_a_file_that_is_a_folder_too_is_refused():
         parse_tree(json.dumps({"format": 1, "files": {"a": entry, "a/b": entry}}).encode(), "x")
 
 
-def test_the_hash_of_an_entry_names_no_file_outside_the_copy(bucket, tmp_path):
-    url, victim = f"s3://{bucket}/home", tmp_path / "victim"
+def test_the_hash_of_an_entry_names_no_file_outside_the_copy(url, tmp_path):
+    victim = tmp_path / "victim"
     victim.write_text("mine")
     store = open_store(url)
     store.create(_KEY, b"theirs")
@@ -82,21 +70,20 @@ def test_the_hash_of_an_entry_names_no_file_outside_the_copy(bucket, tmp_path):
 
 
 @pytest.mark.parametrize("key", ["../other/x", "objects/00000001/x", 7, ["x"]])
-def test_a_pointer_that_names_no_tree_is_refused(key, bucket):
-    url = f"s3://{bucket}/home"
+def test_a_pointer_that_names_no_tree_is_refused(key, url):
     open_store(url).create(HEAD, json.dumps({"tree": key, "fence": 1}).encode())
     with pytest.raises(ComponentFailed, match=r"published\.json: not what Palimpsest wrote"):
         local_home(url)
 
 
 @pytest.mark.parametrize("expires", ['"soon"', "[]", "NaN", "Infinity", "null"])
-def test_a_lease_that_palimpsest_did_not_write_is_refused(expires, bucket):
-    store = open_store(f"s3://{bucket}/home")
+def test_a_lease_that_palimpsest_did_not_write_is_refused(expires, url):
+    store = open_store(url)
     store.create(LEASE, f'{{"owner": "x", "fence": 1, "expires": {expires}}}'.encode())
     with pytest.raises(ComponentFailed, match=r"lease\.json: not what Palimpsest wrote"):
         take_lease(store)
 
 
-def test_the_copy_is_private(bucket):
-    copy = local_home(f"s3://{bucket}/home")
+def test_the_copy_is_private(url):
+    copy = local_home(url)
     assert copy.stat().st_mode & 0o077 == 0 and (copy / STATE).is_file()

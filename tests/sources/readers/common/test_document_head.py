@@ -38,9 +38,7 @@ def day(document: ExtractedDocument) -> str:
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ("Accepted", ("Accepted", [])),
-        ("**Deprecated**", ("Deprecated", [])),
-        ("_Withdrawn_", ("Withdrawn", [])),
+        ("Accepted", ("Accepted", [])), ("**Deprecated**", ("Deprecated", [])), ("_Withdrawn_", ("Withdrawn", [])),
         (
             "Accepted\n\nSupercedes [1. Use paper](0001-use-paper.md)\n\nAmended by [8. Till](0008-till.md)",
             ("Accepted", [("d/0001-use-paper.md", "UPDATE")]),
@@ -54,12 +52,10 @@ def day(document: ExtractedDocument) -> str:
             ("Superseded by 9. Use Tern", [("d/0009-use-tern.md", "UPDATED_BY")]),
         ),
         ("Proposed\n\nReplaces ADR-1", ("Proposed", [("adr-1", "EXTEND")])),
-        ("[proposed | accepted | superseded by [ADR-5](0005-x.md)]", ("", [])),
-        ("Draft / Final / Postponed", ("", [])),
-        ("<!-- Accepted -->", ("", [])),
-        ("The lamp of the till shows it.", ("", [])),
+        ("[proposed | accepted | superseded by [ADR-5](0005-x.md)]", ("", [])), ("Draft / Final / Postponed", ("", [])),
+        ("<!-- Accepted -->", ("", [])), ("The lamp of the till shows it.", ("", [])),
     ],
-)
+)  # fmt: skip
 def test_a_status_section(read, status, expected) -> None:
     (document,) = read("d/0003-skua.md", NYGARD.format(status=status)).documents
     assert stated(document) == expected
@@ -88,12 +84,9 @@ def test_a_head_of_fields(read, head) -> None:
     assert (document.title, day(document)) == ("Use Skua", "2020-09-26")
 
 
-def test_a_status_section_below_the_others(read) -> None:
+def test_a_status_section_below_the_others_a_pep_and_an_rfc(read) -> None:
     text = "# Use Skua\n\n## Context\n\nIn the context of tills.\n\n## Status\n\nDeprecated by [000](0000-tern.md)\n"
     assert stated(read("y.md", text).documents[0]) == ("Deprecated by 000", [("0000-tern.md", "UPDATED_BY")])
-
-
-def test_a_pep_states_title_day_and_what_it_replaces(read) -> None:
     head = (
         "MEP: 600\nTitle: Cooling of\n       the __grain__ store\nAuthor: Ann Roe <ann@mill>,\n        Bo Lind\n"
         "Status: Final\nCreated: 05-Feb-2018\nPost-History: 06-Feb-2018,\n              07-Mar-2018\n"
@@ -103,9 +96,6 @@ def test_a_pep_states_title_day_and_what_it_replaces(read) -> None:
     assert document.title == "Cooling of the __grain__ store"
     assert day(document) == "2018-02-05"
     assert stated(document) == ("Final", [("513", "UPDATE"), ("571", "UPDATE"), ("700", "UPDATED_BY")])
-
-
-def test_an_rfc_states_its_month_its_title_and_what_it_obsoletes(read) -> None:
     head = (
         "Mill Working Group                                           A. Roe\n"
         "Request for Comments: 7230                                The Mill\n"
@@ -140,7 +130,7 @@ def test_front_matter(read, front, relations) -> None:
     assert day(document) == "2020-01-02" and not extraction.problems
 
 
-def test_toml_front_matter(read) -> None:
+def test_toml_front_matter_and_broken_toml_that_never_hides_whose_it_is(read) -> None:
     front = (
         'title = "Tern"\ndate = 2023-02-01\nreplaces = ["0003-skua.md"]\nuser_id = "ann"\n[extra]\ncolour = "blue"\n'
     )
@@ -148,9 +138,6 @@ def test_toml_front_matter(read) -> None:
     assert (document.title, day(document), document.user_id, document.text) == ("Tern", "2023-02-01", "ann", "Words.\n")
     assert stated(document)[1] == [("0003-skua.md", "UPDATE")]
     assert document.metadata["extra"] == {"colour": "blue"}
-
-
-def test_broken_toml_is_text_and_a_problem_but_never_hides_whose_it_is(read) -> None:
     extraction = read("b.md", "+++\ntitle = \n+++\n\nWords.\n")
     assert "not valid TOML" in extraction.problems[0] and extraction.documents[0].text.startswith("+++")
     with pytest.raises(Exception, match="it states user_id"):
@@ -173,19 +160,13 @@ def test_prose_lists_code_and_sections_state_nothing(read, text) -> None:
     assert stated(document) == ("", []) and not document.source_time
 
 
-def test_a_title_in_the_text_counts_where_only_the_file_names_it(read) -> None:
+def test_a_title_and_a_day_in_the_text_count_more_than_name_and_properties_of_the_file(read) -> None:
     assert read("a.txt", "Title: Minutes of the mill\nDate: 3 May 2024\n\nWords.\n").documents[0].title == (
         "Minutes of the mill"
     )
     assert read("a.md", "# Own\n\nTitle: Other\n\nWords.\n").documents[0].title == "Own"
     assert read("a-b.txt", "Title: [short title]\n\nWords.\n").documents[0].title == "a b"
-
-
-def test_a_day_in_the_text_counts_more_than_that_of_the_name(read) -> None:
     assert day(read("2020-01-01 notes.md", "# Notes\n\nDate: 2021-02-03\n\nWords.\n").documents[0]) == "2021-02-03"
-
-
-def test_a_day_in_the_text_counts_more_than_the_properties_of_a_file(read) -> None:
     made, file = docx.Document(), io.BytesIO()
     made.core_properties.modified = dt.datetime(2025, 1, 1)
     for text in ("Date: 3 May 2024", "Title: Minutes of the mill", "Words."):

@@ -26,22 +26,12 @@ def dated(tmp_path: Path, name: str, text: str | bytes, **options) -> tuple[dt.d
 @pytest.mark.parametrize(
     "uri",
     [
-        "2026-03-02 minutes.md",
-        "minutes_2026-03-02.md",
-        "20260302-minutes.md",
-        "IMG_20260302T101500.txt",
-        "Minutes 2 March 2026.md",
-        "minutes-02.03.2026.md",
-        "minutes 2nd of March, 2026.md",
-        "Protokoll 2. März 2026.md",
-        "March 2, 2026.txt",
-        "2026-03-02/minutes.md",
-        "2026/03/02/minutes.md",
-        "team/2026/3/2/deep/minutes.md",
-        "2025-01-01/minutes 2026-03-02.md",
-        "mail.eml#report 2026-03-02.pdf",
+        "2026-03-02 minutes.md", "minutes_2026-03-02.md", "20260302-minutes.md", "IMG_20260302T101500.txt",
+        "Minutes 2 March 2026.md", "minutes-02.03.2026.md", "minutes 2nd of March, 2026.md",
+        "Protokoll 2. März 2026.md", "March 2, 2026.txt", "2026-03-02/minutes.md", "2026/03/02/minutes.md",
+        "team/2026/3/2/deep/minutes.md", "2025-01-01/minutes 2026-03-02.md", "mail.eml#report 2026-03-02.pdf",
     ],
-)
+)  # fmt: skip
 def test_one_full_date_in_a_name_dates_the_document(uri: str) -> None:
     assert find_name_date(uri) == (MARCH_2, [])
 
@@ -49,19 +39,11 @@ def test_one_full_date_in_a_name_dates_the_document(uri: str) -> None:
 @pytest.mark.parametrize(
     "uri",
     [
-        "2026-03/minutes.md",
-        "2026/03/minutes.md",
-        "minutes 2026.md",
-        "minutes.md",
-        "2026-13-45.md",
-        "2026-03-02 to 2026-03-09.md",
-        "order 4711202603021.md",
-        "v1.2.2026-rc.md",
-        "open until 2026-03-02.md",
-        "2026-03-02 mail.eml#report.pdf",
-        "1812-06-18 declaration.md",
+        "2026-03/minutes.md", "2026/03/minutes.md", "minutes 2026.md", "minutes.md", "2026-13-45.md",
+        "2026-03-02 to 2026-03-09.md", "order 4711202603021.md", "v1.2.2026-rc.md", "open until 2026-03-02.md",
+        "2026-03-02 mail.eml#report.pdf", "1812-06-18 declaration.md",
     ],
-)
+)  # fmt: skip
 def test_a_name_without_one_full_date_dates_nothing(uri: str) -> None:
     assert find_name_date(uri)[0] is None
 
@@ -88,26 +70,20 @@ def test_every_common_field_dates_a_document(field: str) -> None:
     assert find_stated_time({"title": "x", field: "2026-03-02"}) == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
 
 
-def test_the_last_change_counts_more_than_the_first_day_and_a_field_more_than_the_name(tmp_path) -> None:
+def test_the_last_change_counts_more_than_the_first_day_and_an_invalid_date_is_reported(tmp_path) -> None:
     fields = {"created": "2024-01-01", "date": "2025-01-01", "last_updated": "2026-03-02"}
     assert find_stated_time(fields) == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
     assert dated(tmp_path, "2020-01-01.md", "---\ndate: 2026-03-02\n---\n# 5 May 2021\n\nWords.")[0] == MARCH_2
-
-
-def test_a_field_with_an_invalid_date_is_reported(tmp_path) -> None:
     day, problems = dated(tmp_path, "a.md", "---\ndate: last Tuesday\nupdated: 2026-03-02\ncreated: TBD\n---\nWords.")
     assert day == MARCH_2 and problems == ("front matter: date: 'last Tuesday' is not a date; write YYYY-MM-DD",)
 
 
-def test_a_title_or_first_heading_dates_a_document_unless_sibling_headings_name_other_days(tmp_path) -> None:
+def test_titles_names_and_properties_date_a_document_in_their_order(tmp_path) -> None:
     assert dated(tmp_path, "a.md", "# Minutes of 2 March 2026\n\nWords.\n\n## Since 1 May 2025\n\nMore.")[0] == MARCH_2
     assert dated(tmp_path, "b.md", "---\ntitle: Minutes, 2026-03-02\n---\n# Minutes\n\nWords.")[0] == MARCH_2
     assert dated(tmp_path, "c.md", "## 2026-03-02\n\nOne.\n\n## 2026-03-05\n\nTwo.")[0] is None
     assert dated(tmp_path, "d.md", "# Offer, valid until 2 March 2026\n\nWords.")[0] is None
     assert dated(tmp_path, "e.md", "# Minutes\n\nWe met on 2 March 2026.")[0] is None
-
-
-def test_a_date_that_people_wrote_counts_more_than_the_properties_of_an_office_file(tmp_path) -> None:
     out = io.BytesIO()
     made = docx.Document()
     made.add_paragraph("Words.")
@@ -115,9 +91,6 @@ def test_a_date_that_people_wrote_counts_more_than_the_properties_of_an_office_f
     made.save(out)
     assert dated(tmp_path, "2026-03-02 minutes.docx", out.getvalue())[0] == MARCH_2
     assert dated(tmp_path, "minutes.docx", out.getvalue())[0] == dt.date(2013, 12, 23)
-
-
-def test_a_date_in_the_name_dates_turns_without_a_time(tmp_path) -> None:
     turn = '{"session_id": "s", "speaker": "Ann", "text": "Hello there."}\n'
     assert dated(tmp_path, "call 2026-03-02.jsonl", turn)[0] == MARCH_2
 

@@ -35,23 +35,25 @@ def test_front_matter_with_an_unusable_user_project_or_session_rejects_the_file(
         read("a.txt", "Words of the note.\n")
 
 
-def test_front_matter_without_a_closing_line_that_names_a_user_rejects_the_file(read) -> None:
+def test_front_matter_without_an_end_and_a_conversation_of_an_unusable_user_are_left_out(read) -> None:
     with pytest.raises(Rejected, match="front matter: no closing line of three dashes; add it; it states user_id"):
         read("a.md", "---\nuser_id: ann\n# Notes\nWords.\n")
+    messages = [{"role": "user", "content": "I live in Porto."}]
+    export = [{"id": "a", "user_id": "ann", "messages": messages}, {"id": "b", "user_id": ["x"], "messages": messages}]
+    found = read("chats.json", json.dumps(export))
+    assert [(d.user_id, d.session_id) for d in found.documents] == [("ann", "a")]
+    assert found.problems == ("conversation 2: user_id (a list) is no name; write one name, as text; it is left out",)
 
 
 @pytest.mark.parametrize(
     ("field", "user", "project"),
     [
-        ("user_id: null\nproject_id: ~", None, None),
-        ("user_id: ''", None, None),
-        ("user_id: 5\nproject_id: 012", "5", "012"),
-        ("user_id: 1.10\nproject_id: 2026-01-02", "1.10", "2026-01-02"),
-        ("user_id: 0x1F\nproject_id: 12:30", "0x1F", "12:30"),
-        ("user_id: 'no'", "no", None),
+        ("user_id: null\nproject_id: ~", None, None), ("user_id: ''", None, None),
+        ("user_id: 5\nproject_id: 012", "5", "012"), ("user_id: 1.10\nproject_id: 2026-01-02", "1.10", "2026-01-02"),
+        ("user_id: 0x1F\nproject_id: 12:30", "0x1F", "12:30"), ("user_id: 'no'", "no", None),
         ("user_id: ' ann  b '", "ann b", None),
     ],
-)
+)  # fmt: skip
 def test_a_user_and_a_project_are_text_as_written(read, field: str, user: str | None, project: str | None) -> None:
     (document,) = read("a.md", f"---\n{field}\n---\nWords of the note.\n").documents
     assert (document.user_id, document.project_id) == (user, project)
@@ -64,15 +66,10 @@ def turn(**fields: object) -> str:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("user_id", ["x"]),
-        ("user_id", False),
-        ("user_id", " \t"),
-        ("user_id", "u\0x"),
-        ("user_id", float("nan")),
-        ("project_id", {"a": 1}),
-        ("session_id", {"a": 1}),
+        ("user_id", ["x"]), ("user_id", False), ("user_id", " \t"), ("user_id", "u\0x"), ("user_id", float("nan")),
+        ("project_id", {"a": 1}), ("session_id", {"a": 1}),
     ],
-)
+)  # fmt: skip
 def test_a_turn_with_an_unusable_user_project_or_session_is_left_out(read, field: str, value: object) -> None:
     found = read("a.jsonl", turn(user_id="ann") + turn(**{"text": "Mine.", field: value}) + turn(user_id=""))
     assert [(d.user_id, d.text) for d in found.documents] == [
@@ -89,11 +86,3 @@ def test_a_row_of_a_suite_with_an_unusable_scope_is_left_out(read, field: str, v
     found = read("corpus.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
     assert [d.text for d in found.documents] == ["One."]
     assert found.problems[0].startswith("line 2: _id '2': ") and found.problems[0].endswith("; the row is left out")
-
-
-def test_a_conversation_of_an_export_with_an_unusable_user_is_left_out(read) -> None:
-    messages = [{"role": "user", "content": "I live in Porto."}]
-    export = [{"id": "a", "user_id": "ann", "messages": messages}, {"id": "b", "user_id": ["x"], "messages": messages}]
-    found = read("chats.json", json.dumps(export))
-    assert [(d.user_id, d.session_id) for d in found.documents] == [("ann", "a")]
-    assert found.problems == ("conversation 2: user_id (a list) is no name; write one name, as text; it is left out",)

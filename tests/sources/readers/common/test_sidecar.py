@@ -20,7 +20,7 @@ def read(folder: Path, name: str, text: str, sidecar: str) -> ExtractedDocument:
     return read_source(folder / name, name).documents[0]
 
 
-def test_a_sidecar_has_the_fields_of_front_matter_and_overrides_the_source(tmp_path) -> None:
+def test_a_sidecar_has_the_fields_of_front_matter_and_overrides_the_source_but_not_its_turns(tmp_path) -> None:
     sidecar = (
         "title: Dip readings\ndate: 2026-03-02\nuser_id: ines\nproject_id: wells\ntags: [water]\nsupersedes: old.csv\n"
     )
@@ -31,9 +31,6 @@ def test_a_sidecar_has_the_fields_of_front_matter_and_overrides_the_source(tmp_p
     assert [(r.other_uri, r.label) for r in found.relations] == [("old.csv", "UPDATE")]
     found = read(tmp_path, "a.md", "---\ndate: 2020-01-01\n---\nWords.", "last_updated: 2026-03-02")
     assert found.source_time == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
-
-
-def test_turns_keep_their_own_user_and_mails_pass_the_project_on_to_their_attachments(tmp_path) -> None:
     turn = '{"session_id": "s", "user_id": "ann", "speaker": "Ann", "text": "Hello there."}\n'
     found = read(tmp_path, "a.jsonl", turn, "user_id: ines\nproject_id: wells\n")
     assert (found.user_id, found.project_id) == ("ann", "wells")
@@ -52,14 +49,6 @@ def test_turns_keep_their_own_user_and_mails_pass_the_project_on_to_their_attach
 def test_a_source_is_not_read_without_the_sidecar_it_has(tmp_path, sidecar: str, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         read(tmp_path, "a.txt", "Words.", sidecar)
-
-
-def test_a_sidecar_that_leads_elsewhere_is_not_followed(tmp_path) -> None:
-    (tmp_path / "a.txt").write_text("Words.")
-    (tmp_path / "secret.yaml").write_text("title: secret")
-    (tmp_path / "a.txt.meta.yaml").symlink_to(tmp_path / "secret.yaml")
-    with pytest.raises(Rejected, match="a link"):
-        read_source(tmp_path / "a.txt", "a.txt")
 
 
 def test_a_sidecar_is_no_source_its_change_is_one_of_its_source_and_one_alone_is_rejected(tmp_path) -> None:
@@ -81,7 +70,7 @@ def test_a_sidecar_is_no_source_its_change_is_one_of_its_source_and_one_alone_is
         read_source(folder / "c.txt.meta.yaml", "c.txt.meta.yaml")
 
 
-def test_the_fields_of_an_enhancement_proposal_lie_beside_its_text(tmp_path) -> None:
+def test_the_fields_of_an_enhancement_proposal_lie_beside_its_text_and_a_link_is_not_followed(tmp_path) -> None:
     folder = tmp_path / "sig-mill" / "34-sluice"
     folder.mkdir(parents=True)
     (folder / "README.md").write_text("# Sluice\n\nWords.\n")
@@ -95,3 +84,8 @@ def test_the_fields_of_an_enhancement_proposal_lie_beside_its_text(tmp_path) -> 
     assert [(r.other_uri, r.label) for r in found.relations] == relations
     config = load_collection(write_notes(tmp_path, {}, "sig-mill") / "sig-mill")
     assert list(scan_sources(tmp_path / "sig-mill", config, Decisions())) == ["34-sluice/README.md"]
+    (tmp_path / "a.txt").write_text("Words.")
+    (tmp_path / "secret.yaml").write_text("title: secret")
+    (tmp_path / "a.txt.meta.yaml").symlink_to(tmp_path / "secret.yaml")
+    with pytest.raises(Rejected, match="a link"):
+        read_source(tmp_path / "a.txt", "a.txt")

@@ -35,23 +35,16 @@ def test_what_is_usual_in_front_matter_is_no_problem(read, raw: str) -> None:
     assert read("a.md", f"---\n{raw}\n---\nWords of the note.\n").problems == ()
 
 
-def test_a_title_is_text_as_written(read) -> None:
+def test_titles_are_text_as_written_and_front_matter_validity_and_sidecars_without_sense_are_listed(
+    read, tmp_path
+) -> None:
     titles = [read("a.md", f"---\ntitle: {t}\n---\nWords.\n").documents[0].title for t in ("12:30:45", "no", "1.10")]
     assert titles == ["12:30:45", "no", "1.10"]
-
-
-def test_front_matter_without_a_closing_line_is_listed_and_a_thematic_break_is_not(read) -> None:
     problem = "front matter: no closing line of three dashes; add it (it was read as text)"
     assert read("a.md", "---\ntitle: Plans\n# Notes\nWords.\n").problems == (problem,)
     assert read("a.md", "---\nNote: this begins below a line.\n\nWords.\n").problems == ()
-
-
-def test_a_validity_that_ends_before_it_starts_is_listed_and_counts_as_none() -> None:
     stated, problems = parse_validity("2027-01-01", "2026-01-01")
     assert stated is None
     assert problems == ["valid_from '2027-01-01' is after valid_until '2026-01-01'; neither is used: correct one"]
-
-
-def test_a_sidecar_with_a_field_that_cannot_be_used_rejects_its_source_or_is_listed(read, tmp_path) -> None:
     (tmp_path / "a.txt.meta.yaml").write_text("date: [1]\n")
     assert read("a.txt", "Words.").problems == ("sidecar: date: (a list) is not a date; write YYYY-MM-DD",)

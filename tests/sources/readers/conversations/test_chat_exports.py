@@ -40,7 +40,7 @@ def kinds(found: Extraction) -> list[str | None]:
 HIDDEN = {"metadata": {"is_visually_hidden_from_conversation": True}}
 
 
-def test_of_a_chatgpt_conversation_the_shown_branch_is_read_and_the_rest_is_counted(read) -> None:
+def test_of_a_tree_the_shown_branch_is_read_and_one_of_another_kind_is_no_conversation(read) -> None:
     tree = {
         "root": {"parent": None, "message": None},
         "s": node("root", "system", ""),
@@ -60,6 +60,8 @@ def test_of_a_chatgpt_conversation_the_shown_branch_is_read_and_the_rest_is_coun
     assert [s.said_at.second for s in document.segments] == [5, 0], "a turn without a time has the conversation's"
     assert found.problems == ()
     assert found.left_out == {"instruction": 2, "hidden": 1, "reasoning": 2, "other_branch": 1}
+    text = '{"mapping": {"properties": {"title": {"type": "text"}}}}'
+    assert segment_texts(read("index.json", text).documents[0]) == [("code", None, text)]
 
 
 def test_calls_of_tools_are_turns_of_tools_and_pictures_are_counted(read) -> None:
@@ -76,45 +78,39 @@ def test_calls_of_tools_are_turns_of_tools_and_pictures_are_counted(read) -> Non
     }
     found = read("conversations.json", chatgpt(tree, "f"))
     assert turns(found) == [
-        ("user", "[image]\nWhat is this?\n[file: plan.pdf]"),
-        ("assistant", "python(1+1)"),
-        ("tool", "2"),
-        ("assistant", "[image: a red bicycle]\nA bicycle."),
-        ("user", "And in winter?"),
-    ]
+        ("user", "[image]\nWhat is this?\n[file: plan.pdf]"), ("assistant", "python(1+1)"), ("tool", "2"),
+        ("assistant", "[image: a red bicycle]\nA bicycle."), ("user", "And in winter?"),
+    ]  # fmt: skip
     assert kinds(found) == [None, "tool", "tool", None, None]
     assert found.left_out == {"image": 3, "file": 1, "audio": 1} and found.problems == ()
 
 
-def test_a_conversation_that_must_not_be_remembered_is_not(read) -> None:
+def test_a_conversation_that_must_not_be_remembered_is_not_and_a_problem_names_conversation_and_message(read) -> None:
     found = read("a.json", chatgpt({"a": node(None, "user", "Hi.")}, "a", is_do_not_remember=True))
     assert [s.stated.memory for d in found.documents for s in d.segments] == ["off"]
+    chats = [{"id": n, "messages": [{"role": "user", "content": "Hi.", "timestamp": "noon"}]} for n in "ab"]
+    problems = read("a.json", json.dumps(chats)).warnings
+    assert [p.split(": timestamp")[0] for p in problems] == ["conversation 1: message 1", "conversation 2: message 1"]
 
 
 def test_of_claude_the_content_is_read_and_attached_texts_are_documents(read) -> None:
     notice = "Sure.\n```\nThis block is not supported on your current device yet.\n```"
     asked = {
-        "uuid": "m1",
-        "text": "Read this.",
-        "content": [{"type": "text", "text": "Read this."}],
-        "sender": "human",
+        "uuid": "m1", "text": "Read this.", "content": [{"type": "text", "text": "Read this."}], "sender": "human",
         "created_at": "2026-01-02T10:00:00.123456Z",
         "attachments": [{"file_name": "notes.md", "extracted_content": "# Boat\n\nThe mast is oak."}],
         "files": [{"file_name": "deck.png"}],
-    }
+    }  # fmt: skip
     answered = {
-        "uuid": "m2",
-        "text": notice,
+        "uuid": "m2", "text": notice,
         "content": [
-            {"type": "thinking", "thinking": "Let me see."},
-            {"type": "text", "text": "Sure."},
+            {"type": "thinking", "thinking": "Let me see."}, {"type": "text", "text": "Sure."},
             {"type": "tool_use", "name": "web_search", "input": {"query": "oak"}},
             {"type": "tool_result", "name": "web_search", "content": [{"type": "text", "text": "Oak is hard."}]},
             {"type": "text", "text": "Oak is fine."},
         ],
-        "sender": "assistant",
-        "created_at": "2026-01-02T10:00:05Z",
-    }
+        "sender": "assistant", "created_at": "2026-01-02T10:00:05Z",
+    }  # fmt: skip
     empty = {"uuid": "m3", "text": "", "content": [], "sender": "human", "created_at": "2026-01-02T10:01:00Z"}
     found = read("conversations.json", claude(asked, answered, empty))
     chat, attached = found.documents
@@ -132,7 +128,9 @@ def test_of_claude_the_content_is_read_and_attached_texts_are_documents(read) ->
     assert found.left_out == {"image": 1, "reasoning": 1} and found.problems == ()
 
 
-def test_of_claude_the_branch_of_the_newest_message_is_read(read) -> None:
+def test_of_claude_the_branch_of_the_newest_message_is_read_and_what_an_attachment_states_of_its_owner_is_not(
+    read,
+) -> None:
     def message(name: str, parent: str, sender: str, text: str, second: int) -> dict:
         about = {"uuid": name, "parent_message_uuid": parent, "sender": sender, "text": text}
         return about | {"created_at": f"2026-01-02T10:00:{second:02}Z"}
@@ -149,9 +147,17 @@ def test_of_claude_the_branch_of_the_newest_message_is_read(read) -> None:
     assert found.left_out == {"other_branch": 2}
     shown = read("a.json", claude(*messages, current_leaf_message_uuid="b"))
     assert turns(shown) == [("human", "A boat for two?"), ("assistant", "A dinghy.")]
+    text = "---\nuser_id: mallory\nprivacy: {user_visible: true}\n---\nThe mast is oak."
+    message = {
+        "sender": "human",
+        "text": "Read.",
+        "attachments": [{"file_name": "../../a.txt", "extracted_content": text}],
+    }
+    chat, attached = read("a.json", claude(message, message | {"text": "Again."})).documents
+    assert (attached.user_id, attached.uri) == (chat.user_id, "a.json#k1#a.txt")
 
 
-def test_messages_with_parts_and_tool_calls_are_turns_with_roles(read) -> None:
+def test_messages_with_parts_and_the_items_between_them_are_turns_with_roles(read) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Porto"}'}}
     messages = [
         {"role": "system", "content": "Be brief."},
@@ -170,13 +176,9 @@ def test_messages_with_parts_and_tool_calls_are_turns_with_roles(read) -> None:
         {"role": "assistant", "content": [{"type": "refusal", "refusal": "I cannot say."}]},
     ]
     expected = [
-        ("user", "Is it warm?\n[image]\nIn Porto."),
-        ("assistant", 'weather({"city": "Porto"})'),
-        ("tool", "21 degrees"),
-        ("assistant", "Yes, 21 degrees."),
-        ("tool", "ok"),
-        ("assistant", "I cannot say."),
-    ]
+        ("user", "Is it warm?\n[image]\nIn Porto."), ("assistant", 'weather({"city": "Porto"})'),
+        ("tool", "21 degrees"), ("assistant", "Yes, 21 degrees."), ("tool", "ok"), ("assistant", "I cannot say."),
+    ]  # fmt: skip
     lines = "".join(json.dumps(m) + "\n" for m in messages)
     for name, text in (
         ("a.json", json.dumps(messages)),
@@ -188,9 +190,6 @@ def test_messages_with_parts_and_tool_calls_are_turns_with_roles(read) -> None:
         assert turns(found) == expected and found.problems == ()
         assert kinds(found) == [None, "tool", "tool", None, "tool", None]
         assert found.left_out == {"instruction": 1, "image": 1}
-
-
-def test_items_between_messages_are_tools_and_reasoning(read) -> None:
     items = [
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Is it warm?"}]},
         {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Weather."}]},
@@ -201,9 +200,6 @@ def test_items_between_messages_are_tools_and_reasoning(read) -> None:
     found = read("a.json", json.dumps(items))
     expected = [("user", "Is it warm?"), ("assistant", "weather({})"), ("tool", "21 degrees"), ("assistant", "Yes.")]
     assert turns(found) == expected and found.left_out == {"reasoning": 1}
-
-
-def test_a_person_who_is_a_developer_gives_no_instructions(read) -> None:
     messages = [{"role": "developer", "speaker": "Ann", "text": "Shipped."}, {"speaker": "Bo", "text": "Thanks."}]
     assert turns(read("a.json", json.dumps(messages))) == [("Ann", "Shipped."), ("Bo", "Thanks.")]
 
@@ -225,19 +221,10 @@ def test_what_is_wrong_with_a_tree_is_one_line_and_its_turns_are_read(read, cont
     assert problem in line and "\n" not in line
 
 
-def test_problems_name_conversation_and_message(read) -> None:
-    chats = [{"id": n, "messages": [{"role": "user", "content": "Hi.", "timestamp": "noon"}]} for n in "ab"]
-    problems = read("a.json", json.dumps(chats)).warnings
-    assert [p.split(": timestamp")[0] for p in problems] == ["conversation 1: message 1", "conversation 2: message 1"]
-
-
-def test_an_export_without_messages_is_read_and_holds_nothing(read) -> None:
+def test_exports_without_messages_and_files_about_the_account_make_no_document(read) -> None:
     for content in (claude(), chatgpt({}, "x"), chatgpt({"root": {"parent": None, "message": None}}, "root")):
         found = read("a.json", content)
         assert found.documents == () and found.problems == ()
-
-
-def test_files_about_the_account_make_no_document(read) -> None:
     files = {
         "user.json": {"id": "user-1", "email": "ana@example.org", "chatgpt_plus_user": False},
         "users.json": [{"uuid": "u", "full_name": "Ana", "email_address": "ana@example.org"}],
@@ -249,17 +236,6 @@ def test_files_about_the_account_make_no_document(read) -> None:
     for name, value in files.items():
         found = read(name, json.dumps(value))
         assert found.documents == () and found.problems == ()
-
-
-def test_an_attachment_states_nothing_of_whose_it_is(read) -> None:
-    text = "---\nuser_id: mallory\nprivacy: {user_visible: true}\n---\nThe mast is oak."
-    message = {
-        "sender": "human",
-        "text": "Read.",
-        "attachments": [{"file_name": "../../a.txt", "extracted_content": text}],
-    }
-    chat, attached = read("a.json", claude(message, message | {"text": "Again."})).documents
-    assert (attached.user_id, attached.uri) == (chat.user_id, "a.json#k1#a.txt")
 
 
 def test_a_file_that_ends_early_or_goes_on_is_rejected(read) -> None:
@@ -285,11 +261,6 @@ def test_a_large_export_in_utf8_is_read_item_by_item(read) -> None:
         read("a.json", whole.encode()[:-9] + b"\xff" + whole.encode()[-8:], max_chars=len(text) * 3)
 
 
-def test_a_tree_of_another_kind_is_no_conversation(read) -> None:
-    text = '{"mapping": {"properties": {"title": {"type": "text"}}}}'
-    assert segment_texts(read("index.json", text).documents[0]) == [("code", None, text)]
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
     lambda inner: (
@@ -312,7 +283,7 @@ MESSAGE = st.dictionaries(
 NAME = st.sampled_from("abcdef")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     mapping=st.dictionaries(
         NAME, st.fixed_dictionaries({"parent": NAME | JSON, "message": MESSAGE | JSON}), max_size=6
@@ -338,7 +309,7 @@ def test_no_export_raises_anything_but_a_rejection(read, mapping, current, messa
         assert json.loads(json.dumps(document.to_json(), allow_nan=False))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parents=st.lists(st.integers(0, 7), min_size=1, max_size=8), leaf=st.integers(0, 7))
 def test_each_message_is_in_the_shown_branch_or_counted(read, parents: list[int], leaf: int) -> None:
     mapping = {str(i): node(str(min(p, i - 1)) if i else None, "user", f"m{i}.") for i, p in enumerate(parents)}

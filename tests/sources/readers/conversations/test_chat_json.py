@@ -9,7 +9,7 @@ from palimpsest.core.errors import Rejected
 from tests.sources.segment_texts import segment_texts
 
 
-def test_locomo_sessions_are_documents_of_a_user_for_each_sample(read) -> None:
+def test_sessions_of_data_sets_are_documents_with_their_dates_and_ids(read) -> None:
     talk = {
         "speaker_a": "Cam",
         "session_2": [{"speaker": "Mel", "dia_id": "D2:1", "text": "Hi."}],
@@ -21,9 +21,6 @@ def test_locomo_sessions_are_documents_of_a_user_for_each_sample(read) -> None:
     assert (one.user_id, one.session_id, one.text) == ("conv-1", "session_2", "Mel: Hi.")
     assert one.source_time == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
     assert (two.session_id, two.text, two.source_time) == ("session_10", "Cam: Look. [image: a dog]", None)
-
-
-def test_longmemeval_sessions_have_their_dates_and_ids(read) -> None:
     item = {
         "question_id": "q1",
         "haystack_dates": ["2023/05/30 (Tue) 21:48", "2023/06/01 (Thu) 09:00"],
@@ -57,36 +54,10 @@ def test_exports_of_chats_are_conversations(read, messages: list[dict]) -> None:
     assert (document.title, document.text) == ("T", "user: Hi.")
 
 
-def test_the_current_branch_of_a_tree_of_messages_is_read(read) -> None:
-    def node(parent: str | None, role: str, text: str, time: float) -> dict:
-        return {
-            "parent": parent,
-            "message": {"author": {"role": role}, "content": {"parts": [text]}, "create_time": time},
-        }
-
-    tree = {
-        "title": "Trip",
-        "current_node": "c",
-        "mapping": {
-            "a": node(None, "user", "Where?", 1704164645.5),
-            "b": node("a", "assistant", "Discarded.", 1704164646.5),
-            "c": node("a", "assistant", "Lisbon.", 1704164647.5),
-        },
-    }
-    (document,) = read("export.json", json.dumps([tree])).documents
-    assert (document.title, document.text) == ("Trip", "user: Where?\nassistant: Lisbon.")
-
-
-def test_other_json_is_kept_as_it_is(read) -> None:
+def test_json_that_is_no_conversation_is_kept_and_what_is_wrong_with_it_is_explained(read) -> None:
     (document,) = read("data.json", '{"budget": 40000}\n').documents
     assert segment_texts(document) == [("code", None, '{"budget": 40000}')]
-
-
-def test_a_field_stated_twice_in_an_export_is_a_problem(read) -> None:
     found = read("a.json", '[{"id": "a", "id": "b", "messages": [{"role": "user", "content": "I live in Porto."}]}]')
     assert found.problems == ("id stated twice in one object; remove one",)
-
-
-def test_a_number_of_many_digits_is_explained_to_whoever_wrote_the_file(read) -> None:
     with pytest.raises(Rejected, match="not JSON: a number has too many digits; export it again"):
         read("a.json", "1" * 10_000)

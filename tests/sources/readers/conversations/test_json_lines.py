@@ -51,44 +51,40 @@ def test_turns_keep_the_offset_of_their_clock_through_the_log_and_the_tables(rea
     assert row_to_document(stored).source_time.isoformat() == "2026-03-01T23:30:00-08:00"
 
 
-def test_bad_lines_are_named_and_the_rest_is_read(read) -> None:
+def test_bad_lines_are_named_or_counted_and_the_rest_is_read(read) -> None:
     extraction = read(
         "chat.jsonl",
         lines(
-            turn("s", "u", "A", "Good."),
-            '{"session_id": "s", "text": "cut o',
-            "[1, 2]",
-            turn("s", "u", "A", "   "),
-            {"session_id": "s", "speaker": "A", "text": 5},
-            "",
-            turn("s", "u", "A", "Undated.", "around noon"),
+            turn("s", "u", "A", "Good."), '{"session_id": "s", "text": "cut o', "[1, 2]", turn("s", "u", "A", "   "),
+            {"session_id": "s", "speaker": "A", "text": 5}, "", turn("s", "u", "A", "Undated.", "around noon"),
             "[" * 100_000,
         ),
-    )
+    )  # fmt: skip
     assert [s.char_end - s.char_start for s in extraction.documents[0].segments] == [5, 8]
     assert [p.split(":")[0] for p in extraction.problems] == [
-        "line 2",
-        "line 3",
-        "line 8",
-        "line 4",
-        "line 5",
-    ]
+        "line 2", "line 3", "line 8", "line 4", "line 5",
+    ]  # fmt: skip
     assert [w.split(":")[0] for w in extraction.warnings] == ["line 7"]
-
-
-def test_many_bad_lines_are_counted_not_listed(read) -> None:
     extraction = read("chat.jsonl", lines(turn("s", "u", "A", "Good."), *["{"] * 250), max_problems=100)
     assert len(extraction.problems) == 101
     assert extraction.problems[-1] == "and 150 more such problems"
+    good = '{"speaker": "Ana", "text": "I live in Porto."}\n'
+    twice = '{"speaker": "Ana", "text": "Mine.", "text": "Yours."}\n'
+    number = '{"speaker": "Ana", "text": "I moved.", "importance": NaN}\n'
+    found = read("a.jsonl", good + twice + number)
+    assert found.documents[0].text == "Ana: I live in Porto.\nAna: I moved."
+    assert found.problems[0] == "line 2: text stated twice; remove one; the line is left out"
+    assert found.problems[1].startswith("line 3: importance nan must be a number from 0 to 1")
 
 
-def test_a_turn_without_speaker_or_session_is_still_a_turn(read) -> None:
+def test_a_turn_may_lack_speaker_and_session_have_a_role_or_letters_that_are_none(read) -> None:
     (document,) = read("chat.jsonl", lines({"timestamp": "2024-01-01", "text": "Alone."})).documents
     assert (document.user_id, document.session_id, document.text) == (None, None, "Alone.")
     assert document.segments[0].kind == "turn" and document.segments[0].speaker is None
-
-
-def test_lone_surrogates_and_nuls_in_json_do_not_reach_the_text(read) -> None:
+    extraction = read("c.jsonl", lines({"role": "user", "text": "Hi."}, {"role": "assistant", "text": 3}))
+    (document,) = extraction.documents
+    assert [(s.kind, s.speaker) for s in document.segments] == [("turn", "user")]
+    assert extraction.problems == ("line 2: no text; a turn needs a text of at least one word",)
     (document,) = read(
         "c.jsonl", '{"speaker": "A\\u0000", "text": "bad \\ud800 end\\u0000", "session_id": 7}\n'
     ).documents
@@ -96,32 +92,24 @@ def test_lone_surrogates_and_nuls_in_json_do_not_reach_the_text(read) -> None:
     assert document.session_id == "7"
 
 
-def test_a_suite_row_is_a_document_with_its_scope_as_user(read) -> None:
+def test_a_suite_row_is_a_document_of_its_scope_spoken_by_the_role_of_a_chat(read) -> None:
     extraction = read(
         "corpus.jsonl",
         lines(
             {
-                "_id": "c:1",
-                "title": "",
-                "text": "Look at this.",
-                "scope": "conv-1",
+                "_id": "c:1", "title": "", "text": "Look at this.", "scope": "conv-1",
                 "meta": {
-                    "speaker": "Mel",
-                    "session": "session_1",
-                    "date_time": "1:56 pm on 8 May, 2023",
+                    "speaker": "Mel", "session": "session_1", "date_time": "1:56 pm on 8 May, 2023",
                     "image_caption": "a photo of a dog",
                 },
             },
             {"_id": "c:2", "title": "Port  Blair", "text": "A capital.", "meta": {"date": "1998"}},
         ),
-    )
+    )  # fmt: skip
     one, two = extraction.documents
     assert (one.uri, one.user_id, one.session_id, one.media_type) == (
-        "corpus.jsonl#c:1",
-        "conv-1",
-        "session_1",
-        SUITE_ROW,
-    )
+        "corpus.jsonl#c:1", "conv-1", "session_1", SUITE_ROW,
+    )  # fmt: skip
     assert one.text == "Look at this. [image: a photo of a dog]"
     assert one.metadata["image_caption"] == "a photo of a dog" and one.metadata["_id"] == "c:1"
     (segment,) = one.segments
@@ -129,28 +117,14 @@ def test_a_suite_row_is_a_document_with_its_scope_as_user(read) -> None:
     assert segment.said_at == one.source_time == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
     assert (two.title, two.user_id, two.segments[0].kind) == ("Port Blair", None, "prose")
     assert two.source_time == datetime(1998, 1, 1, tzinfo=UTC)
-
-
-def test_a_role_of_a_chat_is_the_speaker_of_a_suite_row_without_one(read) -> None:
     bot = {"role": "Assistant", "speaker": "Bot"}
     metas = [{"role": "user"}, bot, {"role": "tool"}, {"role": "actor"}, {"role": 1}]
     rows = ({"_id": str(i), "text": "x", "meta": m} for i, m in enumerate(metas))
     segments = [d.segments[0] for d in read("c.jsonl", lines(*rows)).documents]
     assert [(s.kind, s.speaker) for s in segments] == [
-        ("turn", "user"),
-        ("turn", "Bot"),
-        ("turn", "tool"),
-        ("prose", None),
-        ("prose", None),
-    ]
+        ("turn", "user"), ("turn", "Bot"), ("turn", "tool"), ("prose", None), ("prose", None),
+    ]  # fmt: skip
     assert [s.stated and s.stated.kind for s in segments] == [None, None, "tool", None, None]
-
-
-def test_turns_may_have_roles_instead_of_speakers(read) -> None:
-    extraction = read("c.jsonl", lines({"role": "user", "text": "Hi."}, {"role": "assistant", "text": 3}))
-    (document,) = extraction.documents
-    assert [(s.kind, s.speaker) for s in document.segments] == [("turn", "user")]
-    assert extraction.problems == ("line 2: no text; a turn needs a text of at least one word",)
 
 
 def test_suite_rows_without_id_or_text_or_with_a_used_id_are_problems(read) -> None:
@@ -183,13 +157,3 @@ def test_suite_rows_without_id_or_text_or_with_a_used_id_are_problems(read) -> N
 def test_a_file_without_one_good_line_is_rejected(read, content: str, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         read("x.jsonl", content)
-
-
-def test_a_line_with_a_field_twice_is_left_out_and_a_number_that_is_none_is_a_problem(read) -> None:
-    good = '{"speaker": "Ana", "text": "I live in Porto."}\n'
-    twice = '{"speaker": "Ana", "text": "Mine.", "text": "Yours."}\n'
-    number = '{"speaker": "Ana", "text": "I moved.", "importance": NaN}\n'
-    found = read("a.jsonl", good + twice + number)
-    assert found.documents[0].text == "Ana: I live in Porto.\nAna: I moved."
-    assert found.problems[0] == "line 2: text stated twice; remove one; the line is left out"
-    assert found.problems[1].startswith("line 3: importance nan must be a number from 0 to 1")

@@ -2,7 +2,7 @@ import json
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palimpsest.sources.readers import json_values
@@ -15,6 +15,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.lists(VALUES, max_size=6), st.sampled_from((None, 2)), st.booleans(), st.integers(1, 40))
 def test_an_array_read_by_items_is_the_array(values: list, indent: int | None, is_ascii: bool, window: int) -> None:
     data = json.dumps(values, indent=indent, ensure_ascii=is_ascii).encode()

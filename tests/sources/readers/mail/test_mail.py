@@ -30,30 +30,21 @@ def test_a_mail_has_its_writer_as_speaker_and_its_attachments_as_documents(read)
     assert [p.split(":")[0] for p in extraction.problems] == ["attachment logo.png"]
 
 
-def test_a_mail_of_html_alone_is_read(read) -> None:
+def test_mails_of_html_in_mails_and_with_attachments_of_one_name_are_read(read) -> None:
     message = mail()
     message.set_content("<html><body><p>Rich <b>words</b>.</p></body></html>", subtype="html")
     assert read("a.eml", message.as_bytes()).documents[0].text == "Plans\n\nRich words."
-
-
-def test_mails_inside_mails_are_read_to_the_limit(read) -> None:
     extraction = read("a.eml", nested_mail(3), max_nesting=2)
     assert [d.uri for d in extraction.documents] == ["a.eml", "a.eml#part-1.eml", "a.eml#part-1.eml#part-1.eml"]
     assert "nested too deeply" in extraction.problems[0]
-
-
-def test_attachments_of_one_name_have_uris_of_their_own(read) -> None:
     message = mail()
     for text in ("One.", "Two."):
         message.add_attachment(text, filename="a.txt")
     assert [d.uri for d in read("m.eml", message.as_bytes()).documents] == ["m.eml", "m.eml#a.txt", "m.eml#2-a.txt"]
 
 
-def test_what_is_no_mail_is_rejected(read) -> None:
+def test_what_is_no_mail_or_would_take_minutes_is_rejected(read) -> None:
     with pytest.raises(Rejected, match="no mail"):
         read("a.eml", "just words\n\nand more\n")
-
-
-def test_headers_that_would_take_minutes_are_not_parsed(read) -> None:
     with pytest.raises(Rejected, match="more than 1,000,000 bytes of headers"):
         read("a.eml", "From: ana@example.org\nX-All: " + "a, " * 400_000 + "\n\nHello.\n")

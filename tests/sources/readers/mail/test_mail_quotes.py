@@ -1,6 +1,7 @@
 """Who says what in a mail, and when: quotes keep their author and day, and nobody remembers a greeting."""
 
 from email.message import EmailMessage
+from time import process_time
 
 import pytest
 
@@ -65,16 +66,13 @@ def test_each_author_is_quoted_with_the_day_of_writing(read) -> None:
     assert "Hi Tom," in found[0].text and "Sales, X Corp" in found[0].text and "wrote:" in found[1].text
 
 
-def test_a_quote_that_nothing_dates_has_no_date_and_no_author(read) -> None:
+def test_a_quote_has_only_the_author_and_day_that_are_stated_and_can_be(read) -> None:
     body = "Agreed.\n\n> The gate is open.\n> It is green.\n\nReally.\n"
     assert statements(read("2026-05-04 a.eml", mail(body)).documents) == [
         ("Ann Lee", "2026-05-04", "Agreed."),
         ("Ann Lee", "2026-05-04", "Really."),
         (None, None, "The gate is open.\nIt is green."),
     ]
-
-
-def test_a_quote_cannot_be_from_after_the_mail_that_holds_it(read) -> None:
     body = "Agreed.\n\nOn 9 May 2026, Bob <bob@x.example> wrote:\n> The gate is open.\n"
     assert statements(read("a.eml", mail(body)).documents)[1] == ("Bob", None, "The gate is open.")
 
@@ -105,17 +103,13 @@ def test_what_follows_the_head_of_another_mail_is_that_mails(read, head: str) ->
     "body",
     [
         "On the flight of 3 May I wrote: nothing.\n\nThe gate is open.",
-        "My notes on 3 May 2026 wrote:\n\nThe gate is open.",
-        "To: do list\nDate: to be found\n\nThe gate is open.",
-        "Data: 12 rows\nDo: delete them\n\nThe gate is open.",
-        "A: yes\nDa: no, 3 May 2026 is too early for that",
-        "--------------------\nThe gate is open.\n--------------------\nIt is green.",
-        "Thanks,\nthe gate is open",
-        "Dear customers of the gate, it is open now.",
-        "Hi Tom, the gate is open.",
+        "My notes on 3 May 2026 wrote:\n\nThe gate is open.", "To: do list\nDate: to be found\n\nThe gate is open.",
+        "Data: 12 rows\nDo: delete them\n\nThe gate is open.", "A: yes\nDa: no, 3 May 2026 is too early for that",
+        "--------------------\nThe gate is open.\n--------------------\nIt is green.", "Thanks,\nthe gate is open",
+        "Dear customers of the gate, it is open now.", "Hi Tom, the gate is open.",
         "Thank you for the gate.\n\nIt is open, and we paint it green on Monday.",
     ],
-)
+)  # fmt: skip
 def test_words_that_look_like_a_quote_or_a_closing_stay_the_writers(read, body: str) -> None:
     found = read("a.eml", mail(f"Good news.\n\n{body}\n")).documents
     words = " ".join(text for _, _, text in statements(found))
@@ -172,15 +166,8 @@ def test_phrases() -> None:
 
 
 def test_hostile_bodies_are_read_in_no_time() -> None:
-    for unit in (
-        "On 3 May 2026 x ",
-        "> On 3 May x\n",
-        "From: a\n",
-        "-- \n",
-        ">",
-        "wrote:\n",
-        "On a wrote:\n",
-        "\n\n",
-        "Hi ",
-    ):
-        split_quotes([parse_line(line, 0) for line in (unit * (200_000 // len(unit))).split("\n")])
+    units = "On 3 May 2026 x |> On 3 May x\n|From: a\n|-- \n|>|wrote:\n|On a wrote:\n|\n\n|Hi "
+    for unit in units.split("|"):
+        started = process_time()
+        split_quotes([parse_line(line, 0) for line in (unit * (30_000 // len(unit))).split("\n")])
+        assert process_time() - started < 2, unit

@@ -16,11 +16,10 @@ def test_an_outlook_mail_gives_its_words_headers_and_attachments(read) -> None:
     assert (mail.title, mail.source_time, mail.media_type) == ("Kestrel", SENT, "message/rfc822")
     assert mail.text.endswith("The budget is 40,000.") and mail.metadata["to"] == "Lea <lea@example.org>"
     assert (notes.uri, notes.text.splitlines()[0], notes.source_time) == ("kestrel.msg#notes.txt", "Otters swim.", SENT)
-
-
-def test_a_mail_that_was_never_sent_has_no_date(read) -> None:
     (mail,) = read("draft.msg", msg("Draft", "Words.", "mara@example.org")).documents
     assert mail.source_time is None
+    (mail,) = read("a.msg", msg("Hi\r\nX-Evil: 1", "Words.", "mara@example.org", SENT)).documents
+    assert mail.title == "Hi X-Evil: 1" and "x-evil" not in mail.metadata
 
 
 @pytest.mark.parametrize("keep", [600, 1500, 3000])
@@ -30,8 +29,3 @@ def test_half_a_mail_is_rejected_or_read_and_nothing_else_escapes(read, keep: in
         read("half.msg", data[:keep])
     except Rejected as e:
         assert str(e)
-
-
-def test_line_breaks_in_a_property_make_no_header(read) -> None:
-    (mail,) = read("a.msg", msg("Hi\r\nX-Evil: 1", "Words.", "mara@example.org", SENT)).documents
-    assert mail.title == "Hi X-Evil: 1" and "x-evil" not in mail.metadata

@@ -19,14 +19,22 @@ def docx_bytes(document) -> bytes:
     return out.getvalue()
 
 
-def test_content_beats_the_suffix(read) -> None:
+def test_content_beats_the_suffix_and_strict_open_xml_is_read(read) -> None:
     assert read("a.txt", pdf()).documents[0].media_type == "application/pdf"
     document = docx.Document()
     document.add_paragraph("Words.")
     assert read("a.md", docx_bytes(document)).documents[0].media_type.endswith("wordprocessingml.document")
 
+    def strict(_: str, part: bytes) -> bytes:
+        for name in (b"wordprocessingml", b"officeDocument"):
+            old = b"http://schemas.openxmlformats.org/" + name + b"/2006/"
+            part = part.replace(old, b"http://purl.oclc.org/ooxml/" + name + b"/")
+        return part
 
-def test_a_docx_keeps_headings_paragraphs_lists_and_tables_in_order(read) -> None:
+    assert read("a.docx", rezipped(small_docx(), strict)).documents[0].text == "Words."
+
+
+def test_a_docx_keeps_headings_paragraphs_lists_tables_and_merged_cells_in_order(read) -> None:
     made = docx.Document()
     made.core_properties.title = "Handbook"
     made.core_properties.author = "Ana"
@@ -47,16 +55,10 @@ def test_a_docx_keeps_headings_paragraphs_lists_and_tables_in_order(read) -> Non
     assert document.title == "Handbook" and document.metadata["author"] == "Ana"
     assert document.source_time == datetime(2024, 3, 1, 12, 30, tzinfo=UTC)
     assert [(s.kind, s.heading, document.text[s.char_start : s.char_end]) for s in document.segments] == [
-        ("heading", "Handbook", "Handbook"),
-        ("heading", "Leave", "Leave"),
-        ("prose", "Leave", "Everyone has 25 days."),
-        ("table", "Leave", "| Year | Days |\n| 2024 | 25 or 26 |"),
-        ("heading", "Travel", "Travel"),
+        ("heading", "Handbook", "Handbook"), ("heading", "Leave", "Leave"), ("prose", "Leave", "Everyone has 25 days."),
+        ("table", "Leave", "| Year | Days |\n| 2024 | 25 or 26 |"), ("heading", "Travel", "Travel"),
         ("prose", "Travel", "Book early."),
-    ]
-
-
-def test_a_merged_cell_occurs_once(read) -> None:
+    ]  # fmt: skip
     made = docx.Document()
     table = made.add_table(1, 3)
     table.cell(0, 0).merge(table.cell(0, 1)).text = "wide"
@@ -118,16 +120,6 @@ def rezipped(data: bytes, change) -> bytes:
         for item in old.infolist():
             new.writestr(item.filename, change(item.filename, old.read(item)))
     return out.getvalue()
-
-
-def test_strict_open_xml_is_read(read) -> None:
-    def strict(_: str, part: bytes) -> bytes:
-        for name in (b"wordprocessingml", b"officeDocument"):
-            old = b"http://schemas.openxmlformats.org/" + name + b"/2006/"
-            part = part.replace(old, b"http://purl.oclc.org/ooxml/" + name + b"/")
-        return part
-
-    assert read("a.docx", rezipped(small_docx(), strict)).documents[0].text == "Words."
 
 
 def test_a_footnote_is_after_the_paragraph_that_refers_to_it(read) -> None:

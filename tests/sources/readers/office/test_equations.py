@@ -51,11 +51,8 @@ def test_an_equation_is_a_line(inner: str, line: str) -> None:
     assert format_equation(math(inner)) == line
 
 
-def test_an_equation_nested_without_end_keeps_its_letters() -> None:
+def test_an_equation_is_in_its_paragraph_and_one_nested_without_end_keeps_its_letters(read) -> None:
     assert format_equation(math("<m:e>" * 200 + r("deep") + "</m:e>" * 200)) == "deep"
-
-
-def test_an_equation_is_in_its_paragraph(read) -> None:
     made = docx.Document()
     paragraph = made.add_paragraph("The area is ")
     paragraph._p.append(math(r("A=π") + SQUARED))

@@ -21,7 +21,7 @@ def with_parts(data: bytes, added: dict[str, str], related: dict[str, tuple[str,
     return zipped({**parts, **added})
 
 
-def test_a_comment_in_a_document_is_after_its_paragraph(read) -> None:
+def test_a_comment_in_a_document_is_after_its_paragraph_and_a_table_in_a_cell_read_once(read) -> None:
     made = docx.Document()
     first = made.add_paragraph("The deadline is May.")
     made.add_paragraph("All agree.")
@@ -36,17 +36,20 @@ def test_a_comment_in_a_document_is_after_its_paragraph(read) -> None:
     assert document.text.split("\n\n")[1].endswith(": Make it June, please.")
     span = document.segments[1]
     assert document.text[span.char_start : span.char_end].startswith("Comment by Zoë")
+    made = docx.Document()
+    outer = made.add_table(1, 2)
+    outer.cell(0, 0).text = "Outer"
+    inner = outer.cell(0, 1).add_table(1, 2)
+    inner.cell(0, 0).text, inner.cell(0, 1).text = "in", "ner"
+    assert read("a.docx", saved(made)).documents[0].text == "| Outer |  |\n| in | ner |"
 
 
-def test_a_comment_in_a_sheet_names_its_cell(read) -> None:
+def test_a_comment_in_a_sheet_names_its_cell_and_threads_replace_the_copy_for_older_programs(read) -> None:
     book = openpyxl.Workbook()
     book.active.append(["cost", 7])
     book.active["B1"].comment = Comment("Was 8 in March.", "Bo")
     (document,) = read("a.xlsx", saved(book)).documents
     assert document.text == "Sheet\n\n| cost | 7 |\n\nComment by Bo on B1: Was 8 in March."
-
-
-def test_threaded_comments_replace_the_copy_that_is_kept_for_older_programs(read) -> None:
     book = openpyxl.Workbook()
     book.active.append(["cost", 7])
     book.active["B1"].comment = Comment("[Threaded comment] Your version ...", "tc={1}")
@@ -90,19 +93,7 @@ def test_comments_on_a_slide_old_and_new_come_after_it_with_their_replies(read) 
     )
     (document,) = read("a.pptx", data).documents
     assert document.text.split("\n\n") == [
-        "One",
-        "Comment by Ana, 2026-01-02: Too long.",
-        "Two",
-        "Comment by Bo, 2026-02-03: Split it.",
+        "One", "Comment by Ana, 2026-01-02: Too long.", "Two", "Comment by Bo, 2026-02-03: Split it.",
         "Comment by Zoë: Done.",
-    ]
+    ]  # fmt: skip
     assert [s.page for s in document.segments] == [1, 1, 2, 2, 2]
-
-
-def test_a_table_inside_a_cell_is_read_once(read) -> None:
-    made = docx.Document()
-    outer = made.add_table(1, 2)
-    outer.cell(0, 0).text = "Outer"
-    inner = outer.cell(0, 1).add_table(1, 2)
-    inner.cell(0, 0).text, inner.cell(0, 1).text = "in", "ner"
-    assert read("a.docx", saved(made)).documents[0].text == "| Outer |  |\n| in | ner |"

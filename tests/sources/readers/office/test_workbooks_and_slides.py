@@ -20,12 +20,8 @@ def test_a_workbook_gives_stored_values_by_sheet(read) -> None:
     (document,) = read("budget.xlsx", saved(book)).documents
     assert document.title == "Budget"
     assert [(k, h) for k, h, _ in segment_texts(document)] == [
-        ("heading", "Q1"),
-        ("table", "Q1"),
-        ("prose", "Q1"),
-        ("heading", "Notes"),
-        ("prose", "Notes"),
-    ]
+        ("heading", "Q1"), ("table", "Q1"), ("prose", "Q1"), ("heading", "Notes"), ("prose", "Notes"),
+    ]  # fmt: skip
     assert document.text == (
         "Q1\n\n| month | euro |\n| 2024-01-01 | 40000 |\n| 2024-02-01 12:00:00 | 0.5 |\n\nA remark\n\nNotes\n\nTRUE"
     )

@@ -29,7 +29,7 @@ def pdf(
     return out.getvalue()
 
 
-def test_a_pdf_gives_text_by_page(read) -> None:
+def test_a_pdf_gives_text_by_page_and_its_title_unless_a_program_made_it_up(read) -> None:
     data = pdf([["The Kestrel budget is 40,000.", "It was agreed in May."], [], ["Page three."]], title="Kestrel")
     extraction = read("kestrel.pdf", data)
     (document,) = extraction.documents
@@ -40,14 +40,8 @@ def test_a_pdf_gives_text_by_page(read) -> None:
         ("Page three.", 3),
     ]
     assert document.source_time == datetime(2000, 1, 1, tzinfo=UTC)
-
-
-def test_a_title_that_a_program_made_up_is_not_a_title(read) -> None:
     assert read("q3-report.pdf", pdf([["x"]], title="untitled")).documents[0].title == "q3 report"
     assert read("q3-report.pdf", pdf([["x"]], title="Microsoft Word - a.docx")).documents[0].title == "q3 report"
-
-
-def test_a_scanned_page_among_others_is_a_problem(read) -> None:
     extraction = read("a.pdf", pdf([["Text."], []], picture=True))
     assert extraction.problems == ("page 2: no text layer, only pictures; run OCR on it",)
 
@@ -99,7 +93,7 @@ def drawn(lines: Sequence[Sequence[tuple[float, str]]]) -> bytes:
     return out.getvalue()
 
 
-def test_a_table_in_a_pdf_is_a_line_for_each_row(read) -> None:
+def test_tables_and_columns_are_read_in_their_order(read) -> None:
     rows = [("Year", "Days", "Note"), ("2023", "24", "old"), ("2024", "25", "new rule")]
     table = [list(zip((72, 200, 300), row, strict=True)) for row in rows]
     (document,) = read("a.pdf", drawn([[(72, "The days of leave by year:")], *table, [(72, "That is all.")]])).documents
@@ -108,18 +102,12 @@ def test_a_table_in_a_pdf_is_a_line_for_each_row(read) -> None:
         ("table", 1, "| Year | Days | Note |\n| 2023 | 24 | old |\n| 2024 | 25 | new rule |"),
         ("prose", 1, "That is all."),
     ]
-
-
-def test_columns_drawn_line_by_line_across_are_read_one_after_the_other(read) -> None:
     left = [f"left line number {i} of the text" for i in range(8)]
     right = [f"right line number {i} of the text" for i in range(8)]
     lines = [[(72, "A title over both of the columns that follows no gutter at all and is long")]]
     lines += [[(72, a), (330, b)] for a, b in zip(left, right, strict=True)]
     text = read("a.pdf", drawn(lines)).documents[0].text.split("\n")
     assert text[1:] == [*left, *right]
-
-
-def test_columns_drawn_one_after_the_other_keep_their_order(read) -> None:
     out = io.BytesIO()
     canvas = Canvas(out, invariant=True)
     for x in (72, 330):

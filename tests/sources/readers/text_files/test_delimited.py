@@ -15,20 +15,14 @@ def test_the_delimiter_of_a_table_is_found(read, delimiter: str) -> None:
     assert document.metadata == {"rows": 3, "columns": 2}
 
 
-def test_a_long_table_repeats_its_header(read) -> None:
+def test_a_long_table_repeats_its_header_keeps_rows_of_another_length_and_has_a_limit(read) -> None:
     rows = "".join(f"{i},value number {i}\n" for i in range(500))
     (document,) = read("a.csv", f"id,value\n{rows}").documents
     blocks = [text for _, _, text in segment_texts(document)]
     assert len(blocks) > 5 and all(b.startswith("| id | value |\n") for b in blocks)
     assert sum(b.count("\n") for b in blocks) == 500
-
-
-def test_rows_of_another_length_are_kept(read) -> None:
     extraction = read("a.csv", "a,b\n1,2\n3,4,5\n")
     assert extraction.problems == () and extraction.documents[0].metadata == {"rows": 3, "columns": 2}
     assert "| 3 | 4 | 5 |" in extraction.documents[0].text
-
-
-def test_a_table_of_too_many_rows_is_rejected(read) -> None:
     with pytest.raises(Rejected, match="more than 10 rows"):
         read("a.csv", "a,b\n" * 11, max_rows=10)

@@ -27,7 +27,7 @@ days = 25
 """
 
 
-def test_blocks_have_their_heading_path_and_exact_span() -> None:
+def test_blocks_have_their_heading_path_and_exact_span_and_the_first_heading_is_the_title(read) -> None:
     segments = markdown_segments(PAGE)
     assert [(s.kind, s.heading, PAGE[s.char_start : s.char_end].split("\n")[0]) for s in segments] == [
         ("heading", "Leave policy", "# Leave policy"),
@@ -39,20 +39,16 @@ def test_blocks_have_their_heading_path_and_exact_span() -> None:
         ("heading", "Leave policy > Sick leave", "## **Sick** leave"),
         ("prose", "Leave policy > Sick leave", "- call in"),
     ]
-
-
-def test_a_link_definition_between_blocks_is_kept() -> None:
     text = "One [a].\n\n[a]: https://example.org/a\n\nTwo.\n"
     assert [text[s.char_start : s.char_end] for s in markdown_segments(text)] == [
         "One [a].",
         "[a]: https://example.org/a",
         "Two.",
     ]
-
-
-def test_a_heading_of_a_higher_level_closes_the_lower_ones() -> None:
     text = "Top\n===\n\n### deep\n\nx\n\n## next\n\ny\n"
     assert [s.heading for s in markdown_segments(text) if s.kind == "prose"] == ["Top > deep", "Top > next"]
+    assert read("a.md", "intro\n\n# Real title\n").documents[0].title == "Real title"
+    assert read("leave-policy_2024.md", "just text").documents[0].title == "leave policy 2024"
 
 
 def test_front_matter_gives_title_scope_dates_and_relations(read) -> None:
@@ -74,32 +70,18 @@ def test_front_matter_gives_title_scope_dates_and_relations(read) -> None:
     assert document.text == "# Other\n\nBody.\n"
 
 
-def test_the_title_is_the_first_heading_else_the_files_name(read) -> None:
-    assert read("a.md", "intro\n\n# Real title\n").documents[0].title == "Real title"
-    assert read("leave-policy_2024.md", "just text").documents[0].title == "leave policy 2024"
-
-
-def test_broken_front_matter_is_a_problem_and_the_text_is_kept(read) -> None:
+def test_broken_front_matter_or_relations_are_a_problem_a_thematic_break_none(read) -> None:
     extraction = read("a.md", "---\ntitle: [unclosed\n---\nBody\n")
     assert "not valid YAML" in extraction.problems[0]
     assert "Body" in extraction.documents[0].text and "unclosed" in extraction.documents[0].text
-
-
-def test_a_thematic_break_at_the_top_is_not_front_matter(read) -> None:
     extraction = read("a.md", "---\n\nJust prose here.\n\n---\n\nMore.\n")
     assert extraction.problems == ()
     assert "Just prose here." in extraction.documents[0].text
-
-
-def test_yaml_that_explodes_nests_or_loops_is_only_a_problem(read) -> None:
     bomb = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9))
     for raw in (bomb, "a: " + "[" * 5_000, "a: &a [*a]"):
         extraction = read("a.md", f"---\n{raw}\n---\nBody.\n")
         assert len(extraction.problems) == 1
         assert extraction.documents[0].text.endswith("Body.\n")
-
-
-def test_a_relation_that_leaves_the_collection_or_names_itself_is_a_problem(read) -> None:
     extraction = read("a.md", "---\nsupersedes: [../../etc/passwd, a.md, ok.md]\n---\nBody.\n")
     assert extraction.documents[0].relations == (StatedRelation("ok.md", "UPDATE"),)
     assert len(extraction.problems) == 2

@@ -24,7 +24,7 @@ def book(**parts: str) -> bytes:
     )
 
 
-def test_a_book_is_read_in_its_reading_order(read) -> None:
+def test_a_book_is_read_in_its_reading_order_and_a_protected_one_rejected(read) -> None:
     (document,) = read("poems.epub", book(a="<p>Second.</p>", b="<h1>One</h1><p>First.</p>")).documents
     assert (document.title, document.metadata["author"]) == ("Poems", "Ana")
     assert document.source_time == datetime(1999, 1, 2, tzinfo=UTC)
@@ -33,9 +33,6 @@ def test_a_book_is_read_in_its_reading_order(read) -> None:
         (1, "First."),
         (2, "Second."),
     ]
-
-
-def test_a_protected_book_is_rejected(read) -> None:
     data = book(a="<p>Secret.</p>")
     locked = '<encryption><CipherReference URI="o/a.xhtml"/></encryption>'
     out = io.BytesIO(data)

@@ -35,16 +35,10 @@ def test_a_page_gives_its_main_text_by_structure(read) -> None:
     ]
 
 
-def test_a_page_of_links_alone_keeps_them(read) -> None:
+def test_links_alone_encodings_and_tables_for_layout_are_read(read) -> None:
     links = "".join(f'<li><a href="/{i}">Page {i}</a></li>' for i in range(9))
     assert "Page 8" in read("index.html", f"<body><nav><ul>{links}</ul></nav></body>").documents[0].text
-
-
-def test_a_page_declares_its_encoding(read) -> None:
     page = '<html><head><meta charset="iso-8859-2"></head><body><p>Łódź</p></body></html>'.encode("iso-8859-2")
     assert read("a.html", page).documents[0].text == "Łódź"
-
-
-def test_a_table_that_lays_out_a_page_is_read_as_text(read) -> None:
     (document,) = read("a.html", "<table><tr><td><p>One.</p><p>Two.</p></td></tr></table>").documents
     assert [text for _, _, text in segment_texts(document)] == ["One.", "Two."]

@@ -1,20 +1,89 @@
-"""The log of the service has nothing that anybody wrote: a canary in every field of every endpoint and tool."""
+"""A server in a process of its own: strangers keep nobody out, and nothing that anybody wrote reaches its log."""
 
 import io
 import json
 import logging
+import socket
+import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.serve.guard import make_token
-from palimpsest.serve.run_server import _Formatter
-from palimpsest.store.home import Home
+from palimpsest.serve.guard import BODY_S, MAX_HEADER_BYTES, make_token
+from palimpsest.serve.run_server import HEADER_S, MAX_WAITING, _Formatter
 from tests.serve.conftest import TOKENS, start_server
+
+MIB = 2**20
+BEARER = {"Authorization": f"Bearer {make_token(TOKENS, 'ann')}"}
+
+
+@pytest.fixture(scope="module")
+def address(served):
+    with start_server(served / "home") as (_, url):
+        host, _, port = url.removeprefix("http://").partition(":")
+        yield host, int(port)
+
+
+def sent(address: tuple[str, int], data: bytes) -> socket.socket:
+    opened = socket.create_connection(address, timeout=20)
+    opened.sendall(data)
+    return opened
+
+
+def answer(connection: socket.socket) -> bytes:
+    """Returns the first bytes of the answer; nothing where the connection was closed without one."""
+    try:
+        return connection.recv(4096)
+    except ConnectionResetError:
+        return b""
+
+
+def head(path: str, length: int, headers: dict[str, str] | None = None) -> bytes:
+    given = {"Host": "localhost", "Content-Type": "application/json", "Content-Length": str(length), **(headers or {})}
+    return f"POST {path} HTTP/1.1\r\n{''.join(f'{k}: {v}' + chr(13) + chr(10) for k, v in given.items())}\r\n".encode()
+
+
+def test_connections_without_a_request_or_with_half_a_body_are_closed_and_keep_nobody_out(address):
+    with ExitStack() as stack, httpx.Client(base_url=f"http://{address[0]}:{address[1]}", headers=BEARER) as client:
+        begun = b"GET /health HTTP/1.1\r\nHost: x"
+        held = [stack.enter_context(sent(address, begun)) for _ in range(MAX_WAITING + 44)]
+        assert client.get("/health").status_code == 200
+        assert client.get("/search", params={"q": "My bike"}).status_code == 200
+        half = [stack.enter_context(sent(address, head("/memory", 8 * MIB, BEARER) + b"{" * 1000)) for _ in range(8)]
+        assert client.post("/memories/search", json={"q": "My bike"}).status_code == 200
+        time.sleep(max(HEADER_S, BODY_S) + 1)
+        assert all(answer(connection) == b"" for connection in held)
+        assert answer(half[0])[:12] == b"HTTP/1.1 408"
+
+
+def test_a_body_without_a_token_is_not_read_and_a_small_one_gets_its_answer(address):
+    with ExitStack() as stack:
+        large = [stack.enter_context(sent(address, head("/memory", 32 * MIB) + b"{" * MIB)) for _ in range(20)]
+        assert all(answer(c)[:12] in (b"HTTP/1.1 401", b"HTTP/1.1 429", b"") for c in large)
+        small = stack.enter_context(sent(address, head("/memories/search", 10) + b'{"q": "x"}'))
+        assert answer(small)[:12] in (b"HTTP/1.1 401", b"HTTP/1.1 429")
+
+
+def test_an_endpoint_takes_a_body_of_its_own_size(address):
+    with sent(address, head("/memories/search", 2 * MIB, BEARER)) as connection:
+        assert answer(connection)[:12] == b"HTTP/1.1 413"
+
+
+@pytest.mark.parametrize(
+    "line", [b"X-Long: " + b"x" * 2 * MAX_HEADER_BYTES, b"\r\n".join(b"X-%d: x" % n for n in range(20_000))]
+)
+def test_headers_without_an_end_are_refused(address, line):
+    with socket.create_connection(address, timeout=20) as connection:
+        try:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n" + line + b"\r\n\r\n")
+            assert answer(connection)[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 431", b"")
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
 
 CANARY = "zqcanary"
 LONG = CANARY * 20_000
@@ -67,13 +136,15 @@ def call(client: httpx.Client, method: str, parameters: Mapping[str, Any]) -> ht
     return client.post("/mcp", json=message, headers=MCP)
 
 
-def test_no_field_of_an_endpoint_or_a_tool_reaches_a_log(home: Home, tmp_path: Path):
+def test_no_field_of_an_endpoint_or_a_tool_reaches_a_log_and_a_tool_names_what_it_cannot_use(home, tmp_path):
     log = tmp_path / "stderr"
     token = make_token(TOKENS, "ann", projects=[CANARY])
     with (
         start_server(home.path, log) as (_, url),
         httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client,
     ):
+        queries = ({"query": LONG}, {"query": "bike", "user": "bob"})
+        wrong = [call(client, "tools/call", {"name": "search_memory", "arguments": q}).json() for q in queries]
         openapi = client.get("/openapi.json").json()
         for text in (CANARY, LONG):
             for method, path, arguments in requests_of(openapi, text):
@@ -90,20 +161,9 @@ def test_no_field_of_an_endpoint_or_a_tool_reaches_a_log(home: Home, tmp_path: P
     written = [log, *home.path.glob("logs/*"), *home.path.glob(".service/*")]
     assert [p.name for p in written if p.is_file() and CANARY.encode() in p.read_bytes()] == []
     assert "Traceback" not in log.read_text()
-
-
-def test_a_tool_says_which_argument_it_cannot_use(home: Home):
-    token = make_token(TOKENS, "ann")
-    with (
-        start_server(home.path) as (_, url),
-        httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client,
-    ):
-        long = call(client, "tools/call", {"name": "search_memory", "arguments": {"query": LONG}})
-        other = call(client, "tools/call", {"name": "search_memory", "arguments": {"query": "bike", "user": "bob"}})
-    said = [a.json()["result"]["content"][0]["text"] for a in (long, other)]
-    assert all(a.json()["result"]["isError"] for a in (long, other))
-    assert "q: String should have at most 10000 characters" in said[0] and CANARY not in said[0]
-    assert "user" in said[1]
+    assert all(answer["result"]["isError"] for answer in wrong)
+    long, other = (answer["result"]["content"][0]["text"] for answer in wrong)
+    assert "q: String should have at most 10000 characters" in long and CANARY not in long and "user" in other
 
 
 @pytest.mark.parametrize("logger, words", [("palimpsest.serve", "zqwords"), ("other.library", CANARY)])

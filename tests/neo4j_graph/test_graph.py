@@ -1,13 +1,12 @@
-"""The graph of a scope on a server: the same nodes, edges and facts as the embedded index has, of one build."""
+"""The graph on a server: as the embedded index has it, and as the recipes of docs/neo4j.md query it."""
 
-from collections.abc import Iterator
+import datetime as dt
+import re
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.loader import residue
 from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.published_graph import check_graph
@@ -15,7 +14,8 @@ from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.types import Scope
 from palimpsest.query.scope.graph_reads import GraphScope
-from tests.neo4j_graph.made import Made, fresh_home, shown, vectors
+from palimpsest.store.tables import conform
+from tests.neo4j_graph.made import Made, fresh_home, made_of, make, memory_id, shown, vectors
 from tests.query.graphed import graph_tables
 
 ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")
@@ -29,9 +29,7 @@ def made(folder: Path, build_id: str, **tables: pl.DataFrame) -> Made:
     known = pl.when(pl.col("predicate") == "lives in").then(pl.lit("lives_in")).otherwise("predicate")
     frames = graph_tables()
     frames |= {"facts": frames["facts"].with_columns(predicate=known)} | tables
-    index = folder / f"{build_id}.duckdb"
-    write_index(frames, vectors, index, {"build_id": build_id, "collections": {"notes": {}}})
-    return Made(frames, index, build_id)
+    return made_of(folder, frames, build_id)
 
 
 def everything(graph: GraphScope | None) -> list[object]:
@@ -79,26 +77,30 @@ def answers(reader: Reader) -> list[object]:
     return [answer.to_json() for answer in found]
 
 
-@pytest.fixture
-def both(graph: Connection, tmp_path: Path) -> Iterator[tuple[DuckDBBackend, Neo4jBackend]]:
+def test_both_backends_read_the_same_graph_and_answer_alike_and_people_see_typed_facts(graph, tmp_path):
     build, home = made(tmp_path, "000001"), fresh_home()
     build.load(home, graph)
     assert check_graph(graph, home) == []
-    yield DuckDBBackend(build.index), Neo4jBackend(home, graph)
-
-
-def test_both_backends_read_the_same_graph(both: tuple[DuckDBBackend, Neo4jBackend]) -> None:
-    duck, neo = both
+    duck, neo = DuckDBBackend(build.index), Neo4jBackend(home, graph)
     for scope in (ANA, BEN):
         for expected, found in zip(everything(duck.graph(scope)), everything(neo.graph(scope)), strict=True):
             assert found == expected
     assert neo.graph(Scope("notes", "nobody")) is None
-
-
-def test_both_backends_answer_every_question_over_the_graph_alike(both: tuple[DuckDBBackend, Neo4jBackend]) -> None:
-    expected, found = (answers(Reader(backend)) for backend in both)
-    assert found == expected
-    assert "Zorro" not in repr(found)
+    expected, found = (answers(Reader(backend)) for backend in (duck, neo))
+    assert found == expected and "Zorro" not in repr(found)
+    lives = """
+MATCH (a:PalimpsestEntity {home_id: $home})-[f:LIVES_IN]->(b:PalimpsestEntity)
+RETURN a.name AS who, b.name AS place, f.valid_from.year AS year, f.is_latest AS latest ORDER BY who"""
+    found = [tuple(r.values()) for r in graph.read(lives, home=home)]
+    assert found == [("Ida", "Paris", None, True), ("Ida Moreau", "Ghent", 2026, True)]
+    generic = "MATCH (:PalimpsestNode {home_id: $home})-[f:FACT]->(:PalimpsestNode) RETURN f.fact_id AS id ORDER BY id"
+    assert [r["id"] for r in graph.read(generic, home=home)] == ["f1", "f2", "f3", "f4", "f6"]
+    stated = """
+MATCH (m:PalimpsestMemory {home_id: $home})-[f:STATES]->(n:PalimpsestNode) WHERE f.value IS NOT NULL
+RETURN m.memory_id AS memory, n.name AS name, f.predicate AS predicate, f.value AS value"""
+    assert [tuple(r.values()) for r in graph.read(stated, home=home)] == [("m5", "Ida Moreau", "is", "ill")]
+    types = graph.read("CALL db.relationshipTypes() YIELD relationshipType AS t RETURN collect(t) AS t")[0]["t"]
+    assert not {"WORKS AT", "HAS", "IS"} & set(types)  # words of documents make no types
 
 
 def changed(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -114,7 +116,7 @@ def changed(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 
 
 @pytest.mark.slow
-def test_a_reader_goes_on_with_the_graph_of_the_build_that_it_opened(graph: Connection, tmp_path: Path) -> None:
+def test_a_reader_goes_on_with_the_graph_of_the_build_that_it_opened(graph, tmp_path):
     home, first = fresh_home(), made(tmp_path, "000001")
     first.load(home, graph)
     before = Neo4jBackend(home, graph, cache_bytes=0)
@@ -129,9 +131,7 @@ def test_a_reader_goes_on_with_the_graph_of_the_build_that_it_opened(graph: Conn
 
 
 @pytest.mark.slow
-def test_what_changes_with_every_memory_of_a_node_is_one_write_and_its_relationships_stay(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_what_changes_with_every_memory_of_a_node_is_one_write_and_its_relationships_stay(graph, tmp_path):
     home, first = fresh_home(), made(tmp_path, "000001")
     first.load(home, graph)
     nodes = changed(first.tables)["nodes"]
@@ -144,29 +144,7 @@ def test_what_changes_with_every_memory_of_a_node_is_one_write_and_its_relations
     assert shown(graph, home) == shown(graph, other)
 
 
-def test_people_see_facts_as_typed_relationships_and_from_the_memories_that_state_them(
-    graph: Connection, tmp_path: Path
-) -> None:
-    home, build = fresh_home(), made(tmp_path, "000001")
-    build.load(home, graph)
-    lives = """
-MATCH (a:PalimpsestEntity {home_id: $home})-[f:LIVES_IN]->(b:PalimpsestEntity)
-RETURN a.name AS who, b.name AS place, f.valid_from.year AS year, f.is_latest AS latest ORDER BY who"""
-    assert [tuple(r.values()) for r in graph.read(lives, home=home)] == [
-        ("Ida", "Paris", None, True),
-        ("Ida Moreau", "Ghent", 2026, True),
-    ]
-    generic = "MATCH (:PalimpsestNode {home_id: $home})-[f:FACT]->(:PalimpsestNode) RETURN f.fact_id AS id ORDER BY id"
-    assert [r["id"] for r in graph.read(generic, home=home)] == ["f1", "f2", "f3", "f4", "f6"]
-    stated = """
-MATCH (m:PalimpsestMemory {home_id: $home})-[f:STATES]->(n:PalimpsestNode) WHERE f.value IS NOT NULL
-RETURN m.memory_id AS memory, n.name AS name, f.predicate AS predicate, f.value AS value"""
-    assert [tuple(r.values()) for r in graph.read(stated, home=home)] == [("m5", "Ida Moreau", "is", "ill")]
-    types = graph.read("CALL db.relationshipTypes() YIELD relationshipType AS t RETURN collect(t) AS t")[0]["t"]
-    assert not {"WORKS AT", "HAS", "IS"} & set(types)  # words of documents make no types
-
-
-def test_a_delete_leaves_no_fact_node_or_edge_of_what_it_took(graph: Connection, tmp_path: Path) -> None:
+def test_a_delete_leaves_no_fact_node_or_edge_of_what_it_took(graph, tmp_path):
     home, first = fresh_home(), made(tmp_path, "000001", nodes=changed(graph_tables())["nodes"])
     first.load(home, graph)
     probes = ['"f4"', '"m4"', "Bruges", "An engineer"]
@@ -182,9 +160,7 @@ def test_a_delete_leaves_no_fact_node_or_edge_of_what_it_took(graph: Connection,
     assert residue(graph, home, probes) == [] and check_graph(graph, home) == []
 
 
-def test_entities_and_topics_that_an_earlier_version_loaded_are_nodes_after_the_next_load(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_entities_and_topics_that_an_earlier_version_loaded_are_nodes_after_the_next_load(graph, tmp_path):
     home, build = fresh_home(), made(tmp_path, "000001")
     build.load(home, graph)
     expected = shown(graph, home)
@@ -199,3 +175,69 @@ def test_entities_and_topics_that_an_earlier_version_loaded_are_nodes_after_the_
     assert shown(graph, home) == expected and check_graph(graph, home) == []
     former = "MATCH (n:PalimpsestEntityRow|PalimpsestTopicRow {home_id: $home}) RETURN count(n) AS n"
     assert graph.read(former, home=home)[0]["n"] == 0
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "neo4j.md"
+BLOCK = re.compile(r"^(<!-- finds nothing -->\n\n)?```cypher\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SCOPE = {"collection": "made", "user_id": "ann", "project_id": ""}
+
+
+def with_topics(folder):
+    """Returns a build that has rows of everything that the page queries."""
+    made = make(folder, "000001", count=30, edited=(4, 6))
+    topics = pl.DataFrame([{"topic_id": f"t{i}", **SCOPE, "label": f"topic {i}"} for i in range(2)])
+    topic = {"topic_id": "t0", **SCOPE, "relevance": 0.5}
+    topic_memories = pl.DataFrame([{"memory_id": memory_id(2 * i), **topic} for i in (0, 1)])
+    edges = {**SCOPE, "source_id": "t0", "target_id": "t1", "type": "subtopic_of", "weight": 1.0}
+    mentions, entities = made.tables["mentions"], made.tables["entities"]
+    second = mentions.filter(memory_id=memory_id(0)).with_columns(entity_id=pl.lit("ann1"))
+    about = {"importance": 0.5, "memory_count": 2, "description": "What the notes are about."}
+    nodes = [
+        *entities.filter(user_id="ann").select("name", "type", "aliases", *SCOPE, node_id="entity_id").to_dicts(),
+        *({"node_id": f"t{i}", "name": f"topic {i}", "type": "topic", **SCOPE} for i in range(2)),
+        {"node_id": "p0", "name": "Harbor", "type": "project", **SCOPE},
+    ]
+    stated = {**SCOPE, "subject_id": "ann0", "is_latest": True, "is_negated": False, "modality": "stated"}
+    since = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    facts = [
+        {"fact_id": "f0", "predicate": "leads", "object_id": "ann1", "memory_ids": [memory_id(0)], **stated},
+        {"fact_id": "f1", "predicate": "costs", "value": "40 euros", "memory_ids": [memory_id(1)], **stated},
+    ]
+    pair = {**SCOPE, "labeler": "offline", "confidence": 0.6, "likelihood": 0.5}
+    relations = [
+        pair | {"relation_id": "r0", "newer_id": memory_id(2), "older_id": memory_id(0), "label": "NONE"},
+        pair | {"relation_id": "r1", "newer_id": memory_id(10), "older_id": memory_id(8), "label": "UPDATE"},
+    ]
+    consequences = [{"consequence": "disputed"}, {"consequence": "superseded", "part": "[[0, 6]]"}]
+    relations = [r | c for r, c in zip(relations, consequences, strict=True)]
+    node_memories = pl.DataFrame([{"node_id": "p0", "memory_id": memory_id(0), **SCOPE, "relevance": 1.0}])
+    tables = made.tables | {
+        "topics": conform("topics", topics),
+        "topic_memories": conform("topic_memories", topic_memories),
+        "mentions": pl.concat([mentions, second]),
+        "relations": pl.concat(
+            [made.tables["relations"], conform("relations", pl.DataFrame(relations, infer_schema_length=None))]
+        ),
+        "nodes": conform("nodes", pl.DataFrame([node | about for node in nodes], infer_schema_length=None)),
+        "node_memories": conform("node_memories", node_memories),
+        "edges": conform("edges", pl.DataFrame([edges])),
+        "facts": conform("facts", pl.DataFrame([f | {"valid_from": since} for f in facts], infer_schema_length=None)),
+    }
+    return made_of(folder, tables, collections={"made": {}})
+
+
+def test_every_recipe_runs_and_finds_rows_where_it_says_so(graph, tmp_path):
+    made, home = with_topics(tmp_path), fresh_home()
+    made.load(home, graph)
+    graph.read("CALL db.index.fulltext.awaitEventuallyConsistentIndexRefresh()")
+    parameters = {
+        **{"user": "ann", "collection": "made", "project": "", "home": home, "type": "project", "words": "note"},
+        **{"memory": memory_id(0), "superseded": memory_id(4), "name": "Entity 0", "other": "Entity 1"},
+        **{"topic": "topic 0", "uri": "turns.jsonl", "day": dt.datetime(2026, 2, 1, tzinfo=dt.UTC)},
+        "vector": vectors(["1" * 32])[0].tolist(),
+    }
+    blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(blocks) >= 12
+    for none, recipe in blocks:
+        found = graph.read(recipe, **parameters)
+        assert bool(found) != bool(none), recipe
