@@ -150,8 +150,7 @@ def _split_names(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Returns names that count, and words that only start sentences but are part of a person's name."""
     is_initial = pl.col("initial")
-    words = names.filter(is_initial)["key"].unique()
-    first = [w for w in words if is_first_name(w)]
+    first = [w for w in names.filter(is_initial)["key"].unique() if is_first_name(w)]
     inside = names.filter(~is_initial | pl.col("key").is_in(first)).select(_KEY).unique()
     stated_targets = stated.select(*SCOPE, key="same_as").unique()
     known = pl.concat([inside, stated_targets, titles.select(_KEY), people.select(_KEY)]).unique()

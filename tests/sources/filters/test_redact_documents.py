@@ -106,7 +106,7 @@ def test_what_was_redacted_once_is_left_alone_and_cells_below_a_secrets_name_are
     assert redact_document(once) == (once, ())
 
 
-def test_tags_names_and_reasons_of_rejects_hold_no_secret(tmp_path):
+def test_tags_names_and_reasons_of_rejects_hold_no_secret(tmp_path, capfd):
     log = read(
         tmp_path, {"a.jsonl": turn("hello there", tags=[AWS, "tea"]), "b.md": f"---\nsupersedes: {AWS}\n---\nHi.\n"}
     )
@@ -116,9 +116,10 @@ def test_tags_names_and_reasons_of_rejects_hold_no_secret(tmp_path):
         and AWS not in json.dumps(stored, default=str)
         and "tea" in stored[0]["segments"] + stored[1]["segments"]
     )
-    log = read(tmp_path, {"chat.jsonl": turn("Fine.", timestamp=f"password={WORD}")})
+    log = read(tmp_path, {"chat.jsonl": turn("Fine.", valid_from=f"password={WORD}", timestamp=f"password={WORD}")})
     (problem,) = log.current()["problems"][0]
-    assert "is not a date" in problem and WORD not in problem
+    warning = capfd.readouterr().err
+    assert all("is not a date" in said and WORD not in said for said in (problem, warning))
 
 
 def test_reject_leaves_the_document_out_and_keep_keeps_what_was_found(tmp_path):
