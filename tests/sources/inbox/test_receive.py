@@ -185,5 +185,5 @@ def test_an_empty_file_of_a_folder_is_left_out_and_the_rest_is_received(home, tm
     (folder / "empty.md").touch()
     (folder / "key.md").write_text("The key is red.")
     done = run("ingest", "directory", folder, "--home", home.path)
-    assert done.returncode == 0 and "received 1 new files, 0 as before in collection chats" in done.stdout
+    assert done.returncode == 0 and "received 1 new file, 0 as before in collection chats" in done.stdout
     assert "warning: empty.md: is empty, left out" in done.stdout and len(files_of(home)) == 1
