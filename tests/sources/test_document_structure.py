@@ -247,3 +247,9 @@ def test_a_key_below_another_heading_than_test_vectors_is_a_secret() -> None:
 def test_a_redaction_names_the_line_of_the_file(document) -> None:
     found = document("9.md", "---\ntitle: Keys\n---\n\nThe admin password is hunter2!x9.\n")
     assert [r.line for r in redact_document(found)[1]] == [5]
+
+
+def test_list_items_do_not_divide_the_chunks_of_a_section(document) -> None:
+    items = "".join(f"- Berth {n}:\n  - deep\n  - wide\n" for n in range(12))
+    (chunk,) = chunk_documents([document("9.md", f"# Berths\n\nWe list them.\n\n{items}")], "chunk")[0]
+    assert (chunk.heading, chunk.text.count("deep")) == ("Berths", 12)

@@ -182,8 +182,9 @@ def _sections(pieces: list[Piece], sizes: ChunkSizes) -> list[list[Piece]]:
     depth = 2 if len(tops) == 1 else 1  # one top heading is the document's title and divides nothing
     groups: list[list[Piece]] = []
     size = 0
-    for _, members in groupby(pieces, key=lambda p: (p.span.heading or "").split(_SEPARATOR)[:depth]):
-        section = list(members)
+    keyed = zip(_section_paths(pieces), pieces, strict=True)
+    for _, members in groupby(keyed, key=lambda k: k[0].split(_SEPARATOR)[:depth]):
+        section = [piece for _, piece in members]
         tokens = _total_tokens(section)
         title = bool(groups) and size <= sizes.target_tokens and all(p.span.kind in HEADINGS for p in groups[-1])
         if groups and (title or size + tokens <= sizes.target_tokens):
@@ -193,6 +194,15 @@ def _sections(pieces: list[Piece], sizes: ChunkSizes) -> list[list[Piece]]:
             groups.append(section)
             size = tokens
     return groups
+
+
+def _section_paths(pieces: list[Piece]) -> Iterator[str]:
+    """Yields the path of the headings above each piece, without the list items that it is under."""
+    heading: str | None = None
+    for piece in pieces:
+        path = piece.span.heading or ""
+        heading = path if piece.span.kind == "heading" else heading
+        yield heading if heading and path.startswith(heading) else path
 
 
 def _group_pieces(pieces: list[Piece], sizes: ChunkSizes) -> list[_Item]:
@@ -420,7 +430,7 @@ def _pieces(document: ExtractedDocument, segments: Sequence[Segment]) -> list[tu
         if s.kind in (*HEADINGS, "turn") and s.char_end - s.char_start <= MAX_SENTENCE_CHARS:
             out.append((block, s))
         elif s.kind in ("table", "code"):
-            out += [(block, part) for part in _cut_lines(text, s, 1)]
+            out += [(block, replace(s, char_start=a, char_end=b)) for a, b in _line_groups(text, s, 1)]
         else:
             spans = document_sentence_spans(text, s.char_start, s.char_end)
             out += [(block, replace(s, char_start=a, char_end=b)) for a, b in spans]
@@ -431,16 +441,16 @@ def _cut_statements(document: ExtractedDocument) -> list[Segment]:
     text, out = document.text, []
     for s in _without_headings(document):
         if s.kind in ("table", "code"):
-            out += _cut_lines(text, s, MAX_SENTENCE_CHARS)
+            out += _cut_lines(text, s)
         else:
             sentences = document_sentence_spans(text, s.char_start, s.char_end)
             out += [replace(s, char_start=skip_list_marker(text, a, b), char_end=b) for a, b in sentences]
     return out
 
 
-def _cut_lines(text: str, segment: Segment, chars: int) -> list[Segment]:
+def _cut_lines(text: str, segment: Segment) -> list[Segment]:
     """Returns a table or code in parts of whole lines; the first row of a table is in the path of its other parts."""
-    first, *rest = _line_groups(text, segment, chars) or [(segment.char_start, segment.char_end)]
+    first, *rest = _line_groups(text, segment, MAX_SENTENCE_CHARS) or [(segment.char_start, segment.char_end)]
     heading = segment.heading
     if rest and segment.kind == "table" and not text.startswith(text[slice(*first)].split("\n")[0], rest[0][0]):
         lines = text[segment.char_start : segment.char_end].split("\n", 3)
