@@ -235,10 +235,13 @@ def format_value(value: object) -> str:
     return shorten_value(value) if isinstance(value, int | float) else f"(a {type(value).__name__})"
 
 
-Kind = Literal["prose", "heading", "label", "table", "code", "turn", "aside"]
-"""The role of a span; an aside (a greeting, a field such as a date) stays in the text and makes no memory."""
+Kind = Literal["prose", "heading", "label", "fields", "table", "code", "turn", "aside"]
+"""The role of a span; an aside (a greeting, a comment) stays in the text and makes no memory.
 
-HEADINGS = frozenset({"heading", "label"})
+Fields (status, author, date of a document) open the chunk of what follows them, and are no memory alone.
+"""
+
+HEADINGS = frozenset({"heading", "label", "fields"})
 """Kinds of what is in the path of the text below it and is no memory alone; a label introduces a list."""
 
 RelationLabel = Literal["UPDATE", "EXTEND", "UPDATED_BY"]

@@ -441,14 +441,14 @@ def update_document_head(
 
 
 def _set_aside(text: str, segments: Sequence[Segment], spans: Sequence[tuple[int, int]]) -> tuple[Segment, ...]:
-    """Returns the segments with spans as asides; a text of nothing but fields stays as it is."""
+    """Returns the segments with spans as fields; a text of nothing but fields stays as it is."""
     out: list[Segment] = []
     for s in segments:
         edges = [(max(a, s.char_start), min(b, s.char_end)) for a, b in spans if a < s.char_end and b > s.char_start]
         at = s.char_start
         for start, end in edges:
             out += _trimmed(text, replace(s, char_start=at, char_end=start))
-            out += _trimmed(text, replace(s, char_start=start, char_end=end, kind="aside"))
+            out += _trimmed(text, replace(s, char_start=start, char_end=end, kind="fields"))
             at = end
         out += _trimmed(text, replace(s, char_start=at)) if edges else [s]
     return tuple(out if any(s.kind not in ("aside", *HEADINGS) for s in out) else segments)
