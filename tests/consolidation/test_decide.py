@@ -148,9 +148,9 @@ TURNS = [
     ("s2", "ann", "Ann", "The landlord of the workshop is Mira Quandt.", "2026-02-01T09:00:00Z"),
     ("s1", "ann", "Ann", "The parcels for Ostrava Metals wait in the hall.", "2026-01-01T09:01:00Z"),
     ("s2", "ann", "Ann", "Ostrawa Metals paid the second invoice.", "2026-02-01T09:01:00Z"),
-    ("s1", "ann", "Ann", "I collect stamps.", "2026-01-01T09:02:00Z"),
-    ("s2", "ann", "Ann", "I collect old maps.", "2026-02-01T09:02:00Z"),
-    ("s3", "ann", "Ann", "I collect tin toys.", "2026-03-01T09:02:00Z"),
+    ("s1", "ann", "Ann", "I love rare stamps.", "2026-01-01T09:02:00Z"),
+    ("s2", "ann", "Ann", "I love old maps.", "2026-02-01T09:02:00Z"),
+    ("s3", "ann", "Ann", "I love tin toys.", "2026-03-01T09:02:00Z"),
 ]
 
 
@@ -162,7 +162,7 @@ def test_sessions_share_a_name_names_may_be_one_and_values_repeat(tmp_path, shar
     shared = found["connection", "shared name"]
     assert "Mira Quandt" in shared.description and all("Mira Quandt" in texts[i] for i in shared.memory_ids)
     note = found["note", "repeated slot"]
-    assert {texts[i] for i in note.memory_ids} == {t[3] for t in TURNS if "collect" in t[3]}
+    assert {texts[i] for i in note.memory_ids} == {t[3] for t in TURNS if "I love" in t[3]}
     assert all(value in note.description for value in ("stamps", "old maps", "tin toys"))
     names = found["connection", "similar names"]
     confirm(home, [names.proposal_id])

@@ -144,9 +144,9 @@ def test_a_process_at_its_limit_leaves_what_it_had_done_and_a_peer_that_is_not_i
         run = run_job(OVERLAP, (files,), place(tmp_path, lm), "job", limit_s=0.01)
     assert run.result.error == "ended at its limit of 0 s"
     assert read_result(tmp_path / "job" / "result.json").peak_mb == run.result.peak_mb
-    files = write_corpus(suite_corpus(suite, 6, 10), tmp_path / "files", is_timed=False)
+    files = write_corpus(suite_corpus(suite, 6, 10), tmp_path / "other", is_timed=False)
     with scripted_lm() as lm:
-        run = run_job(find_peers("txtai")[0], (files,), place(tmp_path, lm), "job", limit_s=10)
+        run = run_job(find_peers("txtai")[0], (files,), place(tmp_path / "other_place", lm), "job", limit_s=10)
     assert run.result.error == "not installed: txtai"
 
 

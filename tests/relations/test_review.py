@@ -69,7 +69,8 @@ def test_an_undone_update_retires_nothing_a_later_word_wins_and_a_confirmed_part
     relations, _ = label_pairs(pairs, inputs.memories, FixedLabeler("NONE"), None, decisions)
     assert latest(all_tables(inputs, relations, decisions)) == {a, c}
     inputs, pairs, (a, _, c) = made()
-    path = tmp_path / "decisions.jsonl"
+    path = tmp_path / "parts" / "decisions.jsonl"
+    path.parent.mkdir()
     override = RelationOverride(relation_id(c, a), c, a, "UPDATE", part="[[0, 10]]")
     append_overrides(path, "confirm", override)
     decisions = read_decisions(path)
