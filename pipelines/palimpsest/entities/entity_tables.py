@@ -1,5 +1,6 @@
 """The tables of entities: mention candidates of each memory alone, then entities, mentions and merges of each scope."""
 
+import re
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -21,6 +22,7 @@ from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import SCHEMAS, Schema, conform
 
 _KEY = [*SCOPE, "key"]
+_LINK = re.compile(r"\b(?:https?|ftp)://\S+|(?<=\]\()[^()\s]+|^\[[^\]\n]+\]:\s+\S+", re.MULTILINE)
 
 # Assigns each mention to the name that it refers to, and chooses among mentions that overlap.
 
@@ -324,7 +326,9 @@ def find_mention_candidates(
         todo = todo.join(previous, on="memory_id", how="anti")
     rows: list[tuple[object, ...]] = []
     for (*ids, text, speaker), names in zip(todo.iter_rows(), _names_of(todo["text"].to_list(), ner), strict=True):
-        candidates = [*names, *find_stated_names(text, names, speaker)]
+        links = [m.span() for m in _LINK.finditer(text)]
+        found = [*names, *find_stated_names(text, names, speaker)]
+        candidates = [c for c in found if not any(a <= (c.char_start or 0) < b for a, b in links)]
         rows += [(*ids, *candidate) for candidate in candidates or [_NO_CANDIDATE]]
     fresh = pl.DataFrame(rows, schema=schema, orient="row")
     return pl.concat([carried, fresh]).sort("memory_id", "char_start", "char_end", "kind", "key", "same_as", "why")

@@ -190,6 +190,7 @@ _HAD = frozenset({"has_pet", "parent_of", "sibling_of"})
 _SHARED = frozenset({"lives_in", "has_pet", "parent_of", "owns", "drives", "uses"})
 """What holds for who says `we`, too."""
 _TASTES = frozenset({"likes", "dislikes"})
+_GENERAL = frozenset({"a", "an", "this", "that", "these", "those", "any", "each", "every", "no", "some"})
 _WE = frozenset({"we", "us", "our", "ours"})
 _OLD = re.compile(r"(\d{1,3}) years? old")
 
@@ -263,6 +264,17 @@ class _Extraction:
                     found = self._facts_of_filler(clause, token, filler)
                     yield from (f for f in found if not is_planned or f.predicate in DATES)
 
+    def _is_general(self, subject: int) -> bool:
+        """Returns whether a name is used as a word for a kind of things: `this APE`, `the API`, `CRDs`."""
+        p = self.tree.parse
+        entity = self.referents.name(subject)
+        kind = self.referents.named.types.get(entity, "") if entity else ""
+        before = {p.words[c] for c in self.tree.children[subject] if p.deps[c] == "det"}
+        is_plural = kind == "acronym" and p.tags[subject] in ("NNS", "NNPS")
+        return bool(entity) and (
+            not before.isdisjoint(_GENERAL) or (kind == "acronym" and "the" in before) or is_plural
+        )
+
     def _prefers(self, head: int) -> bool:
         """Returns whether a verb says what somebody prefers as a rule, not what they would rather have now."""
         p = self.tree.parse
@@ -272,7 +284,8 @@ class _Extraction:
         """Yields what a participle without an agent says of a thing: `Heron is deprecated`."""
         p, entity = self.tree.parse, self.referents.entity(subject)
         is_state = any(p.deps[c] == "auxpass" and p.tags[c] in ("VBZ", "VBP") for c in self.tree.children[head])
-        if entity and is_state and not any(p.deps[c] == "agent" for c in self.tree.children[head]):
+        is_main = p.deps[head] in ("ROOT", "conj", "ccomp", "parataxis") and not self._is_general(subject)
+        if entity and is_main and is_state and not any(p.deps[c] == "agent" for c in self.tree.children[head]):
             filling = Filling(p.words[head], "", "", is_name=False, is_time=False)
             if self.referents.suits(entity, "status", filling):
                 yield Fact(entity, "status", "", p.words[head], *place, False, "stated", _CONFIDENCE)
@@ -287,7 +300,7 @@ class _Extraction:
         p = self.tree.parse
         is_own = p.deps[subject] in SUBJECTS | {"conj"}
         entity = self.referents.entity(subject) if is_own else self.referents.bearer(subject)
-        if filler.extension:
+        if filler.extension or self._is_general(subject):
             return
         if self._is_lost_job(clause, filler):
             return
@@ -335,7 +348,9 @@ class _Extraction:
                 return
         if not predicate.is_inverse:
             yield from self._fact(clause, entity, predicate.name, filler)
-        elif target and self.referents.suits(target, predicate.name, self.referents.filling(entity)):
+        elif (
+            target and target != entity and self.referents.suits(target, predicate.name, self.referents.filling(entity))
+        ):
             yield self._make(clause, target, predicate.name, entity, "")
         if clause.verb in _HANDED_OVER and target and not filler.preposition:
             for other in self._behind(filler.token, clause.head, "from"):

@@ -11,6 +11,7 @@ from palimpsest.core.ids import SCOPE, content_id, scope_parts
 from palimpsest.core.ids import entity_id as entity_id_of
 from palimpsest.core.parallel import map_chunks
 from palimpsest.entities.find_names import entity_key
+from palimpsest.facts.document_facts import document_facts
 from palimpsest.facts.extract_facts import ENDED, extract_facts
 from palimpsest.facts.fact import Fact, Mentioned, Named
 from palimpsest.facts.referents import may_refer
@@ -33,11 +34,13 @@ class FactInputs:
         memories: the memories table.
         mentions: where entities are named in them.
         entities: the entities table.
+        documents: the documents table; without it the form of documents states nothing.
     """
 
     memories: pl.DataFrame
     mentions: pl.DataFrame
     entities: pl.DataFrame
+    documents: pl.DataFrame | None = None
 
 
 def named_entities(inputs: FactInputs) -> dict[str, Named]:
@@ -105,7 +108,7 @@ def extraction_key(text: str, named: Named) -> tuple[object, ...]:
 
 # The tables of facts: what each memory states, and the same of all memories of a scope with its time.
 
-RULES, LM = "rules", "lm"
+RULES, LM, FORM = "rules", "lm", "form"
 """Values of `extractor`."""
 _TEXTS_PER_CHUNK = 512
 _PLACE = ("memory_id", "char_start", "subject_id", "predicate", "object_id", "value")
@@ -125,12 +128,21 @@ def clause_facts(now: FactInputs, earlier: FactInputs | None = None, known: pl.D
     if earlier is not None and known is not None:
         before = _keys(earlier, named_entities(earlier))
         same = [memory_id for memory_id, key in todo.items() if before.get(memory_id) == key]
-        by_rules = completed("clause_facts", known).filter(pl.col("extractor").ne_missing(LM))
+        by_rules = completed("clause_facts", known).filter(pl.col("extractor") == RULES)
         carried = by_rules.filter(pl.col("memory_id").is_in(same))
         for memory_id in same:
             del todo[memory_id]
     found = _extract(now.memories.filter(pl.col("memory_id").is_in(list(todo))).sort("memory_id"), named)
-    return pl.concat([carried, found]).sort(_PLACE)
+    return pl.concat([carried, found, _of_form(now, named)]).sort(_PLACE)
+
+
+def _of_form(inputs: FactInputs, named: Mapping[str, Named]) -> pl.DataFrame:
+    """Returns what the form of documents states: it is read anew in each build, for their metadata are."""
+    if inputs.documents is None:
+        return empty("clause_facts")
+    scopes = {memory_id: scope for memory_id, *scope in inputs.memories.select("memory_id", *SCOPE).iter_rows()}
+    stated = document_facts(inputs.memories, inputs.documents, named)
+    return clause_table([row for i, fact in stated for row in fact_rows((i, *scopes[i]), [fact], FORM)])
 
 
 def join_extractors(by_rules: pl.DataFrame, by_lm: pl.DataFrame) -> pl.DataFrame:

@@ -64,11 +64,14 @@ performs        | name          |           | perform
 part_of         | name          |           | belong to; part of; form part
 located_in      | place         |           | locate in; locate at; locate on; base in; headquarter in; situate in
                 |               |           | lie in; lie on; stand in; stand on; be in; be at; be on
-supplies        | name          |           | supply; deliver; provide
+supplies        | name          |           | supply; deliver
 depends_on      | name          |           | depend on; depend upon; require; need; block by; block on; wait for
                 |               |           | wait on
 replaces        | name          |           | replace; supersede; succeed; take over from; precede by
 status          | status        | one       |
+written_by      | name          |           |
+dated           | date          | one       |
+attended_by     | person        |           |
 version         | digits        | one       |
 due             | date          | one       | due on; due by; due
 starts          | date          | one       | launch on; release on; go live on; start on; start at; start in
@@ -343,7 +346,8 @@ allergic_to prefers likes dislikes favourite drives email phone comes_from
 """
 _OF_PERSONS = frozenset(_OF_PERSONS_WORDS.split())
 _OF_THINGS_WORDS = """
-part_of located_in made_by due starts ends scheduled_for costs capacity population length budget status version supplies
+part_of located_in made_by written_by dated attended_by due starts ends scheduled_for costs capacity
+population length budget status version supplies
 """
 _OF_THINGS = frozenset(_OF_THINGS_WORDS.split())
 
@@ -355,7 +359,7 @@ def may_have(kind: str, predicate: str) -> bool:
     return predicate not in _OF_PERSONS
 
 
-_LABELS = {"has_pet": "has", "named": "is named", "made_by": "was made by"}
+_LABELS = {"has_pet": "has", "named": "is named", "made_by": "was made by", "written_by": "was written by"}
 _IS = frozenset(s for s in SLOTS if s.endswith(("_of", "_to")) and s not in ("reports_to",)) | {
     "born_in",
     "due",

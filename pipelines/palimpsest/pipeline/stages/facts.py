@@ -10,7 +10,7 @@ from palimpsest.store.tables import empty
 
 def _inputs(table: PreviousTable) -> FactInputs:
     """Returns what facts are read in: formed memories would only double their evidence."""
-    return FactInputs(stated_memories(table("memories")), table("mentions"), table("entities"))
+    return FactInputs(stated_memories(table("memories")), table("mentions"), table("entities"), table("documents"))
 
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
