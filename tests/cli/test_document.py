@@ -92,7 +92,7 @@ def test_a_document_is_shown_as_the_home_has_it(built):
         (("view", "a.md", "--user", "bob"), "nothing of it is in the log of user bob"),
         (("view", "turns.jsonl#s9"), "nothing of it is in the log"),
         (("view", "bad.pdf"), "nothing of it was stored"),
-        (("view", ""), "no source"),
+        (("view", ""), "is empty"),
         (("update", "a.md", "new.md"), "then palimpsest build"),
         (("delete", "a.md"), "add --yes"),
         (("delete", "nope.md", "--yes"), "no source"),

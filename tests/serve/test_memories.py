@@ -40,7 +40,7 @@ def test_a_text_or_file_is_pending_then_published_once_and_only_its_caller_sees_
     assert sent.status_code == 202 and sent.json()["state"] == "received" and sent.json() == again.json()
     assert len(list((home.inbox / "chats").glob("*.jsonl"))) == 1
     other = ann.post("/memory", json=dock | {"text": "I like cake."}, headers=key)
-    assert other.status_code == 422 and "operation_id" in other.json()["detail"]
+    assert other.status_code == 422 and "Idempotency-Key" in other.json()["detail"]
     operation = sent.json()["operation_id"]
     pending = ann.get("/search?q=Where+is+the+boat&include_pending=true").json()["pending"]
     assert [p["text"] for p in pending] == [dock["text"]]
@@ -147,9 +147,9 @@ def test_a_memory_and_its_history_name_what_disputes_it(tmp_path):
 
 
 TURNS = [
-    ("s1", "ann", "Ann", "I collect stamps.", "2026-01-01T09:02:00Z"),
-    ("s2", "ann", "Ann", "I collect old maps.", "2026-02-01T09:02:00Z"),
-    ("s3", "ann", "Ann", "I collect tin toys.", "2026-03-01T09:02:00Z"),
+    ("s1", "ann", "Ann", "I love rare stamps.", "2026-01-01T09:02:00Z"),
+    ("s2", "ann", "Ann", "I love old maps.", "2026-02-01T09:02:00Z"),
+    ("s3", "ann", "Ann", "I love tin toys.", "2026-03-01T09:02:00Z"),
     ("s4", "bob", "Bob", "The landlord of the workshop is Mira Quandt.", "2026-02-01T09:00:00Z"),
     ("s5", "bob", "Bob", "Mira Quandt plays the cello at the harbour festival.", "2026-03-01T09:00:00Z"),
 ]
@@ -230,7 +230,7 @@ def test_proposals_are_seen_and_decided_by_their_owner_alone(writers, home, tmp_
     assert own["a"] and own["b"] and not own["a"].keys() & own["b"].keys()
     assert all(stored[i].scope[1] == "ann" for i in own["a"]) and all(stored[i].scope[1] == "bob" for i in own["b"])
     first = next(p for p in own["a"].values() if p["kind"] == "note")
-    assert {m["text"] for m in first["memories"]} == {t[3] for t in TURNS if "collect" in t[3]}
+    assert {m["text"] for m in first["memories"]} == {t[3] for t in TURNS if "I love" in t[3]}
     place = f"/proposals/{first['proposal_id']}"
     for verb in ("confirm", "reject", "undo"):
         assert bob.post(f"{place}/{verb}").status_code == 404

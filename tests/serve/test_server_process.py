@@ -163,7 +163,7 @@ def test_no_field_of_an_endpoint_or_a_tool_reaches_a_log_and_a_tool_names_what_i
     assert "Traceback" not in log.read_text()
     assert all(answer["result"]["isError"] for answer in wrong)
     long, other = (answer["result"]["content"][0]["text"] for answer in wrong)
-    assert "q: String should have at most 10000 characters" in long and CANARY not in long and "user" in other
+    assert "query: String should have at most 10000 characters" in long and CANARY not in long and "user" in other
 
 
 @pytest.mark.parametrize("logger, words", [("palimpsest.serve", "zqwords"), ("other.library", CANARY)])
