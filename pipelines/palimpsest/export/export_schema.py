@@ -60,6 +60,7 @@ def export_schema() -> JsonObject:
             _object(
                 {"section": {"enum": ["static", "dynamic"]}, "kind": _TEXT, "key": _TEXT, "text": _TEXT, "time": _TIME},
                 {"memory_ids": _list(_HASH), "confidence": {"type": "number"}, "scope": _list(_TEXT)},
+                {"first_time": _TIME, "disputed_by": {"type": ["object", "null"]}, "later": _list(_OBJECT)},
             )
         ),
         "standing": _list(

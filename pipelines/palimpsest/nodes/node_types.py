@@ -13,7 +13,8 @@ from palimpsest.store.graph_decisions import NODE_TYPES
 from palimpsest.store.tables import Schema
 
 DEFAULT_TYPE = "concept"
-_MIN_SCORE = 0.7
+_MIN_SCORE = {"person": 1.0, "place": 1.2, "project": 1.0}
+_MIN_OTHER = 0.7
 _MAX_REPEATS = 9.0  # of one rule that count
 _CODE = r"^([A-Z]{1,5}\d*-?)\d"
 _SHARE_OF_PREFIX = 0.6
@@ -48,7 +49,9 @@ def node_types(entities: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
         .with_columns(rank=rank)
         .sort("node_id", "score", "rank", descending=[False, True, False])
         .unique("node_id", keep="first", maintain_order=True)
-        .filter(pl.col("score") >= _MIN_SCORE)
+        .filter(
+            pl.col("score") >= pl.col("type").replace_strict(_MIN_SCORE, default=_MIN_OTHER, return_dtype=pl.Float64)
+        )
         .select("node_id", "type", "score", "evidence")
     )
     typed = entities.select(node_id="entity_id").join(scores, on="node_id", how="left")

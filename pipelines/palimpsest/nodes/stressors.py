@@ -233,7 +233,7 @@ _DATED = (
     r"\b(?:1\d{3}|20\d\d)\b|(?i)\b(?:january|february|march|april|may|june|july|august|september|october|november|"
     r"december)\b|\b\d{4}-\d\d-\d\d\b"
 )
-_STATES = frozenset({"be", "have", "located_in"})
+_STATES = frozenset({"located_in", "dated"})
 """Predicates that state no happening: `the Trust is a customer since 2014`."""
 _MAX_NAME_CHARS = 80
 _EVENT_SCHEMA: Schema = {

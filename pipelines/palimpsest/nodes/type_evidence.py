@@ -295,7 +295,7 @@ _RULES = (
     ),
     _Rule("settled", "before", rf"\b(?i:({_SETTLED}))\s+of\s+$", 2.0),
     _Rule("compound", "after", rf"^\s+({_TECHNICAL})s?\b", 0.5),
-    _Rule("where", "before", r"\b(?:[Ii]n|[Nn]ear|[Oo]utside|[Aa]round|[Tt]owards)\s+$", 0.5, "place"),
+    _Rule("where", "before", r"\b(?:[Ii]n|[Nn]ear|[Oo]utside|[Aa]round|[Tt]owards)\s+$", 0.2, "place"),
     _Rule("route", "before", r"\b(?:[Ff]rom|[Tt]o|[Aa]t|[Tt]hrough|[Aa]bove|[Bb]elow)\s+$", 0.15, "place"),
     _Rule("counted", "before", rf"\b(?i:{'|'.join(sorted(COUNTED | ONE))}|\d+)\s+$", 0.5, "product"),
     _Rule("acts", "after", rf"^(?:\s+(?:{_ADVERBS}))?\s+(?:{'|'.join(sorted(_PERSONAL))})\b", 1.0, "person"),
@@ -455,7 +455,7 @@ def _is_counted(name: str) -> bool:
 # Evidence of what type an entity is: its name, the words at its mentions, its facts, and documents about it.
 
 _SCHEMA = ("node_id", "type", "rule", "weight", "noun", "memory_id")
-_OF_ENTITY_TYPE = {"person": 0.8, "organisation": 1.5, "place": 0.5}
+_OF_ENTITY_TYPE = {"person": 0.8, "organisation": 1.5, "place": 0.3}
 _OF_PREDICATE = {
     "subject_id": {
         "person": "works_for works_as lives_in born_in died_in studied_at teaches_at plays_for married_to wrote",
@@ -467,10 +467,9 @@ _OF_PREDICATE = {
         "person": "made_by reports_to married_to",
         "organisation": "works_for",
         "place": "located_in born_in died_in lives_in",
-        "product": "uses wrote",
     },
 }
-_PREDICATE_WEIGHT, _DEFINED_WEIGHT = 0.8, 2.0
+_PREDICATE_WEIGHT, _DEFINED_WEIGHT = 1.2, 2.0
 _GAZETTEER_WEIGHT = 1.5
 _MODEL_WEIGHT = 1.0  # more than a guess by its shape, less than what a text or a folder calls it
 _DEFINING = (IS_A,)
@@ -500,6 +499,8 @@ def type_evidence(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     ]
     found = pl.concat([p.select(_cast(c) for c in _SCHEMA) for p in parts])
     is_own = pl.col("node_id").is_in(own["entity_id"].implode())
+    codes = entities.filter(pl.col("type").is_in(["acronym", "code"]))["entity_id"]
+    found = found.filter(~pl.col("node_id").is_in(codes.implode()) | ~pl.col("type").is_in(["person", "place"]))
     return found.filter(~is_own | (pl.col("type") == "event"))
 
 

@@ -279,6 +279,8 @@ def find_name_date(uri: str, order: DateOrder | None = None) -> tuple[date | Non
         if found or unclear:
             break
         found, unclear = _one(parts[end - 1], order)
+        if found is None and not unclear and _YEAR.fullmatch(parts[end - 1]) and (day := _MONTH_DAY.search(parts[-1])):
+            found, _ = _one(f"{parts[end - 1]}-{day[1]}", order)
         if found is None and not unclear and end >= 3:
             found, _ = _one("-".join(parts[end - 3 : end]), order) if parts[end - 3].isdigit() else (None, [])
     return found, unclear
@@ -315,7 +317,7 @@ _BRACKETS = re.compile(r"^[\[{<].*[\]}>]$")
 _PLACEHOLDER = re.compile(r"[|{}…]|^\[.*\]$|^\[ \]|[A-Za-z]\s*/\s*[A-Za-z]+\s*/\s*[A-Za-z]")
 _OTHER_NAMES = {
     **dict.fromkeys(("state", "decisionstatus", "documentstatus"), "status"),
-    **dict.fromkeys(("revdate", "decisiondate", "dateofdecision", "meetingdate", "decidedon"), "date"),
+    **dict.fromkeys(("revdate", "decisiondate", "dateofdecision", "meetingdate", "decidedon", "when"), "date"),
     **dict.fromkeys(("datelastrevised", "lastrevised", "lastedited"), "updated"),
     **dict.fromkeys(("authors", "writtenby"), "author"),
     **dict.fromkeys(("keywords", "labels"), "tags"),
@@ -328,6 +330,7 @@ _ADMINISTRATIVE = re.compile(
 )
 _ONCE = ("title", "status")
 _YEAR = re.compile(r"\d{4}")
+_MONTH_DAY = re.compile(r"(?<!\d)(\d\d-\d\d)(?![-\d])")
 _RFC = re.compile(r"^Request for Comments:\s*\d", re.MULTILINE)
 _RFC_DATE = re.compile(r"\s((?:\d{1,2} )?[A-Z][a-z]+ \d{4})$", re.MULTILINE)
 
