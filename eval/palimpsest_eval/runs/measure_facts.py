@@ -11,6 +11,7 @@ are compared:
   without this condition are printed too.
 - Both deny, or neither does.
 
+Facts of the form of documents, and words that end others, are not compared: the golden ones are of clauses.
 Precision is the share of extracted facts that match a golden one, an optional one too; recall is the share of golden
 facts that are not optional and are matched.
 """
@@ -26,6 +27,7 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
+from palimpsest.facts.fact_tables import FORM
 from palimpsest.store.builds import kept
 from palimpsest.store.home import DEFAULT_HOME, Home, data_folder
 from palimpsest_eval.golden.golden_facts import Passage, StatedFact, golden_filler, matches, read_passages
@@ -161,7 +163,8 @@ class _StatedFacts:
             for entity_id, name, aliases in tables["entities"].select("entity_id", "name", "aliases").iter_rows()
         } | {i: (name,) for i, name in tables["speakers"].select("entity_id", "name").iter_rows()}
         self._facts: dict[str, list[tuple[str, StatedFact]]] = {}
-        rows = tables["clause_facts"].join(tables["memories"].select("memory_id", "text"), on="memory_id", how="inner")
+        read = tables["clause_facts"].filter((pl.col("extractor") != FORM) & (pl.col("predicate") != ""))
+        rows = read.join(tables["memories"].select("memory_id", "text"), on="memory_id", how="inner")
         for r in rows.iter_rows(named=True):
             filler = self._named(r["object_id"]) if r["object_id"] else (r["value"],)
             fact = StatedFact(self._named(r["subject_id"]), r["predicate"], filler, r["is_negated"], r["confidence"])

@@ -391,8 +391,8 @@ def is_occupation(text: str) -> bool:
 def normalize_predicate(predicate: str) -> str:
     """Returns the predicate of the vocabulary that a name means, else the name: `reside_in` is `lives_in`."""
     form = "_".join(predicate.lower().split()).replace("-", "_")
-    if form in SLOTS:
-        return form
+    if form in SLOTS or form in (IS_A, "be"):
+        return form if form in SLOTS else IS_A
     words = form.split("_")
     if words[0] == "be" and len(words) > 1 and " ".join(words) not in _BY_FORM:
         words = words[1:]
