@@ -163,7 +163,7 @@ class _StatedFacts:
             for entity_id, name, aliases in tables["entities"].select("entity_id", "name", "aliases").iter_rows()
         } | {i: (name,) for i, name in tables["speakers"].select("entity_id", "name").iter_rows()}
         self._facts: dict[str, list[tuple[str, StatedFact]]] = {}
-        read = tables["clause_facts"].filter((pl.col("extractor") != FORM) & (pl.col("predicate") != ""))
+        read = tables["clause_facts"].filter(pl.col("extractor").ne_missing(FORM) & (pl.col("predicate") != ""))
         rows = read.join(tables["memories"].select("memory_id", "text"), on="memory_id", how="inner")
         for r in rows.iter_rows(named=True):
             filler = self._named(r["object_id"]) if r["object_id"] else (r["value"],)
