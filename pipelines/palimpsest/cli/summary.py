@@ -1,5 +1,7 @@
 """What `palimpsest build` prints for people: the summary, the rejects, and a dry run."""
 
+from collections.abc import Callable, Mapping
+
 from palimpsest.core.files import counted
 from palimpsest.pipeline.plan import DryRun
 from palimpsest.pipeline.summary import BuildSummary
@@ -89,33 +91,32 @@ def _privacy_lines(done: BuildSummary) -> list[str]:
 
 def rejects_text(home: Home) -> str:
     """Returns the sources that could not be read, with their reasons: the first 20, and where the rest is."""
+    return _listed(home, "rejects", lambda source, r: f"rejected: {source}: {r['reason']}")
+
+
+def redactions_text(home: Home) -> str:
+    """Returns where secrets were redacted in a build, never the secrets: the first 20, and where the rest is."""
+
+    def line(source: str, r: Mapping[str, object]) -> str:
+        place = f" line {r['line']}" if r["line"] else ""
+        return f"redacted: {source}{place}: {r['kind']} in {r['field']}"
+
+    return _listed(home, "redactions", line)
+
+
+def _listed(home: Home, table: str, line: Callable[[str, Mapping[str, object]], str]) -> str:
+    """Returns a line for each row of a table of the newest build, of its source and the row: the first 20 of them."""
     build = staged(home) if staged(home).is_finished else published(home)
     assert build is not None
-    lines = [
-        f"rejected: {name}/{r['uri']}: {r['reason']}"
-        for name in build.collections
-        for r in build.table(name, "rejects").to_dicts()
-    ]
-    return "\n".join([*lines[:_SHOWN], *_more(build, "rejects", len(lines))])
+    rows = ((name, r) for name in build.collections for r in build.table(name, table).to_dicts())
+    lines = [line(f"{name}/{r['uri']}", r) for name, r in rows]
+    return "\n".join([*lines[:_SHOWN], *_more(build, table, len(lines))])
 
 
 def _more(build: Build, table: str, count: int) -> list[str]:
     """Returns where all rows of a table of a build are, where some of them are not shown."""
     where = "'" + str(build.path / "*" / f"{table}.parquet").replace("'", "''") + "'"
     return [f"… and {count - _SHOWN} more; all are in: SELECT * FROM {where}"] if count > _SHOWN else []
-
-
-def redactions_text(home: Home) -> str:
-    """Returns where secrets were redacted in a build, never the secrets: the first 20, and where the rest is."""
-    build = staged(home) if staged(home).is_finished else published(home)
-    assert build is not None
-    lines = [
-        f"redacted: {name}/{r['uri']}{place}: {r['kind']} in {r['field']}"
-        for name in build.collections
-        for r in build.table(name, "redactions").to_dicts()
-        for place in (f" line {r['line']}" if r["line"] else "",)
-    ]
-    return "\n".join([*lines[:_SHOWN], *_more(build, "redactions", len(lines))])
 
 
 def dry_run_text(plan: DryRun) -> str:

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from palimpsest.facts.fact import Fact, Named
+from palimpsest.text.document_status import AUTHOR, STATUS
 from palimpsest.text.markup import shown_words
 
 _CONFIDENCE = 0.95
-_FIELDS = {"document_status": "status", "document_author": "written_by"}
+_FIELDS = {STATUS: "status", AUTHOR: "written_by"}
 _MAX_VALUE_CHARS = 80
 _ATTENDING = re.compile(
     r"(?:members |people |also )?(?:present|attendees|attendance|in attendance|attending|participants|attended)",

@@ -126,16 +126,14 @@ class NounFacts:
         target, place = self.referents.name(names[0]), self.phrases.place([owner, names[0]])
         yield from self.of_noun(p.lemmas[thing], entity, target, place, _CONFIDENCE)
 
-    def of_noun(
-        self, noun: str, owner: str, named: str, place: tuple[int, int], confidence: float, modality: str = "stated"
-    ) -> Iterator[Fact]:
+    def of_noun(self, noun: str, owner: str, named: str, place: tuple[int, int], confidence: float) -> Iterator[Fact]:
         """Yields what `the noun of owner is named` states."""
         predicate = of_noun(noun)
         if predicate is None or not owner or not named or owner == named:
             return
         subject, target = (named, owner) if predicate.is_inverse else (owner, named)
         if self.referents.suits(subject, predicate.name, self.referents.filling(target)):
-            yield Fact(subject, predicate.name, target, "", *place, False, modality, confidence)
+            yield Fact(subject, predicate.name, target, "", *place, False, "stated", confidence)
 
     def _be(self, entity: str, noun: int, both: tuple[int, int]) -> Iterator[Fact]:
         place = self.phrases.place(both)
@@ -267,13 +265,12 @@ class _Extraction:
     def _is_general(self, subject: int) -> bool:
         """Returns whether a name is used as a word for a kind of things: `this APE`, `the API`, `CRDs`."""
         p = self.tree.parse
-        entity = self.referents.name(subject)
-        kind = self.referents.named.types.get(entity, "") if entity else ""
+        if not (entity := self.referents.name(subject)):
+            return False
+        kind = self.referents.named.types.get(entity, "")
         before = {p.words[c] for c in self.tree.children[subject] if p.deps[c] == "det"}
         is_plural = kind == "acronym" and p.tags[subject] in ("NNS", "NNPS")
-        return bool(entity) and (
-            not before.isdisjoint(_GENERAL) or (kind == "acronym" and "the" in before) or is_plural
-        )
+        return not before.isdisjoint(_GENERAL) or (kind == "acronym" and "the" in before) or is_plural
 
     def _prefers(self, head: int) -> bool:
         """Returns whether a verb says what somebody prefers as a rule, not what they would rather have now."""
@@ -286,7 +283,7 @@ class _Extraction:
         is_state = any(p.deps[c] == "auxpass" and p.tags[c] in ("VBZ", "VBP") for c in self.tree.children[head])
         is_main = p.deps[head] in ("ROOT", "conj", "ccomp", "parataxis") and not self._is_general(subject)
         if entity and is_main and is_state and not any(p.deps[c] == "agent" for c in self.tree.children[head]):
-            filling = Filling(p.words[head], "", "", is_name=False, is_time=False)
+            filling = Filling(p.words[head], "", is_name=False, is_time=False)
             if self.referents.suits(entity, "status", filling):
                 yield Fact(entity, "status", "", p.words[head], *place, False, "stated", _CONFIDENCE)
 
@@ -300,9 +297,7 @@ class _Extraction:
         p = self.tree.parse
         is_own = p.deps[subject] in SUBJECTS | {"conj"}
         entity = self.referents.entity(subject) if is_own else self.referents.bearer(subject)
-        if filler.extension or self._is_general(subject):
-            return
-        if self._is_lost_job(clause, filler):
+        if self._is_general(subject) or self._is_lost_job(clause, filler):
             return
         if entity:
             for fact in self._of_entity(clause, entity, filler):
@@ -390,16 +385,14 @@ class _Extraction:
             if p.lemmas[noun] == adjective:
                 for below in self._fillers_behind(noun, preposition):
                     yield from self._fact(clause, entity, name, below)
-        yield from (
-            replace(f, confidence=_FACTUAL[clause.modality])
-            for f in self.nouns.of_noun(p.lemmas[noun], self._owner(noun), entity, (clause.start, clause.end), 1.0)
-        )
+        place, owner = (clause.start, clause.end), self.nouns.owner(noun)
+        yield from self.nouns.of_noun(p.lemmas[noun], owner, entity, place, _FACTUAL[clause.modality])
         if filler.value and p.pos[noun] in ("NOUN", "PROPN") and not _FIRST_PERSON.match(filler.value):
             yield self._make(clause, entity, IS_A, "", filler.value)
 
     def _of_property(self, clause: _Clause, noun: int, filler: Filler) -> Iterator[Fact]:
         """Yields facts of `The deadline of Heron is 4 May` and `My favourite editor is Vim`."""
-        p, owner = self.tree.parse, self._owner(noun) or self._topic_of(noun)
+        p, owner = self.tree.parse, self.nouns.owner(noun) or self._topic_of(noun)
         kinds = [p.words[c] for c in self.tree.children[noun] if p.deps[c] == "compound"]
         predicate = next((found for n in (*kinds, p.lemmas[noun]) if (found := of_noun(n))), None)
         favourite = next((p.words[c] for c in self.tree.children[noun] if p.words[c] in ("favourite", "favorite")), "")
@@ -420,9 +413,6 @@ class _Extraction:
         below = self.tree.children[noun]
         is_bare = {p.deps[c] for c in below} <= {"det", "amod"} and any(p.words[c] == "the" for c in below)
         return named.topic if named.is_page and is_bare and of_noun(p.lemmas[noun]) else ""
-
-    def _owner(self, noun: int) -> str:
-        return self.nouns.owner(noun)
 
     def _fact(self, clause: _Clause, subject: str, predicate: str, filler: Filler) -> Iterator[Fact]:
         """Yields a fact where the filler is what the predicate takes."""

@@ -25,8 +25,6 @@ _DETERMINERS = frozenset({"det", "poss", "nummod", "amod", "compound"})
 _EMPTY_VALUES = frozenset({"the first", "the last", "the only", "the best", "this", "that"})
 _DEICTIC = frozenset({"today", "tomorrow", "yesterday", "tonight", "now"})
 _LIKING = frozenset({"love", "like", "enjoy", "hate", "dislike", "prefer"})
-_OBLIGING = frozenset({"have", "need", "ought"})
-"""What somebody has to do, they need not do."""
 _IDIOMS = frozenset(
     {"case", "fact", "order", "general", "turn", "particular", "addition", "detail", "full", "question"}
 )
@@ -53,21 +51,17 @@ class Filler:
 
     Attributes:
         preposition: before it; empty for an object.
-        extension: words that follow the verb in the predicate: `to pay` in `offered to pay for gloves`.
         token: its noun.
         value: its words.
         is_time: whether it names a time, or another thing that is no place: `on loan`.
         is_denied: whether `no` comes before it.
-        is_adverb: whether it is a time without a preposition: `writes every night`.
     """
 
     preposition: str
-    extension: tuple[str, ...]
     token: int
     value: str
     is_time: bool
     is_denied: bool = False
-    is_adverb: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,41 +71,46 @@ class Fillers:
     tree: ClauseTree
     phrases: Phrases
 
-    def of_verb(self, head: int, extension: tuple[str, ...] = ()) -> Iterator[Filler]:
-        """Yields what fills a verb, joined words too, and what fills an infinitive below it."""
+    def of_verb(self, head: int) -> Iterator[Filler]:
+        """Yields what fills a verb, joined words too; not what fills an infinitive below it."""
         p = self.tree.parse
         for child in self.tree.children[head]:
             dep = p.deps[child]
             if dep in _OBJECTS and (p.pos[child] != "ADP" or p.words[child] == "due"):
                 for i in self.tree.joined(child):
-                    yield from self._object(i, extension, "with to as after" if p.lemmas[head] == "have" else "")
+                    yield from self._object(i, "with to as after" if p.lemmas[head] == "have" else "")
             elif p.words[child] in _INTRODUCING:
                 continue
             elif dep in ("prep", "agent") or (dep == "dative" and p.pos[child] == "ADP"):
-                yield from self.behind(child, extension)
-            elif dep == "npadvmod" and self.is_time(child) and p.words[child] not in _DEICTIC:
-                yield from (replace(f, is_adverb=True) for f in self._filler("", extension, child))
-            elif dep in ("xcomp", "dobj") and p.tags[child] == "VBG" and p.lemmas[head] in _LIKING:
-                yield from self._filler("", extension, child)
-            elif dep == "xcomp" and p.pos[child] == "VERB" and not extension and p.lemmas[head] not in _OBLIGING:
-                to = [p.words[c] for c in self.tree.children[child] if p.deps[c] == "aux" and p.words[c] == "to"]
-                yield from self.of_verb(child, (*to, self.tree.verb(child)))
+                yield from self.behind(child)
+            elif self._is_plain_time(child) or self._is_liked_doing(head, child):
+                yield from self._filler("", child)
             elif dep == "advmod" and p.words[child] == "here":
-                yield Filler("in", extension, child, "", is_time=False)
+                yield Filler("in", child, "", is_time=False)
             elif dep == "xcomp" and p.pos[child] in ("ADJ", "NOUN"):
-                yield from self._object(child, extension)
+                yield from self._object(child)
 
-    def _object(self, i: int, extension: tuple[str, ...], of_object: str = "") -> Iterator[Filler]:
+    def _is_plain_time(self, i: int) -> bool:
+        """Returns whether a token is a time without a preposition: `writes every night`."""
+        p = self.tree.parse
+        return p.deps[i] == "npadvmod" and self.is_time(i) and p.words[i] not in _DEICTIC
+
+    def _is_liked_doing(self, verb: int, i: int) -> bool:
+        """Returns whether a token is what somebody likes to do: `loves hiking`."""
+        p = self.tree.parse
+        return p.deps[i] in ("xcomp", "dobj") and p.tags[i] == "VBG" and p.lemmas[verb] in _LIKING
+
+    def _object(self, i: int, of_object: str = "") -> Iterator[Filler]:
         """Yields an object and what prepositions after it say of the verb; those `of_object` say it of the object."""
         p = self.tree.parse
         below = self._prepositions(i) if p.pos[i] != "ADJ" else []
         below = [c for c in below if p.words[c] not in of_object.split() and not self._is_of_noun(i, c)]
         is_denied = False
-        for filler in self._filler("", extension, i, below):
+        for filler in self._filler("", i, below):
             is_denied = filler.is_denied
             yield filler
         for preposition in below:
-            yield from self.behind(preposition, extension, is_denied)
+            yield from self.behind(preposition, is_denied)
 
     def _is_of_noun(self, i: int, preposition: int) -> bool:
         """Returns whether a preposition says which one a noun means: `the school in Ghent`, `a history to the war`."""
@@ -139,7 +138,7 @@ class Fillers:
     def _is_measure(self, i: int) -> bool:
         return any(self.tree.parse.deps[c] == "nummod" for c in self.tree.children[i])
 
-    def behind(self, preposition: int, extension: tuple[str, ...] = (), is_denied: bool = False) -> Iterator[Filler]:
+    def behind(self, preposition: int, is_denied: bool = False) -> Iterator[Filler]:
         """Yields what fills a preposition."""
         p = self.tree.parse
         outer = p.words[p.heads[preposition]]
@@ -153,10 +152,10 @@ class Fillers:
         for below in self.tree.children[preposition]:
             if p.deps[below] == "pobj":
                 for i in self._listed(below):
-                    for filler in self._filler(name, extension, i):
+                    for filler in self._filler(name, i):
                         yield replace(filler, is_denied=filler.is_denied or is_denied)
             elif p.deps[below] == "prep":  # `on to the board`
-                yield from self.behind(below, extension, is_denied)
+                yield from self.behind(below, is_denied)
 
     def _listed(self, i: int) -> list[int]:
         """Returns a noun and what is joined to it; in a relative clause not what a comma separates.
@@ -167,9 +166,7 @@ class Fillers:
         is_relative = p.deps[p.heads[p.heads[i]]] == "relcl"
         return [j for j in joined if not (is_relative and "," in p.words[i:j])]
 
-    def _filler(
-        self, preposition: str, extension: tuple[str, ...], i: int, without: list[int] | None = None
-    ) -> Iterator[Filler]:
+    def _filler(self, preposition: str, i: int, without: list[int] | None = None) -> Iterator[Filler]:
         p = self.tree.parse
         is_bare = not any(p.deps[c] in _DETERMINERS for c in self.tree.children[i])
         if p.words[i] in _RELATIVE or (preposition and is_bare and p.words[i] in _IDIOMS):
@@ -183,7 +180,6 @@ class Fillers:
         is_place = any(p.deps[c] in _DETERMINERS for c in self.tree.children[i]) or p.pos[i] == "PROPN"
         yield Filler(
             preposition,
-            extension,
             i,
             "" if value.lower() in _EMPTY_VALUES or _RATE.fullmatch(value) else value.removeprefix("no "),
             self.is_time(i) or not is_place,

@@ -91,7 +91,7 @@ class Referents:
         kind = "person" if entity and self.is_person(entity) else self.named.types.get(entity, "")
         is_name = bool(entity) or (filler is not None and self.tree.parse.pos[filler.token] == "PROPN")
         is_time = filler is not None and not entity and self.tree.parse.lemmas[filler.token] in TIME_WORDS
-        return Filling(filler.value if filler else "", entity, kind, is_name, is_time)
+        return Filling(filler.value if filler else "", kind, is_name, is_time)
 
     def suits(self, subject: str, predicate: str, filling: Filling) -> bool:
         """Returns whether a predicate may be stated of a subject, with what fills it."""

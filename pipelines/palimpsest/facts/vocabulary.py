@@ -216,14 +216,12 @@ class Filling:
 
     Attributes:
         text: its words.
-        entity: id of the entity that it is; empty where it is none.
-        kind: type of the entity; empty where unknown.
+        kind: type of the entity that it is; empty where it is none, or unknown.
         is_name: whether its noun is a proper noun, or an entity.
         is_time: whether its noun names a time.
     """
 
     text: str
-    entity: str
     kind: str
     is_name: bool
     is_time: bool
@@ -391,8 +389,10 @@ def is_occupation(text: str) -> bool:
 def normalize_predicate(predicate: str) -> str:
     """Returns the predicate of the vocabulary that a name means, else the name: `reside_in` is `lives_in`."""
     form = "_".join(predicate.lower().split()).replace("-", "_")
-    if form in SLOTS or form in (IS_A, "be"):
-        return form if form in SLOTS else IS_A
+    if form in SLOTS:
+        return form
+    if form == "be":
+        return IS_A
     words = form.split("_")
     if words[0] == "be" and len(words) > 1 and " ".join(words) not in _BY_FORM:
         words = words[1:]

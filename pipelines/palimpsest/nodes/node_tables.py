@@ -43,10 +43,6 @@ from palimpsest.text.words import fold
 _THINGS = ("product", "project", "concept")
 _OBJECTS_OF_USE = (*_THINGS, "topic", "organisation", "event")
 _PARTS = ("part_of", "located_in")
-_STATING = ("depends_on",)
-"""Predicates of which any subject but a person, a place or a date depends on the object."""
-_USING = ("uses",)
-"""Predicates that state a dependency of a thing only: `the tram runs on Grit Lane` and `Ana uses Basin` state none."""
 _BARRED = (
     r"^\s+(?:cannot|can't|can\u2019t|can not|will not|won't|won\u2019t|may not|must not)"
     r"(?:\s+(?:be|\w+)){1,4}?\s+(?:until|without|before)\s+(?:the\s+|a\s+|an\s+)?$"
@@ -59,7 +55,7 @@ def is_dependency(predicate: pl.Expr, subject_type: pl.Expr, object_type: pl.Exp
     """Returns whether a fact with a predicate, of nodes of two types, states that its subject depends on its object."""
     is_bearer = ~subject_type.is_in(["person", "place", "date"]) & (object_type != "date")
     is_use = subject_type.is_in(_THINGS) & object_type.is_in(_OBJECTS_OF_USE)
-    stated = (predicate.is_in(_STATING) & is_bearer) | (predicate.is_in(_USING) & is_use)
+    stated = ((predicate == "depends_on") & is_bearer) | ((predicate == "uses") & is_use)
     return stated.fill_null(False)
 
 

@@ -472,7 +472,6 @@ _OF_PREDICATE = {
 _PREDICATE_WEIGHT, _DEFINED_WEIGHT = 1.2, 2.0
 _GAZETTEER_WEIGHT = 1.5
 _MODEL_WEIGHT = 1.0  # more than a guess by its shape, less than what a text or a folder calls it
-_DEFINING = (IS_A,)
 _LINE_BEGIN = r"(?:^|\n)[#*\s]*$"
 _SHAPE_WEIGHT = 0.75
 _ALIAS_SHARE = 0.6  # of the weight of what a name shows, for its aliases
@@ -589,7 +588,7 @@ def _of_facts(clauses: pl.DataFrame) -> pl.DataFrame:
     )
     parts = [
         with_noun_types(
-            stated.filter(pl.col("predicate").is_in(_DEFINING)).drop_nulls("value").rename({"value": "phrase"}),
+            stated.filter(pl.col("predicate") == IS_A).drop_nulls("value").rename({"value": "phrase"}),
             "phrase",
         ).select("type", "noun", "memory_id", node_id="subject_id", rule=pl.lit("fact"), weight=pl.lit(_DEFINED_WEIGHT))
     ]
