@@ -14,7 +14,7 @@ from statistics import NormalDist
 import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonRecord, JsonValue
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,13 @@ class LatencyMs:
 
 
 @dataclass(frozen=True)
-class Machine:
+class Machine(JsonRecord):
     """Processors, their model, the version of Python, and the load average of the last minute."""
 
     cpus: int | None
     cpu: str
     python: str
     load_1min: float
-
-    def to_json(self) -> Mapping[str, int | float | str | None]:
-        """Returns the machine as JSON values."""
-        return asdict(self)
 
 
 def this_machine() -> Machine:

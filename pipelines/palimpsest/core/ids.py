@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from dataclasses import fields, is_dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
     import polars as pl
+    from _typeshed import DataclassInstance
 
 
 # The scope columns: (collection, user_id, project_id), the isolation boundary of every derived table.
@@ -70,6 +74,43 @@ JsonValue: TypeAlias = None | bool | int | float | str | Sequence["JsonValue"] |
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 """A JSON object that its owner may fill; a parameter that is only read is `Mapping[str, JsonValue]`."""
+
+
+def json_value(value: Any, decimals: int | None = None) -> Any:
+    """Returns a value as JSON has it: dataclasses as objects, times in ISO 8601, paths as texts, floats rounded."""
+    if isinstance(value, JsonRecord):
+        return value.to_json()
+    if isinstance(value, float):
+        return value if decimals is None else round(float(value), decimals)
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, PurePath):
+        return str(value)
+    if is_dataclass(value):
+        return {f.name: json_value(getattr(value, f.name), decimals) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: json_value(v, decimals) for name, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [json_value(v, decimals) for v in value]
+    return value
+
+
+class JsonRecord:
+    """A dataclass whose JSON object has all of its fields.
+
+    Attributes:
+        json_names: names of fields in JSON, where they differ.
+        json_decimals: of numbers; None leaves them as they are.
+    """
+
+    json_names: ClassVar[Mapping[str, str]] = {}
+    json_decimals: ClassVar[int | None] = None
+
+    def to_json(self) -> JsonObject:
+        """Returns the fields as JSON values."""
+        names, decimals = self.json_names, self.json_decimals
+        own = fields(cast("DataclassInstance", self))
+        return {names.get(f.name, f.name): json_value(getattr(self, f.name), decimals) for f in own}
 
 
 # The types and units of memories.

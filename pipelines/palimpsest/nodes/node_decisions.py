@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, scope_parts
+from palimpsest.core.ids import SCOPE, JsonObject, JsonRecord, ScopeKey, content_id, scope_parts
 from palimpsest.entities.entity_decisions import decide_names
 from palimpsest.nodes.node_types import DEFAULT_TYPE
 from palimpsest.store.builds import published
@@ -206,17 +206,13 @@ class KnownNode:
 
 
 @dataclass(frozen=True)
-class Decided:
+class Decided(JsonRecord):
     """What was decided of which names, and the id by which it is undone."""
 
     decision_id: str
     action: str
     names: Sequence[str]
     applied: str = "by the next build"
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as a JSON object."""
-        return {**vars(self), "names": list(self.names)}
 
 
 def add_node(home: Home, scope: ScopeKey, name: str, values: NodeValues) -> Decided:

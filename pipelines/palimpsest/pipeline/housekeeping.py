@@ -7,13 +7,13 @@ are the record, and nothing here touches them.
 import datetime as dt
 import shutil
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import FORMAT, check_format, nothing_published, read_format, say
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonRecord
 from palimpsest.index.index_format import index_format
 from palimpsest.memories.embedders import embedding_stores
 from palimpsest.pipeline.deletion.run_history import remove_run_files
@@ -72,15 +72,11 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Housekeeping:
+class Housekeeping(JsonRecord):
     """What was removed, and the size of each folder of the home afterwards, in bytes."""
 
     removed: tuple[Removed, ...]
     sizes: dict[str, int]
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as JSON values."""
-        return {"removed": [asdict(r) for r in self.removed], "sizes": self.sizes}
 
 
 def keep_house(home: Home, dry_run: bool = False, now: dt.datetime | None = None) -> Housekeeping:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from palimpsest.core.ids import REFLECTION, JsonObject
+from palimpsest.core.ids import REFLECTION, JsonObject, JsonRecord
 from palimpsest.facts.vocabulary import LASTING, label
 from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
 from palimpsest.query.request.types import (
@@ -34,7 +34,7 @@ Section: TypeAlias = Literal["static", "dynamic"]
 
 
 @dataclass(frozen=True)
-class ProfileLine:
+class ProfileLine(JsonRecord):
     """What is known of a user, in one sentence.
 
     Attributes:
@@ -50,6 +50,8 @@ class ProfileLine:
         later: what else was said later and may have ended it, newest first.
         first_time: when it was stated first, where it was stated more than once.
     """
+
+    json_decimals = 6
 
     section: Section
     kind: str
@@ -71,22 +73,6 @@ class ProfileLine:
             since = f" since {self.first_time.date().isoformat()}" if self.first_time else ""
             line = f"{line} (said {len(self.memory_ids)} times{since})"
         return changed_line(line, self.disputed_by, self.later)
-
-    def to_json(self) -> JsonObject:
-        """Returns the line as JSON values."""
-        return {
-            "section": self.section,
-            "kind": self.kind,
-            "key": self.key,
-            "text": self.text,
-            "memory_ids": list(self.memory_ids),
-            "time": self.time.isoformat() if self.time else None,
-            "first_time": self.first_time.isoformat() if self.first_time else None,
-            "confidence": round(self.confidence, 6),
-            "scope": list(self.scope),
-            "disputed_by": self.disputed_by.to_json() if self.disputed_by else None,
-            "later": [newer.to_json() for newer in self.later],
-        }
 
 
 @dataclass(frozen=True)
