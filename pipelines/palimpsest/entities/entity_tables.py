@@ -20,9 +20,10 @@ from palimpsest.entities.scope_evidence import (
 from palimpsest.entities.stated_names import find_stated_names
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import SCHEMAS, Schema, conform
+from palimpsest.text.markup import WEB_ADDRESS
 
 _KEY = [*SCOPE, "key"]
-_LINK = re.compile(r"\b(?:https?|ftp)://\S+|(?<=\]\()[^()\s]+|^\[[^\]\n]+\]:\s+\S+", re.MULTILINE)
+_LINK = re.compile(WEB_ADDRESS + r"|(?<=\]\()[^()\s]+|^\[[^\]\n]+\]:\s+\S+", re.MULTILINE)
 
 # Assigns each mention to the name that it refers to, and chooses among mentions that overlap.
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import polars as pl
@@ -241,9 +241,9 @@ _FIELDS = word_set(
     host hosts guest guests creator editor editors signed_by written_by last_modified_by
     """
 )
-_ADDRESS = re.compile(r"(?<!\s)\s*+<[^<>]*+>\s*+$")
+_ADDRESS = re.compile(r"(?<!\s)\s*+(?:<[^<>]*+>|\([^()]*+\))\s*+$")
 _NEXT_NAME = re.compile(
-    r"[;,](?![^<]{0,320}>)"
+    r"(?:[;,]|\s(?:and|&)\s)(?![^<]{0,320}>)"
 )  # a mark inside an address, which has 320 characters at most, divides none
 _FULL_NAME = re.compile(r"[^\W\d_][\w'’.\-]*(?: [^\W\d_][\w'’.\-]*){0,4}")  # noqa: RUF001
 _MAX_NAMES = 200  # of one document
@@ -273,10 +273,11 @@ def _names_in(metadata: str) -> list[str]:
     if not isinstance(fields, dict):
         return []
     values = (v for k, v in sorted(fields.items()) if k.lower().replace("-", "_") in _FIELDS for v in _strings(v))
-    return [n for n, _ in zip(_person_names(values), range(_MAX_NAMES), strict=False)]
+    return [n for n, _ in zip(person_names(values), range(_MAX_NAMES), strict=False)]
 
 
-def _person_names(values: Iterator[str]) -> Iterator[str]:
+def person_names(values: Iterable[str]) -> Iterator[str]:
+    """Yields the names of people in values such as `Ida Berg <ida@example.org>, Tom Ray and Ann Low (chair)`."""
     for value in values:
         for part in _NEXT_NAME.split(value):
             name = _ADDRESS.sub("", part).strip(" \"'")

@@ -490,7 +490,6 @@ def type_evidence(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         _of_names(entities),
         _of_shapes(entities, memories),
         _of_entity_types(entities),
-        _of_gazetteers(entities),
         _of_people(entities, memories, tables["documents"]),
         _of_facts(tables["clause_facts"]),
         _of_models(tables["stated_entities"]),
@@ -547,23 +546,14 @@ def _of_shapes(entities: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_entity_types(entities: pl.DataFrame) -> pl.DataFrame:
-    known = entities.filter(pl.col("type").is_in(list(_OF_ENTITY_TYPE)))
-    return known.select(
-        "type",
-        node_id="entity_id",
-        rule=pl.lit("names"),
-        weight=pl.col("type").replace_strict(_OF_ENTITY_TYPE, return_dtype=pl.Float64),
-        noun=pl.lit(""),
-        memory_id=pl.lit(None, pl.String),
-    )
-
-
-def _of_gazetteers(entities: pl.DataFrame) -> pl.DataFrame:
-    """Returns what a name alone says: that of a person, or of a city."""
+    """Returns the types that entities have by their names, and what a name alone says: a person's, or a city's."""
     rows = []
-    for node_id, name in entities.select("entity_id", "name").sort("entity_id").iter_rows():
-        kind = "person" if is_person_name(name) else "place" if is_city(name) else ""
-        rows += [(node_id, kind, "gazetteer", _GAZETTEER_WEIGHT, "")] if kind else []
+    for node_id, name, kind in entities.select("entity_id", "name", "type").sort("entity_id").iter_rows():
+        named = "person" if is_person_name(name) else "place" if is_city(name) else ""
+        rows += [(node_id, named, "gazetteer", _GAZETTEER_WEIGHT, "")] if named else []
+        rows += (
+            [(node_id, kind, "names", _OF_ENTITY_TYPE[kind], "")] if kind in _OF_ENTITY_TYPE.keys() - {named} else []
+        )
     return _rows(rows)
 
 

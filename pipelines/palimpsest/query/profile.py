@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from palimpsest.core.ids import REFLECTION, JsonObject, JsonRecord
-from palimpsest.facts.vocabulary import LASTING, label
+from palimpsest.facts.vocabulary import LASTING, fact_words
 from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
 from palimpsest.query.request.types import (
     Fact,
@@ -274,11 +274,12 @@ def _fact_lines(
         disputed_by, later = _changes(memory, sentence, texts[memory.memory_id])
         if fact.predicate in _PERMANENT:
             disputed_by, later = None, ()
+        subject = nodes[fact.subject_id].name if fact.subject_id in nodes else memory.speaker or ""
         line = ProfileLine(
             section=_section(memory, is_lasting and not disputed_by, recent_since),
             kind="fact",
             key=fact.predicate,
-            text=_in_words(fact, nodes, memory.speaker or ""),
+            text=fact_words(subject, fact.predicate, _value(fact, nodes)),
             memory_ids=tuple(stated),
             time=_time(memory),
             confidence=fact.confidence or 0.0,
@@ -292,19 +293,13 @@ def _fact_lines(
     return lines
 
 
-def _in_words(fact: Fact, nodes: Mapping[str, Node], speaker: str) -> str:
-    """Returns a fact as a sentence: `Ana lives in Berlin`."""
-    subject = nodes[fact.subject_id].name if fact.subject_id in nodes else speaker
-    value = nodes[fact.object_id].name if fact.object_id in nodes and fact.object_id else fact.value or ""
-    words = label(fact.predicate)
-    return (
-        f"{subject}'s {words} {value}" if words.endswith(":") or words == "favourite" else f"{subject} {words} {value}"
-    )
+def _value(fact: Fact, nodes: Mapping[str, Node]) -> str:
+    return nodes[fact.object_id].name if fact.object_id in nodes and fact.object_id else fact.value or ""
 
 
 def _sentence(memory: Memory, fact: Fact, nodes: Mapping[str, Node]) -> str:
     """Returns the first sentence of a memory that has what a fact states, the first one where none has all of it."""
-    value = nodes[fact.object_id].name if fact.object_id in nodes and fact.object_id else fact.value or ""
+    value = _value(fact, nodes)
     sentences = [memory.text[a:b] for a, b in memory_sentence_spans(memory.text)] or [memory.text]
     found = next((s for s in sentences if fold(value) in fold(s)), sentences[0])
     return " ".join(found.split())

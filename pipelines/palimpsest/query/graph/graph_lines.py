@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from palimpsest.facts.vocabulary import fact_words
 from palimpsest.query.context.explain import Version, describe_reason
 from palimpsest.query.graph.evidence import Anchor, Evidence
 from palimpsest.query.graph.graph_answer import GraphLine
@@ -458,14 +459,12 @@ _MAX_CHARS = 400  # of a quote
 
 def fact_text(fact: Fact, nodes: Mapping[str, Node]) -> str:
     """Returns a fact in words: `Ida lives in Ghent (2026-02-03 to now)`."""
-    predicate = fact.predicate.replace("_", " ")
     target = nodes.get(fact.object_id or "")
     what = target.name if target else fact.value or ""
-    negated = "not " if fact.is_negated else ""
     notes = [fact.modality] if fact.modality not in (None, "stated", "past") else []
     since, until = (_day(t) for t in (fact.valid_from, fact.valid_until))
     notes += [f"{since or 'undated'} to {until or 'now'}"] if since or until else []
-    text = " ".join(p for p in (nodes[fact.subject_id].name, f"{negated}{predicate}", what) if p)
+    text = fact_words(nodes[fact.subject_id].name, fact.predicate, what, fact.is_negated)
     return one_line(f"{text} ({', '.join(map(str, notes))})" if notes else text)
 
 
