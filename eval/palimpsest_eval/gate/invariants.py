@@ -224,9 +224,6 @@ def _in_circles(older_of: dict[str, set[str]], newer_of: dict[str, set[str]]) ->
     return sorted(m for m, n in waiting.items() if n)
 
 
-# The invariants of DESIGN.md that can be checked on a finished build, each by a small function with a name.
-
-
 def check_invariants(
     tables: Tables,
     index_path: Path | None = None,

@@ -42,8 +42,6 @@ def caught_questions(probabilities: Mapping[str, float], unanswerable: frozenset
     return {q: float(probabilities[q] < threshold) for q in judged}
 
 
-# The run of a collection's golden questions over one build: what the gate judges, and what is saved with the build.
-
 TOP = 5
 STALE, DUPLICATES = f"stale@{TOP}", f"duplicates@{TOP}"
 RETIRED = "retired"

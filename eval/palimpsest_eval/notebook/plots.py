@@ -95,8 +95,6 @@ def _node(node_id: str, ring: int, texts: Mapping[str, Mapping[str, str]]) -> No
     return Node(node_id, kind, shorten_text(texts[kind][node_id], _MAX_LABEL_CHARS), ring)
 
 
-# The notebooks' pictures, by plotly: interactive, and drawn without a network.
-
 _COLORS = {"memory": "#2867c7", "entity": "#0f8a7e", "topic": "#8a5cc7"}
 
 

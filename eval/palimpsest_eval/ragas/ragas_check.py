@@ -81,9 +81,6 @@ def _sample(
     )
 
 
-# RAGAS's ID-based context precision and recall next to our own: a cross-check by another library.
-
-
 @dataclass(frozen=True)
 class CrossCheck(JsonRecord):
     """Means over all queries by RAGAS and by us at `depth`, the largest difference of one query, and what was empty."""

@@ -94,8 +94,6 @@ class PaidLm:
         return answer.text
 
 
-# RAGAS's metrics that need a language model: context precision, context recall, faithfulness, and what they cost.
-
 METRICS = ("context_precision", "context_recall", "faithfulness")
 QUESTIONS = 50
 _MAX_TOKENS = 1500  # a verdict and its reason for each statement

@@ -343,8 +343,6 @@ def _sizes(memories: pl.DataFrame) -> list[UserSize]:
     return [UserSize(**row) for row in ordered.iter_rows(named=True)]
 
 
-# The page of a home's health: what `home_health` computed as cards, charts and tables; nothing is computed twice.
-
 CARDS = (
     # name of the number, title, what it means, how it is written
     ("latest", "Latest memories", "served, not retired", "count"),

@@ -191,8 +191,6 @@ def stale_scores(ranked: Sequence[str], current: Set[str], stale: Set[str], k: i
     }
 
 
-# A run of a suite's queries scored as a benchmark defines it.
-
 DEPTH = 100
 """Turns that are searched for each query: sessions are ranked by the turns among them."""
 STALE_CUTOFFS = (5, 10)

@@ -204,9 +204,6 @@ def _report(out: Output, decided: Any) -> None:
     out.result(decided.to_json())
 
 
-# Commands over the graph of a scope: how things relate, how one changed, and what is near a node.
-
-
 def _node_filter_options(f: _Command) -> _Command:
     """Adds --node-type and --where to a command."""
     f = click.option(

@@ -36,9 +36,6 @@ def by_scope(frame: pl.DataFrame) -> dict[ScopeKey, pl.DataFrame]:
     return {(str(c), str(u), str(p)): rows for (c, u, p), rows in sorted(parts.items())}
 
 
-# Content-addressed ids: 16 hex digits of blake2b, so that the same content has the same id on every machine.
-
-
 def content_id(*parts: str | int | None) -> str:
     """Returns 16 hex digits for the parts, each length-prefixed so that no two lists of parts collide by joining."""
     h = hashlib.blake2b(digest_size=8)

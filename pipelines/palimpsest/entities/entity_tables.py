@@ -273,8 +273,6 @@ def _merges(resolved: dict[ScopeKey, Resolution], assigned: pl.DataFrame, entiti
     )
 
 
-# The tables of entities: mention candidates of each memory alone, then entities, mentions and merges of each scope.
-
 _PLACE = attrgetter("char_start", "char_end", "kind", "key", "cue")
 _NO_CANDIDATE = MentionCandidate("", "", "none", False, "", None, None, 0, 0)
 

@@ -165,8 +165,6 @@ def _leading_honorific(surface: str) -> str | None:
     return plain if rest and plain in HONORIFICS else None
 
 
-# Names in one text: capitalised n-grams, acronyms and codes, each with the cue of its context.
-
 _UPPER = "A-ZÀ-ÖØ-Þ" + "".join(c for c in map(chr, range(0x100, 0x530)) if c.isupper())
 _INITIAL = rf"(?<![\w.])[{_UPPER}]\.(?=\s+[{_UPPER}])"
 _CAPITAL = rf"(?:{_INITIAL}|[{_UPPER}](?:[\w’'&.\-]*\w)?)"  # noqa: RUF001

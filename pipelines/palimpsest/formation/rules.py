@@ -328,8 +328,6 @@ def _verb(word: str, tag: str, lemma: str) -> str | None:
     return word + ("es" if word.endswith(_SIBILANT) else "s")
 
 
-# Items of a note by rules: what the turns of a session say in so many words, and nothing that they suggest.
-
 _SAVED, _PREFERENCE, _DECISION, _FACT, _SOLUTION, _GAP = 0.95, 0.9, 0.85, 0.8, 0.7, 0.6
 _ANSWERS_WITHIN = 2  # turns
 _MIN_READ = 2  # words of a sentence that is read

@@ -44,8 +44,6 @@ def with_decided_values(memories: pl.DataFrame, tables: Mapping[str, pl.DataFram
     )
 
 
-# The table of memories in the order of the index, and what follows from that order.
-
 PeriodRow = tuple[int, float, float]
 """Row of a memory, and where one of its periods begins and ends, in years."""
 _TEXTS_PER_CHUNK = 8192

@@ -58,8 +58,6 @@ def _end_of(day: dt.date | None, utc_offset: int) -> dt.datetime | None:
     return dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC) + after if day else None
 
 
-# Memories from chunks: one memory a chunk, with the texts that are embedded and that word search indexes.
-
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
 _CONTEXT_FIELDS = (
     "unit",

@@ -111,9 +111,6 @@ def _first(*found: tuple[float | None, str]) -> tuple[float, str]:
 _NOTHING = StatedFields()
 
 
-# How far documents and memories are trusted: what the collection's settings say, lowered by what sources state.
-
-
 def document_trust(documents: pl.DataFrame, config: TrustConfig) -> pl.Series:
     """Returns the column `trust` of documents: of the least trusted speaker in each, at most that of its kind.
 

@@ -200,8 +200,6 @@ def _starts(counts: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-# A scope in Neo4j as dense arrays, from packed parts; implements `palimpsest.query.scope.view.ScopeView`.
-
 _BLOCKS_AT_ONCE = 64  # some 50 MiB
 
 

@@ -49,8 +49,6 @@ def with_names(documents: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-# Nodes of the graph that people look at, and windows: one frame of properties for each kind.
-
 _MEMORY_PROPERTIES = (
     "memory_id",
     *SCOPE,

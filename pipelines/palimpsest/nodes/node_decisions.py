@@ -190,8 +190,6 @@ def _with_decision(metadata: str | None, decision: GraphDecision) -> str:
     return json.dumps(values | ({PROPERTIES: stated} if stated else {}), ensure_ascii=False)
 
 
-# What a person decides of nodes and edges: checked against the published build, written down, and undone.
-
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 200, 2_000
 _MAX_LISTED = 5
 

@@ -452,8 +452,6 @@ def _is_counted(name: str) -> bool:
     return name.split()[0].split("-")[0].lower() in COUNTED
 
 
-# Evidence of what type an entity is: its name, the words at its mentions, its facts, and documents about it.
-
 _SCHEMA = ("node_id", "type", "rule", "weight", "noun", "memory_id")
 _OF_ENTITY_TYPE = {"person": 0.8, "organisation": 1.5, "place": 0.3}
 _OF_PREDICATE = {

@@ -84,8 +84,6 @@ def set_pool_limits(instance: "dg.DagsterInstance") -> None:
             instance.event_log_storage.initialize_concurrency_limit_to_default(pool)
 
 
-# `palimpsest dev`: runs a server and its child processes until it ends or is signalled; then none of them is left.
-
 _STOP_WAIT_S = 15.0
 _POLL_S = 0.1
 

@@ -90,9 +90,6 @@ if TYPE_CHECKING:
 _FACT_MEMORIES = 10  # whose facts are shown for a text that is no key
 
 
-# The query API: open a home, search a scope, get ranked memories and a cited context.
-
-
 def real_time() -> dt.datetime:
     """Returns the time now, in UTC."""
     return dt.datetime.now(dt.UTC)

@@ -202,8 +202,6 @@ def memory_decisions_key(decisions: Iterable[MemoryDecision]) -> str:
     return content_id(*(" ".join(d.to_list()) for d in decisions))
 
 
-# People's decisions about a home: undo, confirm, names that are one or not, tombstones. Lines in `decisions.jsonl`.
-
 Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)
 _FIX = "restore a backup, or go on without it with palimpsest build --allow-lost"

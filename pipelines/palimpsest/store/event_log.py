@@ -81,8 +81,6 @@ def _tracer() -> Any:
     return provider.get_tracer("palimpsest")
 
 
-# The event log of a home: what builds, deletes, the gate and the inbox did, one line of JSON an event.
-
 DAYS_VARIABLE, DEFAULT_DAYS, MAX_DAYS = "PALIMPSEST_LOG_DAYS", 30, 3650
 MIB_VARIABLE, DEFAULT_MIB, MAX_MIB = "PALIMPSEST_LOG_MIB", 64, 1 << 20
 MAX_FILE_BYTES = 8 * 2**20

@@ -239,8 +239,6 @@ def _checksum(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).hexdigest().encode()
 
 
-# The ingest log of a collection: every version of every source that was read and not deleted (decision 6).
-
 _FIX = "run palimpsest build, which reads again what it can, or restore a backup"
 _T = pl.Datetime("us", "UTC")
 VERSIONS: Schema = {

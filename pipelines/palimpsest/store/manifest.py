@@ -98,8 +98,6 @@ def _files(folder: Path) -> list[tuple[str, Path]]:
     )
 
 
-# What a build records about itself, as typed records with one JSON form each: `manifest.json` and stage records.
-
 CacheStatus = Literal["done", "linked", "kept", "adopted"]
 """Whether a stage ran, took the published build's tables over, or was finished by a run that was stopped."""
 

@@ -232,8 +232,6 @@ def _as_numpy(array: Any, dtype: type[np.generic]) -> np.ndarray:
     return np.frombuffer(data, dtype, len(array), array.offset * np.dtype(dtype).itemsize)
 
 
-# A scope of a DuckDB index as dense arrays, cached once read; implements `scope.view.ScopeView`.
-
 SMALL_SCOPE = 1000
 """Memories of a scope that is read whole: most of a statement is planning, so all its rows cost what ten do."""
 

@@ -452,8 +452,6 @@ def find_subgraph(graph: ServedGraph, memory_ids: Sequence[str]) -> Neighborhood
 
 _CITED = 3  # memories of a line
 
-# Facts, edges, ties and stages as lines that cite memories.
-
 _MAX_CHARS = 400  # of a quote
 
 

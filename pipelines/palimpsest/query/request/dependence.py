@@ -104,9 +104,6 @@ def is_person_noun(word: str) -> bool:
     return len(stem) > len("user") and stem not in _NO_PERSONS and stem.endswith(_PERSON_ENDINGS)
 
 
-# What a question leaves open that only the turns before it can say: pronouns, and words that it omits.
-
-
 class Kind(Enum):
     """What a pronoun may refer to."""
 

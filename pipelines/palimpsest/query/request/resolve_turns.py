@@ -170,8 +170,6 @@ def _subject_span(words: list[re.Match[str]], phrase: str) -> tuple[int, int] | 
     return subject.span() if subject else None
 
 
-# A follow-up question in words that stand alone: what it leaves open is taken from the turns before it.
-
 MAX_TURNS = 5
 MAX_TURN_CHARS = 2_000
 _MAX_NAMES = 4  # that a plural refers to

@@ -383,8 +383,6 @@ class Withheld:
         return tuple(name for name, is_included in included.items() if getattr(self, name) and not is_included)
 
 
-# A scope as dense arrays by local row: what scorers need that look at every memory, the same over every backend.
-
 Part = TypeVar("Part", bound=Sized)
 
 

@@ -81,8 +81,6 @@ def _key_of(group: Sequence[LabelPair]) -> str:
     return " ".join([group[0].newer_id, *(pair.older_id for pair in group)])
 
 
-# Which labeler a build uses: the offline one, an LM, or both. Set by the environment, never by a document.
-
 LABELERS = ("offline", "dspy", "cascade")
 _CASCADE_LM_SHARE = 0.8
 _TOKENS_PER_CALL = (1000, 120)  # read, written

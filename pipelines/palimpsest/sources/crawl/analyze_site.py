@@ -133,8 +133,6 @@ def _name(segment: str) -> str:
     return "{id}" if _ID.fullmatch(segment) else segment
 
 
-# How a site is structured: its pages by the pattern of their paths, within a fixed time, and what to crawl of it.
-
 MAX_SECONDS, MAX_URLS = 50.0, 150
 _REQUEST_S = 15.0
 _READ_S = 2.0  # of processor time for one page
