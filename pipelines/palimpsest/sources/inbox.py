@@ -13,7 +13,7 @@ from typing import TypedDict, Unpack
 import yaml
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.files import file_hash, write_bytes
+from palimpsest.core.files import file_hash, write_bytes, write_private
 from palimpsest.core.ids import JsonObject, JsonRecord, content_id
 from palimpsest.core.times import with_offset
 from palimpsest.sources.discovery import hash_source
@@ -422,12 +422,6 @@ def _receive(
     write_event(home.path, "inbox_received", kind=kind, collection=collection, bytes=len(data), new=int(is_new))
     uri = PREFIX + (earlier[0].name if earlier else name)
     return Receipt(operation_id, collection, destination.user_id, uri, is_new)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Writes a file whole, for its owner alone."""
-    write_bytes(path, data)
-    path.chmod(0o600)
 
 
 def _is_same(before: bytes, now: bytes, ignored: str | None) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import write_bytes
+from palimpsest.core.files import remove_lines
 from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, entity_id
 from palimpsest.core.needles import Needle, Needles, RowSearch
 from palimpsest.store.graph_decisions import (
@@ -67,9 +67,7 @@ def count_decisions(path: Path) -> tuple[int, list[int]]:
 
 def drop_damaged(path: Path) -> None:
     """Removes the lines that are damaged."""
-    kept = [line for line in decision_lines(path) if _is_decision(line)]
-    write_bytes(path, "".join(line + "\n" for line in kept).encode())
-    path.chmod(0o600)
+    remove_lines(path, lambda lines: [i for i, line in enumerate(lines) if not _is_decision(line)])
 
 
 def _is_decision(line: str) -> bool:
@@ -489,12 +487,8 @@ def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def forget_overrides(path: Path, probes: RowSearch) -> int:
     """Removes the overrides of relations of deleted memories, and decisions about them; returns how many lines."""
-    if not path.exists():
-        return 0
-    lines = path.read_text(encoding="utf-8").splitlines()
-    gone = {i for i in probes.rows_in(lines) if json.loads(lines[i])["kind"] in ABOUT_MEMORIES}
-    if gone:
-        kept = [line for i, line in enumerate(lines) if i not in gone]
-        write_bytes(path, "".join(line + "\n" for line in kept).encode())
-        path.chmod(0o600)
-    return len(gone)
+
+    def find(lines: list[str]) -> list[int]:
+        return [i for i in probes.rows_in(lines) if json.loads(lines[i])["kind"] in ABOUT_MEMORIES]
+
+    return remove_lines(path, find)

@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import say, write_bytes
+from palimpsest.core.files import remove_lines, say
 from palimpsest.core.ids import JsonObject
 
 # OpenTelemetry spans, where OTEL_EXPORTER_OTLP_ENDPOINT names a collector; else they cost nothing.
@@ -238,17 +238,10 @@ def erase_events(home: Path, is_erased: Callable[[list[str]], list[int]]) -> int
         home: the home's folder.
         is_erased: returns the indexes of the lines to remove.
     """
-    removed = 0
     if not log_files(home):
         return 0
     with _lock(home, -1):
-        for path in log_files(home):
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            if gone := set(is_erased(lines)):
-                write_bytes(path, "".join(f"{line}\n" for i, line in enumerate(lines) if i not in gone).encode())
-                path.chmod(0o600)
-                removed += len(gone)
-    return removed
+        return sum(remove_lines(path, is_erased) for path in log_files(home))
 
 
 def logs_folder(home: Path) -> Path:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from palimpsest.core.files import write_bytes
+from palimpsest.core.files import remove_lines
 from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, scope_parts
 from palimpsest.core.needles import RowSearch
 
@@ -153,16 +153,12 @@ def forget_graph_decisions(
         project: of the scope, None for any.
         whole_scope: the scope is deleted with all it has; otherwise only lines with deleted text are removed.
     """
-    if not path.exists():
-        return 0
-    lines = path.read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    about_graph = {i for i, row in enumerate(rows) if row["kind"] in GRAPH_KINDS}
     wanted = tuple(zip(SCOPE, (collection, user, project), strict=True))
-    gone = {i for i in about_graph if whole_scope and all(v is None or rows[i].get(c) == v for c, v in wanted)}
-    gone |= about_graph & set(probes.rows_in(lines))
-    if gone:
-        kept = [line for i, line in enumerate(lines) if i not in gone]
-        write_bytes(path, "".join(line + "\n" for line in kept).encode())
-        path.chmod(0o600)
-    return len(gone)
+
+    def find(lines: list[str]) -> set[int]:
+        rows = [json.loads(line) for line in lines]
+        about_graph = {i for i, row in enumerate(rows) if row["kind"] in GRAPH_KINDS}
+        gone = {i for i in about_graph if whole_scope and all(v is None or rows[i].get(c) == v for c, v in wanted)}
+        return gone | about_graph & set(probes.rows_in(lines))
+
+    return remove_lines(path, find)

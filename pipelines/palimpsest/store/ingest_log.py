@@ -20,7 +20,7 @@ from typing import BinaryIO, cast
 import polars as pl
 
 from palimpsest.core.errors import DamagedFile
-from palimpsest.core.files import remove_leftovers
+from palimpsest.core.files import remove_leftovers, undamaged
 from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.store.tables import Schema
 
@@ -71,12 +71,8 @@ def read_sealed(path: Path, fix: str) -> pl.DataFrame:
         PermissionError: this user may not read it.
     """
     check_sealed(path, fix)
-    try:
+    with undamaged(path, fix, pl.exceptions.PolarsError):
         return pl.read_parquet(path, glob=False)
-    except PermissionError:
-        raise  # it is not damaged
-    except (OSError, pl.exceptions.PolarsError):
-        raise DamagedFile(path, fix) from None
 
 
 def check_sealed(path: Path, fix: str) -> None:
@@ -195,12 +191,8 @@ def read_extraction(path: Path, fix: str) -> tuple[list[dict[str, object]], Json
     if path.suffix != SUFFIX:
         found = read_sealed(path, fix)
         return [{name: row.get(name) for name in EXTRACTION} for row in found.to_dicts()], {}
-    try:
+    with undamaged(path, fix):
         checksum, _, data = path.read_bytes().partition(b"\n")
-    except PermissionError:
-        raise  # it is not damaged
-    except OSError:
-        raise DamagedFile(path, fix) from None
     if checksum != _checksum(data):
         raise DamagedFile(path, fix)
     value = json.loads(data)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import write_bytes
+from palimpsest.core.files import write_bytes, write_private
 from palimpsest.core.ids import ScopeKey, content_id, scope_parts
 
 DAYS_VARIABLE, DEFAULT_DAYS, MAX_DAYS = "PALIMPSEST_USAGE_DAYS", 90, 3650
@@ -216,8 +216,7 @@ def _reads(path: Path) -> Iterator[_Read]:
 
 
 def _rewrite(path: Path, counts: _Counts) -> None:
-    write_bytes(path, b"".join(_lines(counts)))
-    path.chmod(0o600)
+    write_private(path, b"".join(_lines(counts)))
 
 
 def _ends_with_newline(path: Path) -> bool:
