@@ -245,7 +245,6 @@ def head_noun(phrase: str) -> str:
 _BEFORE_CHARS, _AFTER_CHARS = 60, 160
 _DETERMINER = r"(?i:a|an|the|our|my|his|her|their|its|your|one of the|one of our|one of my)"
 _ASIDE = r"(?:\s*\([^()]*\))?"
-_CALLED = "(?:called|named|known as)"
 _SETTLED = "town|city|village|hamlet|island|isle|county|province|district|borough|parish|port|state|kingdom|region"
 _TECHNICAL = (
     "database|server|service|gateway|probe|logger|app|portal|broker|software|modem|sensor|board|tool|firmware|library|"

@@ -126,7 +126,6 @@ def tag_run(context: dg.AssetExecutionContext, build_id: str, collection: str = 
 
 EXECUTOR, PROCESSES = "PALIMPSEST_EXECUTOR", "PALIMPSEST_EXECUTOR_PROCESSES"
 EXECUTORS = ("in_process", "multiprocess", "k8s")
-DEFAULT_PROCESSES, MAX_PROCESSES = 2, 64
 
 
 def executor_from_environment() -> dg.ExecutorDefinition:
@@ -141,7 +140,7 @@ def executor_from_environment() -> dg.ExecutorDefinition:
     if name == "in_process":
         return dg.in_process_executor
     if name == "multiprocess":
-        processes = whole_number(PROCESSES, DEFAULT_PROCESSES, 1, MAX_PROCESSES)
+        processes = whole_number(PROCESSES)
         return dg.multiprocess_executor.configured({"max_concurrent": processes}, name=name)
     try:
         from dagster_k8s import k8s_job_executor

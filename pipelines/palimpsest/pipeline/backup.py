@@ -294,7 +294,6 @@ def _free_name(target: Path) -> Path:
 # Dated backups of a home in one folder, of which the newest are kept.
 
 FOLDER_VARIABLE, KEPT_VARIABLE = "PALIMPSEST_BACKUP_FOLDER", "PALIMPSEST_BACKUPS_KEPT"
-DEFAULT_KEPT, MAX_KEPT = 7, 10_000
 _ID_FILE = "backup-series.json"
 _STAMP = "%Y%m%dT%H%M%S%fZ"
 
@@ -318,7 +317,7 @@ def series_from_environment() -> tuple[Path, int] | None:
         PalimpsestError: the number cannot be used.
     """
     folder = os.environ.get(FOLDER_VARIABLE, "").strip()
-    kept = whole_number(KEPT_VARIABLE, DEFAULT_KEPT, 1, MAX_KEPT)
+    kept = whole_number(KEPT_VARIABLE)
     return (Path(folder), kept) if folder else None
 
 

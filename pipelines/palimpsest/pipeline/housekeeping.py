@@ -58,7 +58,7 @@ def _folders(home: Home) -> list[Path]:
     return [folder for folder in sorted(home.embeddings.glob("*")) if folder.is_dir()]
 
 
-RUN_DAYS_VARIABLE, DEFAULT_RUN_DAYS, MAX_RUN_DAYS = "PALIMPSEST_RUN_DAYS", 365, 36_500
+RUN_DAYS_VARIABLE = "PALIMPSEST_RUN_DAYS"
 _LEFTOVER_S = 86_400.0
 
 
@@ -92,7 +92,7 @@ def keep_house(home: Home, dry_run: bool = False, now: dt.datetime | None = None
     """
     now = now or dt.datetime.now(dt.UTC)
     policy = log_policy()
-    run_days = whole_number(RUN_DAYS_VARIABLE, DEFAULT_RUN_DAYS, 1, MAX_RUN_DAYS)
+    run_days = whole_number(RUN_DAYS_VARIABLE)
     with home.lock(), run_scope():
         if dry_run:
             return Housekeeping(_keep_house(home, True, now, policy, run_days), home_sizes(home))

@@ -81,8 +81,6 @@ def _tracer() -> Any:
     return provider.get_tracer("palimpsest")
 
 
-DAYS_VARIABLE, DEFAULT_DAYS, MAX_DAYS = "PALIMPSEST_LOG_DAYS", 30, 3650
-MIB_VARIABLE, DEFAULT_MIB, MAX_MIB = "PALIMPSEST_LOG_MIB", 64, 1 << 20
 MAX_FILE_BYTES = 8 * 2**20
 LEVELS = ("info", "warning", "error")
 WORDS = ("cache", "collection", "error", "kind", "selectors", "stage", "status")
@@ -132,8 +130,7 @@ def log_policy() -> LogPolicy:
     Raises:
         PalimpsestError: a variable is no whole number in its range.
     """
-    days = whole_number(DAYS_VARIABLE, DEFAULT_DAYS, 1, MAX_DAYS)
-    return LogPolicy(days, whole_number(MIB_VARIABLE, DEFAULT_MIB, 1, MAX_MIB) * 2**20)
+    return LogPolicy(whole_number("PALIMPSEST_LOG_DAYS"), whole_number("PALIMPSEST_LOG_MIB") * 2**20)
 
 
 _run: ContextVar[str] = ContextVar("palimpsest_run", default="")

@@ -175,7 +175,6 @@ def _select(ties: Sequence[Tie], evidence: Evidence, n: int) -> list[Tie]:
 # How something changed: the memories about it that mark a stage, in the order in which things happened.
 
 _COVERAGE, _CHANGE, _SUBJECT, _VERSION = 0.5, 0.2, 0.1, 0.2  # weights of what marks a stage, next to the fit
-_MIN_COVERAGE = 0.4  # share of the words of the question that a stage has at least
 _SAME = 0.6  # share of words from which two memories repeat each other
 _NEAR = 2  # positions apart in a document at which a memory belongs to the same stage
 _NEAR_SHARE = 0.6  # of the stage's score that it has at least

@@ -27,7 +27,7 @@ from palimpsest.query.scope.scope_arrays import (
 )
 from palimpsest.query.scope.scope_graph import Adjacency, PassageGraph, ScopeLinks, Sentences
 from palimpsest.text.date_mentions import MemoryPeriods
-from palimpsest.text.terms import SentenceTerms, find_named_entities, name_key
+from palimpsest.text.terms import SentenceTerms
 
 # The fields of a scope's memories that `where` filters by, the same over every backend.
 
@@ -305,18 +305,6 @@ class NamedEntities:
     def nbytes(self) -> int:
         """Size in bytes; names and keys count 200 each."""
         return self.weight.nbytes + self.rows.nbytes + self.of_row.nbytes + 200 * len(self.names)
-
-    @cached_property
-    def of_key(self) -> dict[int, tuple[int]]:
-        """The entity of each `name_key`."""
-        of_key: dict[int, tuple[int]] = {}
-        for entity, name in enumerate(self.names.tolist()):
-            of_key.setdefault(name_key(str(name)), (entity,))
-        return of_key
-
-    def in_text(self, text: str) -> list[int]:
-        """Returns the entities that a text names, ascending."""
-        return find_named_entities(text, lambda key: self.of_key.get(key, ()))
 
     def sharing(self, row: int, allowed: np.ndarray, n: int) -> list[tuple[int, float, str]]:
         """Returns (row, weight, entity name) of the `n` allowed rows that share the heaviest entities with `row`."""
