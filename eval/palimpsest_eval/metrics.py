@@ -6,7 +6,7 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from statistics import NormalDist
@@ -18,16 +18,14 @@ from palimpsest.core.ids import JsonObject, JsonRecord, JsonValue
 
 
 @dataclass(frozen=True)
-class LatencyMs:
+class LatencyMs(JsonRecord):
     """Percentiles of a latency in milliseconds."""
+
+    json_decimals = 3
 
     p50: float
     p95: float
     p99: float
-
-    def to_json(self) -> Mapping[str, float]:
-        """Returns the percentiles by name, rounded to microseconds."""
-        return {name: round(value, 3) for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)

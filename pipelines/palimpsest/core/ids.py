@@ -93,21 +93,25 @@ def json_value(value: Any, decimals: int | None = None) -> Any:
 
 
 class JsonRecord:
-    """A dataclass whose JSON object has all of its fields.
+    """A dataclass whose JSON object has its fields.
 
     Attributes:
         json_names: names of fields in JSON, where they differ.
         json_decimals: of numbers; None leaves them as they are.
+        json_hidden: fields that JSON does not have.
+        json_has_none: whether fields that are None are null; otherwise they are left out.
     """
 
     json_names: ClassVar[Mapping[str, str]] = {}
     json_decimals: ClassVar[int | None] = None
+    json_hidden: ClassVar[tuple[str, ...]] = ()
+    json_has_none: ClassVar[bool] = True
 
     def to_json(self) -> JsonObject:
         """Returns the fields as JSON values."""
-        names, decimals = self.json_names, self.json_decimals
-        own = fields(cast("DataclassInstance", self))
-        return {names.get(f.name, f.name): json_value(getattr(self, f.name), decimals) for f in own}
+        names = [f.name for f in fields(cast("DataclassInstance", self)) if f.name not in self.json_hidden]
+        values = {self.json_names.get(n, n): json_value(getattr(self, n), self.json_decimals) for n in names}
+        return values if self.json_has_none else {n: v for n, v in values.items() if v is not None}
 
 
 # The types and units of memories.

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypedDict
 
 import dagster as dg
 
@@ -15,6 +16,21 @@ from palimpsest.store.remote_home import refresh
 from palimpsest.store.working_copy import working_copy
 
 OWNERS = ["team:palimpsest"]
+
+
+class Pooled(TypedDict):
+    """What the assets of a pool have in common: their owners, and the pool with its tag."""
+
+    owners: list[str]
+    tags: dict[str, str]
+    pool: str
+
+
+def pooled(pool: str) -> Pooled:
+    """Returns what the assets of a pool have in common."""
+    return {"owners": OWNERS, "tags": {POOL: pool}, "pool": pool}
+
+
 LOCK_WAIT_S = 3600.0
 BATCH = "palimpsest/batch"
 """Tag of all runs that one night or one change of a folder starts."""
