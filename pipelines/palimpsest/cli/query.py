@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_args, get_origin
 
 import click
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from palimpsest.query.notes import Note
     from palimpsest.query.profile import Profile
     from palimpsest.query.reader import Reader
-    from palimpsest.query.request.types import Scope
+    from palimpsest.query.request.types import Scope, Shown
     from palimpsest.query.standing import StandingAnswer
     from palimpsest.query.summarize import Summary
     from palimpsest.store.decisions import Verdict
@@ -181,13 +181,6 @@ def scopes(call: Call, collection: str | None, user: str | None) -> None:
 # Options of the commands that read scopes of a home, and the reader of what they name.
 
 
-class Shown(TypedDict):
-    """What is shown besides what anybody may see."""
-
-    include_hidden: bool
-    include_pii: bool
-
-
 @dataclass(frozen=True)
 class ScopeCall(Call):
     """One call of a command with `scope_options`, and perhaps with `privacy_options`."""
@@ -199,7 +192,7 @@ class ScopeCall(Call):
     include_pii: bool = False
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> "Shown":
         """The values of `privacy_options`, as the reader takes them."""
         return {"include_hidden": self.include_hidden, "include_pii": self.include_pii}
 

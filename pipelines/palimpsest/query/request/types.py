@@ -4,7 +4,7 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, TypedDict, get_type_hints
 
 import numpy as np
 
@@ -69,6 +69,18 @@ class Filters:
         """The time the query is about, `now` or `as_of`, in seconds since 1970; None where neither is given."""
         time = self.now or self.as_of
         return time.timestamp() if time else None
+
+
+class Shown(TypedDict, total=False):
+    """What is read besides what anybody may see.
+
+    Keys:
+        include_hidden: what is marked `user_visible: false`, or only states what such memories do.
+        include_pii: the same of what is marked `pii: true`: personal data.
+    """
+
+    include_hidden: bool
+    include_pii: bool
 
 
 _INNER = {"inner": True}
