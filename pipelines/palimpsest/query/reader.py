@@ -302,7 +302,7 @@ class Reader:
 
         brief = find_task(SearchRequest.create(task, scope, task=task), self._search_uncounted)
         uris = task_uris(self._home / "builds" / self.build_id, brief) if self._home else [brief.memories[0].uri or ""]
-        return summarize_sources(self._latest(scope), uris, sentences)
+        return summarize_sources(self._served(scope), uris, sentences)
 
     def warm(self, scope: Scope) -> None:
         """Reads what searches of a scope need into memory, as far as it fits there: a first search takes longer."""
@@ -370,8 +370,7 @@ class Reader:
         return graph_outline(self._graphs(scope, **shown), nodes, links)
 
     def _graphs(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> list[ServedGraph]:
-        filters = self._filters(history=True, **shown)
-        graphs = (ServedGraph.of(ServedScope(self._backend, s, filters)) for s in parse_scopes(scope))
+        graphs = map(ServedGraph.of, self._served(scope, history=True, **shown))
         return [g for g in graphs if g is not None]
 
     def memory(self, scope: ScopeArgument, memory_id: str, **shown: Unpack[Shown]) -> Memory | None:
@@ -429,13 +428,10 @@ class Reader:
         """
         from palimpsest.query.graph.fact_table import FactTable
 
-        scopes = parse_scopes(scope)
-        filters = self._filters(history=True, **shown)
-
         def find_memories(text: str) -> list[str]:
-            return [m.memory_id for m in self.search(text, scopes, k=_FACT_MEMORIES, **shown).memories]
+            return [m.memory_id for m in self.search(text, scope, k=_FACT_MEMORIES, **shown).memories]
 
-        return FactTable.of([ServedScope(self._backend, s, filters) for s in scopes], find_memories)
+        return FactTable.of(self._served(scope, history=True, **shown), find_memories)
 
     def profile(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> "Profile":
         """Returns what is known of a user in one scope or several, read without a search.
@@ -449,9 +445,8 @@ class Reader:
         """
         from palimpsest.query.profile import read_profile
 
-        scopes = parse_scopes(scope)
-        filters = self._filters(**shown)
-        return read_profile([ServedScope(self._backend, s, filters) for s in scopes], scopes[0].user_id)
+        served = self._served(scope, **shown)
+        return read_profile(served, served[0].scope.user_id)
 
     def standing_answers(self, scope: ScopeArgument) -> "list[StandingAnswer]":
         """Returns what the build found for the standing questions of the user of some scopes, read without a search.
@@ -462,7 +457,7 @@ class Reader:
 
         if self._home is None:
             return []
-        return read_standing(self._home / "builds" / self._backend.build_id, self._latest(scope))
+        return read_standing(self._home / "builds" / self._backend.build_id, self._served(scope))
 
     def notes(
         self, scope: ScopeArgument, session_id: str | None = None, limit: int = 100, **shown: Unpack[Shown]
@@ -485,9 +480,8 @@ class Reader:
 
         if self._home is None:
             return []
-        filters = self._filters(**shown)
-        scopes = [ServedScope(self._backend, s, filters) for s in parse_scopes(scope)]
-        return read_notes(self._home / "builds" / self._backend.build_id, scopes, session_id, limit)
+        folder = self._home / "builds" / self._backend.build_id
+        return read_notes(folder, self._served(scope, **shown), session_id, limit)
 
     def summarize_session(self, scope: ScopeArgument, session_id: str, sentences: int = 5) -> "Summary":
         """Returns the sentences that sum up a session, in their order, each with its memory.
@@ -497,7 +491,7 @@ class Reader:
         """
         from palimpsest.query.summarize import summarize_session
 
-        return summarize_session(self._latest(scope), session_id, sentences)
+        return summarize_session(self._served(scope), session_id, sentences)
 
     def summarize(self, scope: ScopeArgument, sentences: int = 10) -> "Summary":
         """Returns the sentences that sum up the summaries of the sessions of a scope, such as a project's.
@@ -507,20 +501,20 @@ class Reader:
         """
         from palimpsest.query.summarize import summarize_scope
 
-        return summarize_scope(self._latest(scope), sentences)
+        return summarize_scope(self._served(scope), sentences)
 
     def _serving(self, scope: ScopeArgument, memory_id: str, **shown: Unpack[Shown]) -> ServedScope | None:
         """Returns the scope, with every version, that has a memory and may show it; None where none does."""
-        filters = self._filters(history=True, **shown)
-        found = (ServedScope(self._backend, each, filters) for each in parse_scopes(scope))
+        found = self._served(scope, history=True, **shown)
         return next((served for served in found if memory_id in served.passing([memory_id])), None)
 
     def _filters(self, history: bool = False, **shown: Unpack[Shown]) -> Filters:
         return Filters(history=history, clock=self._clock(), **shown)
 
-    def _latest(self, scope: ScopeArgument) -> list[ServedScope]:
-        """Returns scopes behind the default filters: latest memories, none that is hidden or personal."""
-        return [ServedScope(self._backend, s, Filters(clock=self._clock())) for s in parse_scopes(scope)]
+    def _served(self, scope: ScopeArgument, history: bool = False, **shown: Unpack[Shown]) -> list[ServedScope]:
+        """Returns scopes behind filters; without arguments those of latest memories, none hidden or personal."""
+        filters = self._filters(history, **shown)
+        return [ServedScope(self._backend, s, filters) for s in parse_scopes(scope)]
 
     def history_of(
         self, scope: Scope | tuple[str, str] | tuple[str, str, str], memory_id: str, **shown: Unpack[Shown]
