@@ -228,7 +228,6 @@ def graph() -> None:
 
 
 @graph.command(short_help="How the things that a question names relate.")
-@common_options
 @click.argument("text")
 @scope_options
 @privacy_options
@@ -239,7 +238,6 @@ def relations(given: ScopeCall, text: str, k: int) -> None:
 
 
 @graph.command(short_help="How something changed, in the order of events.")
-@common_options
 @click.argument("text", metavar="NAME|TEXT")
 @scope_options
 @privacy_options
@@ -250,7 +248,6 @@ def timeline(given: ScopeCall, text: str, k: int) -> None:
 
 
 @graph.command(short_help="The nodes near one, and what is between them.")
-@common_options
 @click.argument("name")
 @scope_options
 @privacy_options
@@ -274,7 +271,6 @@ def node() -> None:
 
 
 @node.command(name="show", short_help="Show a node; the same as graph node NAME.")
-@common_options
 @click.argument("name")
 @scope_options
 @privacy_options

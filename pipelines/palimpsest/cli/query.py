@@ -219,11 +219,12 @@ class ScopeCall(Call):
 
 
 def scope_options(f: Callable[..., object]) -> Callable[..., object]:
-    """Adds --collection, --user and --project to a command; it gets a `ScopeCall`."""
+    """Adds the options of `common`, --collection, --user and --project to a command; it gets a `ScopeCall`."""
     f = gathered(ScopeCall)(f)
     f = click.option("--project", help="This project and the general memory. [default: the general memory alone]")(f)
     f = click.option("--user", help="Whose memories. [default: the collection's user_id]")(f)
-    return click.option("--collection", help=f"Collection to read. {WHICH_COLLECTION}")(f)
+    f = click.option("--collection", help=f"Collection to read. {WHICH_COLLECTION}")(f)
+    return common_options(f)
 
 
 def privacy_options(f: _Command) -> _Command:
@@ -244,7 +245,6 @@ def fact() -> None:
 
 
 @fact.command(name="list", short_help="The facts of a subject, or of all.")
-@common_options
 @scope_options
 @privacy_options
 @click.option("--subject", default="", help="A name or an alias. [default: all]")
@@ -255,7 +255,6 @@ def list_facts(given: ScopeCall, subject: str, history: bool) -> None:
 
 
 @fact.command(short_help="The facts of a key; the nearest where there is none.")
-@common_options
 @click.argument("text", metavar="KEY|TEXT")
 @scope_options
 @privacy_options
@@ -340,7 +339,6 @@ def _profile_text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> st
 
 
 @click.command()
-@common_options
 @click.argument("session", required=False)
 @scope_options
 @click.option("--task", help="Sum up a task: uri or title of its source, with the sources that its links name.")
@@ -385,7 +383,6 @@ def _print_abstract(given: ScopeCall, summary: "Summary", sentences: int) -> Non
 
 
 @click.command()
-@common_options
 @click.argument("session", required=False)
 @scope_options
 @privacy_options
@@ -422,7 +419,6 @@ def memory() -> None:
 
 
 @memory.command()
-@common_options
 @click.argument("memory_id", metavar="ID")
 @scope_options
 def show(given: ScopeCall, memory_id: str) -> None:
@@ -440,7 +436,6 @@ def show(given: ScopeCall, memory_id: str) -> None:
 
 
 @memory.command()
-@common_options
 @click.argument("memory_id", metavar="ID")
 @scope_options
 @click.option("--reach", type=click.IntRange(0, 100), default=12, show_default=True, help="Memories on each side.")
@@ -459,7 +454,6 @@ def source(given: ScopeCall, memory_id: str, reach: int) -> None:
 
 
 @memory.command()
-@common_options
 @click.argument("memory_id", metavar="ID")
 @click.argument("text")
 @scope_options

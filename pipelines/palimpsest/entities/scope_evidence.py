@@ -8,12 +8,12 @@ from typing import Any
 import polars as pl
 
 from palimpsest.core.ids import SCOPE, ScopeKey, by_scope
-from palimpsest.entities.find_names import MAX_NAME_CHARS, ORDINARY, entity_key, word_set
+from palimpsest.entities.find_names import MAX_NAME_CHARS, ORDINARY, entity_key
 from palimpsest.entities.name_model import Merge, NameEvidence, Resolution, ScopeEvidence
 from palimpsest.entities.resolve_names import resolve
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import Schema
-from palimpsest.text.words import is_content_word
+from palimpsest.text.words import is_content_word, word_set
 
 _KEY = [*SCOPE, "key"]
 _MAX_MEMORY_CHARS = 2**32  # a place in a document is the memory's ordinal times this, plus the offset
