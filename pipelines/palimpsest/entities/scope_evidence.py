@@ -12,7 +12,7 @@ from palimpsest.entities.find_names import MAX_NAME_CHARS, ORDINARY, entity_key
 from palimpsest.entities.name_model import Merge, NameEvidence, Resolution, ScopeEvidence
 from palimpsest.entities.resolve_names import resolve
 from palimpsest.store.decisions import Decisions
-from palimpsest.store.tables import Schema
+from palimpsest.store.tables import SCHEMAS, Schema
 from palimpsest.text.words import is_content_word, word_set
 
 _KEY = [*SCOPE, "key"]
@@ -126,16 +126,8 @@ def _rows(frame: pl.DataFrame | None, *columns: str) -> Iterator[tuple[Any, ...]
 
 # Titles as names: of documents in passages, and where other texts of the scope mention them.
 
-MENTION_SCHEMA: Schema = {
-    "memory_id": pl.String,
-    **dict.fromkeys(SCOPE, pl.String),
-    "surface": pl.String,
-    "key": pl.String,
-    "kind": pl.String,
-    "cue": pl.String,
-    "char_start": pl.Int64,
-    "char_end": pl.Int64,
-}
+_OF_MENTION = ("memory_id", *SCOPE, "surface", "key", "kind", "cue", "char_start", "char_end")
+MENTION_SCHEMA: Schema = {name: SCHEMAS["surfaces"][name] for name in _OF_MENTION}
 
 
 def add_keys(frame: pl.DataFrame) -> pl.DataFrame:
@@ -228,12 +220,7 @@ def _is_word_char(char: str) -> bool:
 
 # People that a document names outside its text: its speakers, and authors, attendees and the like in its metadata.
 
-_PEOPLE: Schema = {
-    **dict.fromkeys(SCOPE, pl.String),
-    "document_id": pl.String,
-    "surface": pl.String,
-    "key": pl.String,
-}
+_PEOPLE: Schema = dict.fromkeys((*SCOPE, "document_id", "surface", "key"), pl.String)
 _FIELDS = word_set(
     """
     author authors attendee attendees participant participants present from to cc sender recipient recipients owner

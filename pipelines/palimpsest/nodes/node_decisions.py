@@ -15,7 +15,7 @@ from palimpsest.core.ids import SCOPE, JsonObject, JsonRecord, ScopeKey, content
 from palimpsest.entities.entity_decisions import decide_names
 from palimpsest.nodes.node_types import DEFAULT_TYPE
 from palimpsest.store.builds import published
-from palimpsest.store.decisions import append_graph_decisions, append_graph_undo, read_decisions
+from palimpsest.store.decisions import append_made, append_undone, read_decisions
 from palimpsest.store.graph_decisions import EDGE_TYPES, NODE_TYPES, PROPERTIES, GraphDecision, NodeValues
 from palimpsest.store.home import Home
 from palimpsest.text.words import fold
@@ -303,7 +303,7 @@ def undo(home: Home, decision_id: str) -> Decided:
             raise PalimpsestError(
                 f"graph undo: no decision {decision_id!r} applies; palimpsest graph decisions lists them"
             )
-        append_graph_undo(home.decisions, found)
+        append_undone(home.decisions, found)
     return Decided(decision_id, f"undo of {found.action}", [])
 
 
@@ -346,7 +346,7 @@ def _record(home: Home, decision: GraphDecision, names: Sequence[str]) -> Decide
     with home.lock():
         if decision.decision_id in {d.decision_id for d in read_decisions(home.decisions).graph}:
             raise PalimpsestError(f"graph: {decision.decision_id} was decided already; graph undo takes it back")
-        append_graph_decisions(home.decisions, decision)
+        append_made(home.decisions, decision)
     return Decided(decision.decision_id, decision.action, names)
 
 

@@ -21,12 +21,11 @@ from palimpsest.entities.find_names import (
     RELATIVE,
     SETTLEMENTS,
     is_full_name,
-    word_set,
 )
 from palimpsest.entities.gazetteers import is_city, is_person_name
 from palimpsest.entities.scope_evidence import find_people
 from palimpsest.facts.vocabulary import IS_A
-from palimpsest.text.words import CALENDAR_WORDS, fold
+from palimpsest.text.words import CALENDAR_WORDS, fold, word_set
 
 # Nouns that show of what type a node is: `a village` is a place, `a cellist` a person. Part of the program.
 #

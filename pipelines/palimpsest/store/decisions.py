@@ -23,7 +23,6 @@ from palimpsest.store.graph_decisions import (
     GraphDecision,
     GraphDecisionReader,
     graph_key,
-    undo_row,
 )
 
 # The lines of `decisions.jsonl`: each has a checksum of what it says; lines of earlier versions have none.
@@ -147,6 +146,10 @@ class MemoryDecision:
         row |= dict(zip(SCOPE, self.scope, strict=True)) if self.scope else {}
         return row | ({"value": self.value} if self.value is not None else {})
 
+    def undo_row(self) -> JsonObject:
+        """Returns the line that takes it back, without its time."""
+        return {"kind": "memory_undo", "target": self.proposal_id, "memory_id": self.memory_id}
+
     def to_list(self) -> list[str]:
         """Returns the fields as texts, for a manifest."""
         value = "" if self.value is None else str(self.value)
@@ -157,11 +160,6 @@ class MemoryDecision:
         """Reads what `to_list` returns."""
         proposal, action, memory, by, value, at, *scope = fields
         return cls(proposal, action, memory, by, float(value) if value else None, at, tuple(scope) or None)  # type: ignore[arg-type]
-
-
-def memory_undo_row(decision: MemoryDecision) -> JsonObject:
-    """Returns the line that takes a decision back, without its time."""
-    return {"kind": "memory_undo", "target": decision.proposal_id, "memory_id": decision.memory_id}
 
 
 class MemoryDecisionReader:
@@ -431,24 +429,14 @@ def append_withdrawn(path: Path, override: RelationOverride) -> None:
     _append(path, [{"kind": "withdraw", "target": override.relation_id, **ids}])
 
 
-def append_memory_decisions(path: Path, *decisions: MemoryDecision) -> None:
-    """Appends what was decided of memories, a line for each."""
+def append_made(path: Path, *decisions: MemoryDecision | GraphDecision) -> None:
+    """Appends what was decided of memories, or of nodes and edges, a line for each."""
     _append(path, [d.to_row() for d in decisions])
 
 
-def append_memory_undo(path: Path, *decisions: MemoryDecision) -> None:
-    """Takes decisions about memories back, a line for each."""
-    _append(path, [memory_undo_row(d) for d in decisions])
-
-
-def append_graph_decisions(path: Path, *decisions: GraphDecision) -> None:
-    """Appends what a person decided of nodes and edges, a line for each."""
-    _append(path, [d.to_row() for d in decisions])
-
-
-def append_graph_undo(path: Path, *decisions: GraphDecision) -> None:
-    """Takes decisions about nodes and edges back, a line for each."""
-    _append(path, [undo_row(d) for d in decisions])
+def append_undone(path: Path, *decisions: MemoryDecision | GraphDecision) -> None:
+    """Takes decisions about memories, or about nodes and edges, back, a line for each."""
+    _append(path, [d.undo_row() for d in decisions])
 
 
 def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:

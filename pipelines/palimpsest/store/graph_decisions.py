@@ -80,6 +80,10 @@ class GraphDecision:
         row |= dict(zip(SCOPE, self.scope, strict=True)) | {"node_id": self.node_id}
         return row | ({"other_id": self.other_id} if self.other_id else {}) | self.values.to_row()
 
+    def undo_row(self) -> JsonObject:
+        """Returns the line that takes it back, without its time."""
+        return {"kind": "graph_undo", "target": self.decision_id, **dict(zip(SCOPE, self.scope, strict=True))}
+
 
 def parse_graph_decision(row: Mapping[str, Any]) -> GraphDecision:
     """Returns the decision of a line.
@@ -105,11 +109,6 @@ def parse_graph_decision(row: Mapping[str, Any]) -> GraphDecision:
         NodeValues(name, type_, description, tuple(map(str, row.get("aliases") or ())), importance, weight, properties),
         str(row.get("at") or ""),
     )
-
-
-def undo_row(decision: GraphDecision) -> JsonObject:
-    """Returns the line that takes a decision back, without its time."""
-    return {"kind": "graph_undo", "target": decision.decision_id, **dict(zip(SCOPE, decision.scope, strict=True))}
 
 
 class GraphDecisionReader:

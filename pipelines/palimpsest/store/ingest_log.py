@@ -22,7 +22,7 @@ import polars as pl
 from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import remove_leftovers, undamaged
 from palimpsest.core.ids import JsonObject, content_id
-from palimpsest.store.tables import Schema
+from palimpsest.store.tables import SCHEMAS, Schema
 
 # Parquet files that contain the checksum of their own bytes, so that a flipped bit is found wherever it is.
 #
@@ -147,22 +147,9 @@ def _add(digest: "hashlib.blake2b", file: BinaryIO, count: int) -> None:
 # file of so few rows takes two. Files that an earlier version wrote are Parquet and are read as well.
 
 SUFFIX = ".extracted"
-EXTRACTION: Schema = {
-    "user_id": pl.String,
-    "project_id": pl.String,
-    "session_id": pl.String,
-    "uri": pl.String,
-    "title": pl.String,
-    "media_type": pl.String,
-    "text": pl.String,
-    "source_time": pl.Datetime("us", "UTC"),
-    "utc_offset": pl.Int64,
-    "metadata": pl.String,
-    "relations": pl.String,
-    "segments": pl.String,
-    "kind": pl.String,
-    "redactions": pl.String,
-}
+_OF_SOURCE = ("user_id", "project_id", "session_id", "uri", "title", "media_type", "text", "source_time", "utc_offset")
+_STATED = ("metadata", "relations", "segments", "kind", "redactions")
+EXTRACTION: Schema = {name: SCHEMAS["documents"].get(name, pl.String) for name in (*_OF_SOURCE, *_STATED)}
 _NO_FIX = ""
 
 

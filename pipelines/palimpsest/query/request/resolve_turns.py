@@ -35,8 +35,8 @@ from palimpsest.query.request.dependence import (
     person_phrase,
     split_sentences,
     subject_phrase,
-    word_set,
 )
+from palimpsest.text.words import word_set
 
 # A phrase or a time put into the last question: `and the catalogue` after `when is the novel due`.
 
