@@ -69,14 +69,14 @@ def test_a_line_names_the_heading_above_it_that_it_does_not_show_and_sources_of_
     series = "Cross-project council of the harbour, meeting of 2024-0"
     item, shown, long = (
         found("m1", "* Twice a year.", heading="Meeting > Agenda > Elections of us", document_title=f"{series}2-01"),
-        found("m2", "Elections of us: none.", heading="Meeting > Elections of us"),
+        found("m2", "Votes are secret.", heading="Meeting > Elections of us"),
         found("m3", "Agenda\n\n" + "Boats are late. " * 80, heading="Meeting > Agenda", document_title=f"{series}3-01"),
     )
     packed = pack([item, shown, long], {}, 900, count_tokens, sources="short")
     body, _, sources = written(packed, "short").partition("\nSources:\n")
     assert [line[:30] for line in body.splitlines()] == [
         "- (Elections of us) * Twice a ",
-        "- Elections of us: none. [2]",
+        "- Votes are secret. [2]",
         "- (Agenda) Agenda Boats are la",
     ]
     assert sources.splitlines()[0].endswith("of the… 2024-02-01")

@@ -35,7 +35,7 @@ from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.inbox import is_inbox_uri
 from palimpsest.text.document_status import status_in_heading
-from palimpsest.text.sentences import refers_back
+from palimpsest.text.sentences import refers_back, skip_list_marker
 from palimpsest.text.terms import LONG_TOKENS
 
 # The results of a search as facts: the versions of one fact together, repetitions folded.
@@ -525,13 +525,10 @@ def _head(memory: Memory, same: Sequence[Memory], named: str) -> tuple[str, ...]
 
 
 def _section(memory: Memory) -> str:
-    """Returns the heading or list item that a memory stands below; empty where the memory shows it, or its title does.
-
-    Of a long memory a context may show only parts, without the heading that it begins with.
-    """
+    """Returns the heading or list item above a list item, or above the quotes of a long memory; empty for its title."""
     last = _flat((memory.heading or "").rpartition(" > ")[2])
-    is_shown = memory.token_count <= LONG_TOKENS and last in _flat(memory.text)
-    if is_shown or last == _flat(memory.document_title) or status_in_heading(memory.heading):
+    needs_one = memory.token_count > LONG_TOKENS or skip_list_marker(memory.text, 0, len(memory.text)) > 0
+    if not needs_one or last == _flat(memory.document_title) or status_in_heading(memory.heading):
         return ""
     return shorten_text(last, _HEAD_CHARS)
 
