@@ -124,7 +124,7 @@ def _newest(served: ServedScope, known: dict[str, Memory]) -> dict[str, str]:
     """Returns the newest version of each memory by id; adds the versions between to `known`."""
     top = {i: i for i in known}
     for _ in range(_MAX_VERSIONS):
-        wanted = {n for m in known.values() if (n := m.superseded_by) and n not in known}
+        wanted = served.replacing_ids(known.values()) - known.keys()
         found = served.memories(sorted(wanted)) if wanted else {}
         known |= found
         if not found:
