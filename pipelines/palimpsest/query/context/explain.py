@@ -203,7 +203,7 @@ _ADDED_KINDS = ("near", "title", "pair", "topic", "about")
 _CONCEALED = "\u2026"  # in place of a name that may not be shown
 _MIN_WEIGHT = 0.01  # smaller weights look the same
 _IN_WORDS = {
-    "asked": "the question names its title, {via!r}",
+    "question": "the question names its title, {via!r}",
     "title": "{source} names its title, {via!r}, and both together answer more",
     "names": "it shares {via!r} with {source}",
     "entity": "it shares {via!r} with {source}",
