@@ -174,6 +174,8 @@ def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> 
         yield requests
         return
     in_progress = _in_progress(context.instance)
+    if context.instance.get_runs(dg.RunsFilter(job_name=publish_build.name, statuses=_UNFINISHED), limit=1):
+        in_progress |= {str(r.partition_key) for r in requests}
     waiting = sorted({str(r.partition_key) for r in requests} & in_progress)
     if waiting:  # their builds may have read the files before they changed: the next look compares again
         context.update_cursor(cursor)

@@ -213,8 +213,14 @@ def run_group(
     """
     stopping: list[int] = []
     with _on_signals(stopping), _output(log) as output:
-        options = {"stdout": output, "stderr": output, "stdin": subprocess.DEVNULL}
-        server = subprocess.Popen(command, env=dict(environment), start_new_session=True, **options)  # noqa: S603
+        server = subprocess.Popen(  # noqa: S603
+            command,
+            env=dict(environment),
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
         try:
             while not stopping and server.poll() is None:
                 look()
