@@ -4,7 +4,7 @@ import sys
 import polars as pl
 import pytest
 
-from palimpsest.store.builds import KEPT_BUILDS, Build, kept, publish, published, staged, sweep
+from palimpsest.store.builds import KEPT_BUILDS, Build, kept_builds, publish, published, staged, sweep
 from palimpsest.store.decisions import Decisions, tombstone
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest
@@ -29,16 +29,16 @@ def test_the_pointer_moves_to_the_staged_build_five_are_kept_and_a_stopped_remov
         finish(staged(home), str(i))
         publish(home, staged(home))
     assert published(home).build_id == "000007"
-    assert [b.build_id for b in kept(home)] == [f"{i:06d}" for i in range(3, 8)]
+    assert [b.build_id for b in kept_builds(home)] == [f"{i:06d}" for i in range(3, 8)]
     assert published(home).table("c", "rejects")["reason"].to_list() == ["6"]
     finish(staged(home), "last")
     monkeypatch.setattr("shutil.rmtree", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         publish(home, staged(home))
     monkeypatch.undo()
-    assert [b.build_id for b in kept(home)] == [f"{i:06d}" for i in range(4, 9)]
+    assert [b.build_id for b in kept_builds(home)] == [f"{i:06d}" for i in range(4, 9)]
     sweep(home)
-    assert sorted(p.name for p in home.builds.iterdir()) == [b.build_id for b in kept(home)]
+    assert sorted(p.name for p in home.builds.iterdir()) == [b.build_id for b in kept_builds(home)]
 
 
 def test_an_adopted_collection_shares_its_files_and_outlives_the_build_it_came_from(home):

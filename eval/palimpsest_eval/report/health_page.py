@@ -15,7 +15,7 @@ from palimpsest.pipeline.summary import build_summary
 from palimpsest.relations.labelers.label_types import DISPUTED
 from palimpsest.relations.labelers.low_trust import LOW_TRUST, REVIEW_REASONS
 from palimpsest.relations.relation_review import review_table
-from palimpsest.store.builds import Build, kept
+from palimpsest.store.builds import Build, kept_builds
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import KINDS, STATES, read_proposals
 from palimpsest.store.tables import empty
@@ -71,7 +71,7 @@ def numbers_of(home: Home, build: Build) -> BuildNumbers:
 def read_history(home: Home) -> list[BuildNumbers]:
     """Returns the builds that were published, oldest first: those recorded, and what manifests say of the others."""
     found = {row.build_id: row for row in _recorded(home)}
-    current = {b.build_id: b for b in kept(home) if b.is_finished}
+    current = {b.build_id: b for b in kept_builds(home) if b.is_finished}
     missing = {i: numbers_of(home, b) for i, b in current.items() if i not in found}
     return [row for _, row in sorted((found | missing).items())]
 

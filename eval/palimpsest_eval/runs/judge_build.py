@@ -19,7 +19,7 @@ from palimpsest.pipeline.repair_home import find_damage
 from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import shorten_text
-from palimpsest.store.builds import Build, kept, published, staged
+from palimpsest.store.builds import Build, kept_builds, published, staged
 from palimpsest.store.decisions import Decisions, MemoryDecision, read_decisions
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home, data_folder, home_option
@@ -440,7 +440,7 @@ def upgrade_home(home: Home, corpora: list[Path] | None = None) -> Upgrade:
             stage_upgrade(home, corpora)
             _publish(home)
             current = published(home)
-            for old in kept(home):
+            for old in kept_builds(home):
                 if current is not None and old.build_id < current.build_id:
                     shutil.rmtree(old.path)
         build = published(home)

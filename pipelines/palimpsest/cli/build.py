@@ -85,11 +85,12 @@ def build(
     show_default=True,
     help="Address to listen on. The UI has no login: whoever reaches it can start builds.",
 )
-def dev(call: Call, port: int, host: str) -> None:
-    """Open the Dagster UI on this home, on this machine alone unless --host says otherwise."""  # noqa: DOC501 (the docstring is the help text)
+@click.option("--verbose", is_flag=True, help="Print what Dagster logs, too, instead of writing it to a file.")
+def dev(call: Call, port: int, host: str, verbose: bool) -> None:
+    """Open the Dagster UI on this home, on this machine alone unless --host says otherwise."""
     from palimpsest.orchestration.dev_server import serve_ui
 
-    raise SystemExit(serve_ui(call.home, port, host))
+    serve_ui(call.home, port, host, verbose)
 
 
 # The demo that comes with the package: what `palimpsest build` builds where there is no corpus of one's own.

@@ -21,7 +21,7 @@ from palimpsest.pipeline.finish import finish_staged
 from palimpsest.pipeline.plan import log_context
 from palimpsest.pipeline.run_stage import run_from_record
 from palimpsest.pipeline.stages import tables
-from palimpsest.store.builds import ONCE, kept, published, staged
+from palimpsest.store.builds import ONCE, kept_builds, published, staged
 from palimpsest.store.collection_config import find_collections
 from palimpsest.store.event_log import LogPolicy, files_to_remove, log_policy, observed, run_scope
 from palimpsest.store.home import Home
@@ -33,7 +33,7 @@ from palimpsest.store.tables import SCHEMAS
 def retained_texts(home: Home) -> set[str]:
     """Returns the hashes of all texts that a kept build embeds, the staged one included."""
     embedded = [t.name for t in tables() if "text_hash" in SCHEMAS[t.name]]
-    found = (b.table(c, t)["text_hash"] for b in kept(home) for c in (*b.collections, ONCE) for t in embedded)
+    found = (b.table(c, t)["text_hash"] for b in kept_builds(home) for c in (*b.collections, ONCE) for t in embedded)
     return {text_hash for column in found for text_hash in column.drop_nulls()}
 
 

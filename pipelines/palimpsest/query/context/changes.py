@@ -160,9 +160,9 @@ def _likely_later(query: ScopeQuery, ids: Sequence[str], relevance: Mapping[str,
 
 def _is_about(query: ScopeQuery, text: str, part: Sequence[tuple[int, int]]) -> bool:
     """Returns whether more of a question's words are in a part of a text than in the rest."""
-    asked = set(query.terms)
+    wanted = set(query.terms)
     of_part, of_rest = (
-        asked.intersection(query_terms(" ".join(text[a:b] for a, b in spans)))
+        wanted.intersection(query_terms(" ".join(text[a:b] for a, b in spans)))
         for spans in (part, kept_spans(text, part))
     )
     return len(of_part) > len(of_rest)
