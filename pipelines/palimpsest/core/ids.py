@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
     import polars as pl
-    from _typeshed import DataclassInstance
 
 
 # The scope columns: (collection, user_id, project_id), the isolation boundary of every derived table.
@@ -109,7 +108,7 @@ class JsonRecord:
 
     def to_json(self) -> JsonObject:
         """Returns the fields as JSON values."""
-        names = [f.name for f in fields(cast("DataclassInstance", self)) if f.name not in self.json_hidden]
+        names = [f.name for f in fields(cast(Any, self)) if f.name not in self.json_hidden]
         values = {self.json_names.get(n, n): json_value(getattr(self, n), self.json_decimals) for n in names}
         return values if self.json_has_none else {n: v for n, v in values.items() if v is not None}
 
