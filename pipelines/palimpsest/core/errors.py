@@ -130,6 +130,7 @@ _EXTRAS = {
     "ray": ("ray",),
     "postgres": ("dagster_postgres", "psycopg2"),
     "k8s": ("dagster_k8s", "kubernetes"),
+    "dev": ("onnx",),
     "notebooks": ("plotly", "jupyterlab", "matplotlib", "nbconvert", "textalloc"),
     "build": (
         "ahocorasick_rs",
