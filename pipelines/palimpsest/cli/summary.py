@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from palimpsest.core.files import counted
-from palimpsest.pipeline.plan import DryRun
+from palimpsest.pipeline.estimate import DryRun
 from palimpsest.pipeline.summary import BuildSummary
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.home import Home

@@ -120,6 +120,17 @@ class ScopeSearch:
         yield from self._additions(np.flatnonzero(~is_todo & self._live), np.flatnonzero(added), worst[:, None])
         yield from self._additions(np.flatnonzero(added), np.flatnonzero(~is_todo & ~self._live), worst)
 
+    def most_pairs(self) -> np.ndarray:
+        """Returns how many pairs each memory is searched for at most, by its order alone; shape (len(rows),)."""
+        all_before, persons_before = (np.r_[0, np.cumsum(k)] for k in (self._live, self._live & self._is_person))
+
+        def older(before: np.ndarray) -> np.ndarray:
+            in_time = np.maximum(before[self._time_end] - before[self._first_dated], 0)
+            return np.asarray(in_time + before[self._line_end] - before[self._line_start])
+
+        count = np.where(self._is_person, older(persons_before), older(all_before))
+        return np.where(self._live, np.minimum(count, PER_MEMORY), PER_RETIRED)
+
     def unordered_pairs(self, of: Collection[str]) -> Iterator[tuple[str, str, float]]:
         """Yields (memory, memory, score) of the nearest pairs of which none is known to be newer, each once.
 
@@ -310,8 +321,7 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
         .agg(pl.col("entity_id").str.join())
     )
     sources = inputs.documents.select("document_id", "uri", "session_id")
-    is_person = ~pl.col("speaker").fill_null("").str.to_lowercase().is_in(sorted(NO_PERSON_ROLES))
-    sources = inputs.memories.select("memory_id", "document_id", is_person=is_person).join(
+    sources = inputs.memories.select("memory_id", "document_id", is_person=_is_person()).join(
         sources, on="document_id", how="left"
     )
     return (
@@ -320,6 +330,10 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
         .join(embedded, on="memory_id", how="left", maintain_order="left")
         .join(mentioned, on="memory_id", how="left", maintain_order="left")
     )
+
+
+def _is_person() -> pl.Expr:
+    return ~pl.col("speaker").fill_null("").str.to_lowercase().is_in(sorted(NO_PERSON_ROLES))
 
 
 def find_changes(state: pl.DataFrame, previous: PreviousCandidates | None) -> Changes:
@@ -394,6 +408,23 @@ def candidate_pairs(
     nearest = ranked.select(pairs[0].columns)
     before = _turns_before(inputs, state, newer, older).join(nearest, on=["newer_id", "older_id"], how="anti")
     return conform("candidate_pairs", pl.concat([nearest, before]).sort("newer_id", "older_id"))
+
+
+def most_pairs(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
+    """Returns (memory_id, pairs): how many pairs a build finds for each memory at most, without their vectors.
+
+    Few builds find less: of several older memories six are nearly always near enough.
+
+    Args:
+        memories: the memories.
+        documents: the documents that they are from.
+    """
+    state = recency_columns(memories, documents).with_columns(memories.select(is_person=_is_person()))
+    none = np.empty((memories.height, 0), np.float32)
+    found = [(s.ids, s.most_pairs()) for _, s in _searches(state, memories["text"], (none, none), {})]
+    ids = [memory_id for of_scope, _ in found for memory_id in of_scope]
+    pairs = np.concatenate([np.empty(0, np.int64), *(counts for _, counts in found)])
+    return pl.DataFrame({"memory_id": ids, "pairs": pairs}, schema={"memory_id": pl.String, "pairs": pl.Int64})
 
 
 def unordered_pairs(
