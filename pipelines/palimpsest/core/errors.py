@@ -140,6 +140,7 @@ _EXTRAS = {
         "cronsim",
         "cryptography",
         "dagster",
+        "datasketch",
         "dateutil",
         "detect_secrets",
         "docutils",
