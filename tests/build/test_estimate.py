@@ -39,7 +39,7 @@ def test_a_dry_run_counts_what_the_build_makes_and_leaves_the_home_as_it_was(tmp
 def test_a_sample_is_made_of_neighbors_in_few_documents():
     ids = [f"{d}{n:02}" for d in "ab" for n in range(20)]
     memories = pl.DataFrame(
-        {"memory_id": ids, "document_id": [i[0] for i in ids], "ordinal": [int(i[1:]) for i in ids]}
+        {"memory_id": ids, "document_id": [i[0] for i in ids], "ordinal": [int(i[1:]) for i in ids], "unit": "turn"}
     )
     chosen = _sampled_memories(memories, memories.select("memory_id"), 14)
     assert chosen["memory_id"].to_list() == [*(f"a{n:02}" for n in range(12)), "a12", "a13"]

@@ -270,10 +270,20 @@ def test_the_most_pairs_of_a_memory_are_six_or_the_older_ones_that_it_may_have()
     documents = [dated(n, f"{n}.md") for n in range(1, 10)] + [document("undated.md")]
     rows = [chunk(d, f"The Falcon deadline is {d['uri']}.") for d in documents]
     rows += [chunk(documents[-1], f"The Falcon deadline is part {n}.", n) for n in (1, 2)]
-    inputs = formed(documents, rows)
+    inputs = formed(documents, rows, "statement")
     found = dict(most_pairs(inputs.memories, inputs.documents).iter_rows())
     text = dict(inputs.memories.select("memory_id", "text").iter_rows())
     by_text = {text[memory_id]: pairs for memory_id, pairs in found.items()}
     assert [by_text[f"The Falcon deadline is {n}.md."] for n in range(1, 10)] == [0, 1, 2, 3, 4, 5, 6, 6, 6]
     assert [by_text[f"The Falcon deadline is part {n}."] for n in (1, 2)] == [1, 2]
     assert pairs_of(inputs).height == sum(by_text.values())
+
+
+def test_chunks_of_one_version_of_a_document_and_two_long_ones_are_no_pairs():
+    a, b = dated(1, "a.md"), dated(9, "b.md")
+    june, may, long = "Falcon deadline: June.", "Falcon deadline: May.", {"token_count": candidates.MAX_TOKENS + 1}
+    inputs = formed([a], [chunk(a, june, 0), chunk(a, may, 1)], "chunk")
+    assert pairs_of(inputs).is_empty()
+    for first, second, is_pair in (({}, {}, True), (long, {}, True), ({}, long, True), (long, long, False)):
+        inputs = formed([a, b], [chunk(a, june, **first), chunk(b, may, **second)], "chunk")
+        assert texts_of(inputs, pairs_of(inputs)) == ({(may, june)} if is_pair else set())

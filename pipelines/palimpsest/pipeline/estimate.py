@@ -170,10 +170,10 @@ def was_read_by_lm(build: Build, name: str) -> bool:
 
 _SAMPLE = 60
 """Memories that are sampled, of all collections together."""
-_FEW = 6
+_FEW = 12
 """Memories that models are loaded with; the fewest of a collection are twice as many."""
-_TOGETHER = 12
-"""Memories of a document that are taken together: nearly all pairs of an undated text are inside it."""
+_TOGETHER, _CHUNKS_TOGETHER = 12, 3
+"""Memories of a document that are taken together: pairs of an undated text are inside it, those of chunks are not."""
 _MAX_COLLECTIONS = 4
 """The largest; others are like them."""
 _TAIL = "tail"
@@ -197,7 +197,7 @@ def _seconds_of_sample(found: list[_Collection], folder: Path, current: Build | 
     tail = _tail_seconds(found, current) if current else rest[_TAIL][1]
     seconds = tail
     for stage in rest.keys() - {_TAIL}:
-        rate = rest[stage][1] / max(rest[stage][0], 1)
+        rate = rest[stage][1] / rest[stage][0] if rest[stage][0] else 0.0
         loading = max(first[stage][1] - rate * first[stage][0], 0.0)
         seconds += loading + rate * sum(_units(stage, c) for c in found)
     return seconds
@@ -264,11 +264,12 @@ def _sample_context(collection: _Collection, size: int, home: Home) -> StageCont
 
 
 def _sampled_memories(memories: pl.DataFrame, new: pl.DataFrame, size: int) -> pl.DataFrame:
-    """Returns (memory_id, document_id) of new memories: runs of `_TOGETHER` in a document, by their first id."""
+    """Returns (memory_id, document_id) of new memories: runs of neighbors in a document, by their first id."""
+    together = pl.when(pl.col("unit") == "chunk").then(_CHUNKS_TOGETHER).otherwise(_TOGETHER)
     return (
         memories.join(new, on="memory_id", how="semi")
         .sort("document_id", "ordinal", "memory_id")
-        .with_columns(run=pl.int_range(pl.len()).over("document_id") // _TOGETHER)
+        .with_columns(run=pl.int_range(pl.len()).over("document_id") // together)
         .with_columns(first=pl.col("memory_id").first().over("document_id", "run"))
         .sort("first", "ordinal", "memory_id")
         .head(size)

@@ -10,6 +10,7 @@ scratch.
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -32,6 +33,8 @@ PER_RETIRED = 1
 """Live newer memories of each retired one."""
 MIN_SIMILARITY = 0.1
 """Of the vectors of `change_vectors`; see there."""
+MAX_TOKENS = 160
+"""Chunks that are both longer are no pair: each says many things, and which of them changed cannot be told."""
 _SCALE = 4000  # integers below it: any sum of products is under 2^24, so float32 adds them exactly in every order
 _UNIT = float(_SCALE * _SCALE)
 _MIN_PRODUCT = (MIN_SIMILARITY - 0.0006) * _UNIT  # what rounds to the minimum
@@ -76,6 +79,7 @@ class ScopeSearch:
         self._newer, self._older = as_newer, as_older
         self._live = rows["live"].to_numpy()
         self._is_person = rows["is_person"].to_numpy()
+        self._is_long = rows["is_long"].to_numpy()
         self._texts = texts
         self._entities = entities
         n = len(self.ids)
@@ -86,9 +90,12 @@ class ScopeSearch:
         self._first_dated = int(at.null_count())
         self._time_end = _run_starts(at.rle_id().to_numpy())
         self._time_end[: self._first_dated] = self._first_dated
-        runs = rows.select(line=pl.struct("at", line), position=pl.struct("at", line, "seq", "ordinal"))
+        places = {"line": ("at", line), "version": ("at", line, "seq"), "position": ("at", line, "seq", "ordinal")}
+        runs = rows.select(**{name: pl.struct(*columns) for name, columns in places.items()})
         self._line_start = _run_starts(runs["line"].rle_id().to_numpy())
         self._line_end = _run_starts(runs["position"].rle_id().to_numpy())
+        is_chunk = rows["is_chunk"].to_numpy()  # the chunks of one version of a document were written together
+        self._line_end[is_chunk] = _run_starts(runs["version"].rle_id().to_numpy())[is_chunk]
 
     def reason(self, newer: str, older: str) -> str:
         """Returns why two memories are a pair: an entity that both name, else their vectors alone."""
@@ -122,13 +129,13 @@ class ScopeSearch:
 
     def most_pairs(self) -> np.ndarray:
         """Returns how many pairs each memory is searched for at most, by its order alone; shape (len(rows),)."""
-        all_before, persons_before = (np.r_[0, np.cumsum(k)] for k in (self._live, self._live & self._is_person))
-
-        def older(before: np.ndarray) -> np.ndarray:
-            in_time = np.maximum(before[self._time_end] - before[self._first_dated], 0)
-            return np.asarray(in_time + before[self._line_end] - before[self._line_start])
-
-        count = np.where(self._is_person, older(persons_before), older(all_before))
+        count = np.zeros(len(self.ids), np.int64)
+        for person, long in product((False, True), repeat=2):
+            others = self._live & (self._is_person | (not person)) & ~(self._is_long & long)
+            before = np.r_[0, np.cumsum(others)]
+            older = np.maximum(before[self._time_end] - before[self._first_dated], 0)
+            older += before[self._line_end] - before[self._line_start]
+            count = np.where((self._is_person == person) & (self._is_long == long), older, count)
         return np.where(self._live, np.minimum(count, PER_MEMORY), PER_RETIRED)
 
     def unordered_pairs(self, of: Collection[str]) -> Iterator[tuple[str, str, float]]:
@@ -234,7 +241,7 @@ class ScopeSearch:
 
         The long replies of an assistant are about the same and are nearest. What it says itself may be about anything.
         """
-        return np.asarray(self._is_person[j] | ~self._is_person[i])
+        return np.asarray((self._is_person[j] | ~self._is_person[i]) & ~(self._is_long[i] & self._is_long[j]))
 
     def _worst_carried(self, carried: pl.DataFrame) -> np.ndarray:
         """Returns the lowest score of the carried pairs of each row, -1 where it may have more of them."""
@@ -267,7 +274,7 @@ def _run_starts(runs: np.ndarray) -> np.ndarray:
 
 TURN_BEFORE = "turn before"
 """`why` of a pair of a turn that refers back with one before it: found anew by each build."""
-_SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id", "is_person"]
+_SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id", "is_person", "is_chunk", "is_long"]
 
 
 @dataclass(frozen=True)
@@ -307,7 +314,8 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
     """Returns the order of each memory, and all else that its pairs depend on, in the rows' order.
 
     Columns: those of `memories.recency.recency_columns`, uri, session_id, text_hash (of its vectors), entity_id (of its
-    mentions), is_person (False for the turns of an assistant, a tool or instructions).
+    mentions), is_person (False for the turns of an assistant, a tool or instructions), is_chunk, is_long (a chunk of
+    more than `MAX_TOKENS`).
     """
     embedded = (
         inputs.embed_inputs.sort("memory_id", "ordinal").group_by("memory_id").agg(pl.col("text_hash").str.join())
@@ -321,9 +329,7 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
         .agg(pl.col("entity_id").str.join())
     )
     sources = inputs.documents.select("document_id", "uri", "session_id")
-    sources = inputs.memories.select("memory_id", "document_id", is_person=_is_person()).join(
-        sources, on="document_id", how="left"
-    )
+    sources = inputs.memories.select("memory_id", "document_id", *_kinds()).join(sources, on="document_id", how="left")
     return (
         recency_columns(inputs.memories, inputs.documents)
         .join(sources.drop("document_id"), on="memory_id", how="left", maintain_order="left")
@@ -332,8 +338,12 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
     )
 
 
-def _is_person() -> pl.Expr:
-    return ~pl.col("speaker").fill_null("").str.to_lowercase().is_in(sorted(NO_PERSON_ROLES))
+def _kinds() -> list[pl.Expr]:
+    """Returns is_person, is_chunk and is_long of memories; see `memory_state`."""
+    is_person = ~pl.col("speaker").fill_null("").str.to_lowercase().is_in(sorted(NO_PERSON_ROLES))
+    is_chunk = pl.col("unit") == "chunk"
+    is_long = is_chunk & (pl.col("token_count") > MAX_TOKENS)
+    return [is_person.alias("is_person"), is_chunk.alias("is_chunk"), is_long.fill_null(False).alias("is_long")]
 
 
 def find_changes(state: pl.DataFrame, previous: PreviousCandidates | None) -> Changes:
@@ -419,7 +429,7 @@ def most_pairs(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
         memories: the memories.
         documents: the documents that they are from.
     """
-    state = recency_columns(memories, documents).with_columns(memories.select(is_person=_is_person()))
+    state = recency_columns(memories, documents).with_columns(memories.select(*_kinds()))
     none = np.empty((memories.height, 0), np.float32)
     found = [(s.ids, s.most_pairs()) for _, s in _searches(state, memories["text"], (none, none), {})]
     ids = [memory_id for of_scope, _ in found for memory_id in of_scope]
@@ -439,7 +449,8 @@ def unordered_pairs(
         of: ids of memories whose pairs are found.
     """
     newer, older = (quantize(of_role) for of_role in vectors)
-    state = recency_columns(memories, documents).with_columns(is_person=pl.lit(True))
+    alike = {"is_person": pl.lit(True), "is_chunk": pl.lit(False), "is_long": pl.lit(False)}
+    state = recency_columns(memories, documents).with_columns(**alike)
     for _, search in _searches(state, memories["text"], (newer, older), {}):
         yield from search.unordered_pairs(of)
 

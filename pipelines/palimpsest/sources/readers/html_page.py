@@ -366,6 +366,14 @@ def _rows(table: Any, skip: set[Any]) -> list[str] | None:
     return None if widest < 2 and not _is_data(table) else rows
 
 
+def table_rows(fragment: str) -> list[str]:
+    """Returns the rows of a fragment's only table, `| Status | Accepted |`; nothing where it is only for the layout."""
+    from lxml import html
+
+    tables = list(html.fragment_fromstring(fragment, create_parent="div").iter("table"))
+    return (_rows(tables[0], set()) or []) if len(tables) == 1 else []
+
+
 def _has_header(table: Any) -> bool:
     """Returns whether the first row of a table names its columns."""
     row = next(table.iter("tr"), None)
