@@ -69,8 +69,6 @@ def _format_cell(value: Any) -> str:
     return "\n".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-# What the notebooks start from: a build of a home, read-only, and the notes that they write.
-
 _SHOWN = 50
 UNJUDGED = (
     "No collection of this build has golden questions. Draft some with `palimpsest gate --init`, edit them, and run"

@@ -20,7 +20,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.proposals import KINDS, STATES, read_proposals
 from palimpsest.store.tables import empty
 from palimpsest_eval.gate.health import TABLES as HEALTH_TABLES
-from palimpsest_eval.gate.health import MemoryHealth, memory_health
+from palimpsest_eval.gate.health import MemoryHealth, memory_health, share
 from palimpsest_eval.golden.questions import Tables, collection_tables
 from palimpsest_eval.report.charts import ColumnChart, Spark, columns, spark
 from palimpsest_eval.report.page import render_page
@@ -59,7 +59,7 @@ def numbers_of(home: Home, build: Build) -> BuildNumbers:
         "latest": manifest.memories - manifest.retired,
         "retired": manifest.retired,
         "rejects": manifest.rejects,
-        "latest_share": _share(manifest.memories - manifest.retired, manifest.memories),
+        "latest_share": share(manifest.memories - manifest.retired, manifest.memories),
         "embeddings": summary.work.get("embeddings", 0),
         "lm_calls": summary.work.get("lm_calls", 0),
         "cost": round(sum(r.numbers.get("cost", 0.0) for r in records if r.cache_status == "done"), 6),
@@ -97,10 +97,6 @@ def _recorded(home: Home) -> list[BuildNumbers]:
         except (ValueError, TypeError, KeyError):
             continue  # a damaged line costs one build of the history
     return rows
-
-
-def _share(part: int, total: int) -> float:
-    return round(part / total, 6) if total else 0.0
 
 
 # Ages and confidences of memories, relations and facts in fixed groups.
@@ -342,8 +338,6 @@ def _sizes(memories: pl.DataFrame) -> list[UserSize]:
     ordered = rows.sort(["text_bytes", *SCOPE[:2]], descending=[True, False, False])
     return [UserSize(**row) for row in ordered.iter_rows(named=True)]
 
-
-# The page of a home's health: what `home_health` computed as cards, charts and tables; nothing is computed twice.
 
 CARDS = (
     # name of the number, title, what it means, how it is written

@@ -116,8 +116,6 @@ def run_golden_suite(
     return result, search
 
 
-# `palimpsest suite`: a suite in a throw-away home, made once for each content and code, then measured.
-
 _KEPT_HOMES = 40
 __all__ = ["BUDGET_TOKENS", "RagasOptions", "ablate", "cache_folder", "measure", "suite_home"]
 

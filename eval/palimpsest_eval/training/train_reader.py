@@ -218,10 +218,6 @@ def _batches(lists: Sequence[QuestionList], rng: random.Random) -> Iterator[Sequ
         yield from batches
 
 
-def _longest(given: QuestionList) -> int:
-    return max(len(line) for line, _ in given.lines)
-
-
 def _padded(pairs: Sequence[tuple[str, str]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     read = [pair_tokens(*pair) for pair in pairs]
     most = max(len(ids) for ids, _ in read)

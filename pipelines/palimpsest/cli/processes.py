@@ -169,8 +169,6 @@ def record_path(home: Path, name: str) -> Path:
     return service_folder(home) / f"{name}.json"
 
 
-# Processes in the background for a home: started and waited for, looked at, stopped.
-
 HOST = "127.0.0.1"
 """The only address: others are reached through a reverse proxy, or by `palimpsest serve --host` in a container."""
 State = Literal["running", "not ready", "ended", "stopped"]

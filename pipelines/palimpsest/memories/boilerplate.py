@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 import polars as pl
 
 from palimpsest.core.ids import SCOPE
+from palimpsest.text.markup import WEB_ADDRESS
 
 BOILERPLATE = "boilerplate"
 """Tag of these memories."""
@@ -43,7 +44,7 @@ _PERMUTATIONS = 64
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec)[a-z]*\.?"
 _DAY = r"(?:mon|tues?|wednes|thurs?|fri|satur|sun)(?:day)?"
-_LINK = r"\]\([^)\s]*\)|https?://\S+|\S+@\S+\.\w+"
+_LINK = rf"\]\([^)\s]*\)|{WEB_ADDRESS}|\S+@\S+\.\w+"
 _DATE = (
     r"\b\d{4}-\d{2}-\d{2}\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b|\b\d{1,2}:\d{2}(?::\d{2})?(?:\s?[ap]\.?m\b\.?)?"
     rf"|\b(?:\d{{1,2}}(?:st|nd|rd|th)?\s+)?{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?,?\s+\d{{4}}\b|\b{_DAY}\b"

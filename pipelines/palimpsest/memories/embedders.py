@@ -108,9 +108,6 @@ def load_bge() -> BgeSmall:
     return BgeSmall()
 
 
-# The space and the embedder of a setting.
-
-
 def minilm_space() -> Space:
     """Returns the space of all-MiniLM-L6-v2 on this machine."""
     return Space(MINILM, embed.vector_space(), embed.DIMENSIONS)

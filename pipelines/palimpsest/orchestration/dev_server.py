@@ -56,7 +56,7 @@ freshness:
 """
 POOL_LIMITS = {"embedder": "PALIMPSEST_POOL_EMBEDDER", "lm": "PALIMPSEST_POOL_LM", "neo4j": "PALIMPSEST_POOL_NEO4J"}
 """The variable with the limit of each pool. The pool `home` has none: a home has one writer."""
-_WRITERS, _MAX_LIMIT = "home", 64
+_WRITERS = "home"
 
 
 def write_dagster_yaml(home: Home) -> None:
@@ -75,7 +75,7 @@ def set_pool_limits(instance: "dg.DagsterInstance") -> None:
     Raises:
         PalimpsestError: a variable is no whole number.
     """
-    named = {p: whole_number(v, 1, 1, _MAX_LIMIT) for p, v in POOL_LIMITS.items() if os.environ.get(v, "").strip()}
+    named = {p: whole_number(v) for p, v in POOL_LIMITS.items() if os.environ.get(v, "").strip()}
     for pool, limit in named.items():
         instance.event_log_storage.set_concurrency_slots(pool, limit)
     known = instance.event_log_storage.get_concurrency_keys()
@@ -83,8 +83,6 @@ def set_pool_limits(instance: "dg.DagsterInstance") -> None:
         for pool in {_WRITERS, *POOL_LIMITS} - known:
             instance.event_log_storage.initialize_concurrency_limit_to_default(pool)
 
-
-# `palimpsest dev`: runs a server and its child processes until it ends or is signalled; then none of them is left.
 
 _STOP_WAIT_S = 15.0
 _POLL_S = 0.1

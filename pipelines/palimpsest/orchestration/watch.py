@@ -163,8 +163,6 @@ def _has_process(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
     return created_s is not None and created_s <= record.start_time + _CLOCK_S
 
 
-# Alerts and health: hooks on failed runs, what is overdue, and runs whose process is gone.
-
 _POLL_INTERVAL_S = 900
 _REPEAT_S = 86_400.0
 _IS_ON = schedule_from_environment().on

@@ -7,13 +7,13 @@ are the record, and nothing here touches them.
 import datetime as dt
 import shutil
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import FORMAT, check_format, nothing_published, read_format, say
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonRecord
 from palimpsest.index.index_format import index_format
 from palimpsest.memories.embedders import embedding_stores
 from palimpsest.pipeline.deletion.run_history import remove_run_files
@@ -58,7 +58,7 @@ def _folders(home: Home) -> list[Path]:
     return [folder for folder in sorted(home.embeddings.glob("*")) if folder.is_dir()]
 
 
-RUN_DAYS_VARIABLE, DEFAULT_RUN_DAYS, MAX_RUN_DAYS = "PALIMPSEST_RUN_DAYS", 365, 36_500
+RUN_DAYS_VARIABLE = "PALIMPSEST_RUN_DAYS"
 _LEFTOVER_S = 86_400.0
 
 
@@ -72,15 +72,11 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Housekeeping:
+class Housekeeping(JsonRecord):
     """What was removed, and the size of each folder of the home afterwards, in bytes."""
 
     removed: tuple[Removed, ...]
     sizes: dict[str, int]
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as JSON values."""
-        return {"removed": [asdict(r) for r in self.removed], "sizes": self.sizes}
 
 
 def keep_house(home: Home, dry_run: bool = False, now: dt.datetime | None = None) -> Housekeeping:
@@ -96,7 +92,7 @@ def keep_house(home: Home, dry_run: bool = False, now: dt.datetime | None = None
     """
     now = now or dt.datetime.now(dt.UTC)
     policy = log_policy()
-    run_days = whole_number(RUN_DAYS_VARIABLE, DEFAULT_RUN_DAYS, 1, MAX_RUN_DAYS)
+    run_days = whole_number(RUN_DAYS_VARIABLE)
     with home.lock(), run_scope():
         if dry_run:
             return Housekeeping(_keep_house(home, True, now, policy, run_days), home_sizes(home))

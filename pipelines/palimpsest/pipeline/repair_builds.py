@@ -73,9 +73,6 @@ def is_format_damaged(home: Home) -> bool:
     return (home.path / FORMAT_FILE).exists() and read_format(home.path) is None
 
 
-# Repairs the kept builds: tables from another build with the same bytes, the index from the tables.
-
-
 @dataclass(frozen=True)
 class BuildRepair:
     """What was repaired, a line each, collections whose tables have to be made again, and what derives from tables."""

@@ -334,9 +334,6 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-# Repairs a home before it is built, and finds every damaged file of one for `palimpsest verify`.
-
-
 @dataclass
 class Repairs:
     """What was repaired for a build.

@@ -225,9 +225,6 @@ def open_reranker(name: str | None, home: Path | None) -> AnyReranker | None:
     return CrossEncoderReranker(name)
 
 
-# Puts the best candidates of a search in a new order: by their relevance, or by what another reranker says.
-
-
 @dataclass(frozen=True)
 class Reranking:
     """What a reranker did.

@@ -373,8 +373,6 @@ def find_changes(state: pl.DataFrame, previous: PreviousCandidates | None) -> Ch
     return Changes(carried, todo, changed)
 
 
-# The table of candidate pairs: finds those of every scope, or updates those of the previous build.
-
 TURNS_BEFORE = 3
 """Turns before one that refers back, in its session and in its scope: candidates whatever their vectors say."""
 _ORDER = (*SCOPE, "at", "line", "seq", "ordinal", "memory_id")

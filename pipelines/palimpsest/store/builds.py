@@ -63,8 +63,6 @@ class UnfinishedRows:
         return sorted(self.folder.glob("[0-9]*.parquet"))
 
 
-# Numbered builds: a folder each, immutable once published; how many are kept, and which one readers see.
-
 KEPT_BUILDS = 5
 _REPAIR = "run palimpsest build, which makes it again, or restore a backup"
 _FIX = "restore it, or remove published.json and run palimpsest build again"

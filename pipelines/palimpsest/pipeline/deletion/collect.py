@@ -157,8 +157,6 @@ def erase_pages(home: Home, target: Target, whole: Set[tuple[str, str]], in_part
     return removed
 
 
-# Collects what a delete must remove everywhere, from the log and every kept build, and what is retained.
-
 _NAME_COLUMNS = ("uri", "title", "session_id", "user_id", "project_id")
 
 

@@ -305,8 +305,6 @@ def _removed_ids(
     }
 
 
-# Erases what a delete names from log, builds, decisions, ledger, vectors, usage log, run history and Neo4j.
-
 # They quote texts and questions, or name users; the next build writes its own.
 _QUOTING_FILES = ("builds/*/report.*", "notes/*", "health/report.html")
 

@@ -195,8 +195,6 @@ def _on_day(written: str | None) -> str:
     return f" on {written[:10]}" if written else ""
 
 
-# Why a memory is in an answer: its base score, and the links that lifted it, in words; notebooks draw the links.
-
 _LABEL_CHARS = 60
 _ADDED_KINDS = ("near", "title", "pair", "topic", "about")
 """Kinds of links whose weight is their contribution; the weight of any other is the strength of the link."""

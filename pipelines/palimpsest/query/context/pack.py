@@ -120,8 +120,6 @@ def is_repetition(a: Fingerprint, b: Fingerprint) -> bool:
     return union == 0 or len(a.words & b.words) / union >= SAME
 
 
-# Packs ranked memories into the lines of a context under a budget of tokens.
-
 _NEARLY_WHOLE = 0.8  # share of a memory's tokens in a quote from which it is packed whole where that fits
 _MIN_ENTRY_TOKENS = 30  # of the shortest line with its citation and its source
 _SHORT_SHARE = 10  # of the budget for short sources

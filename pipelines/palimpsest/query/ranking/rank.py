@@ -457,8 +457,6 @@ def scorer_named(name: str) -> Scorer:
     return _SCORERS[name or "alone"]
 
 
-# Ranking, the same over every backend: fused seeds, then what links reach from the best, with a decay per hop.
-
 SEEDS = 100  # candidates; statistics are exact, so more of them change nothing
 DECAY = 0.7
 LISTED = 0.95  # of the best score, for what describes a member of the category that a question asks to list

@@ -9,14 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from palimpsest.text.words import CALENDAR_WORDS, SEARCH_STOPWORDS, STOPWORDS
+from palimpsest.text.words import CALENDAR_WORDS, SEARCH_STOPWORDS, STOPWORDS, word_set
 
 # Words of questions and turns by what they do: the small closed classes that need no parser.
-
-
-def word_set(text: str) -> frozenset[str]:
-    """Returns the words of a list that white space divides."""
-    return frozenset(text.split())
 
 
 TOKEN = re.compile(r"\w+(?:['’.-]\w+)*")  # noqa: RUF001
@@ -102,9 +97,6 @@ def is_person_noun(word: str) -> bool:
     if stem in _PERSON_NOUNS:
         return True
     return len(stem) > len("user") and stem not in _NO_PERSONS and stem.endswith(_PERSON_ENDINGS)
-
-
-# What a question leaves open that only the turns before it can say: pronouns, and words that it omits.
 
 
 class Kind(Enum):

@@ -8,8 +8,7 @@ from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import Extraction, Kind, Source, limit_problems
 from palimpsest.sources.readers.encodings import clean_text, decode, first_date, one_line, parse_name
-from palimpsest.sources.readers.table_blocks import table_blocks
-from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder, first_heading
+from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder, first_heading, table_blocks
 from palimpsest.store.collection_config import Limits
 
 # HTML into segments: main text without menus, headings, paragraphs, lists, tables and code, in order.
