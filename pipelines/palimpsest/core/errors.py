@@ -141,6 +141,7 @@ _EXTRAS = {
         "cronsim",
         "cryptography",
         "dagster",
+        "datasketch",
         "dateutil",
         "detect_secrets",
         "docutils",
