@@ -340,7 +340,8 @@ class Neo4jScope(CachedScopeView):
         words = {}
         for row, s in found.items():
             text = memories[bare[row]].text if row in bare else ""
-            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences(text[a:b] for a, b in s.spans.tolist()))
+            spans = s.spans.tolist()
+            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences((text[a:b], None) for a, b in spans))
         return words
 
     def memories(self, ids: Sequence[str]) -> dict[str, Memory]:

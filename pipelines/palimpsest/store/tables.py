@@ -93,6 +93,7 @@ SCHEMAS: dict[str, Schema] = {
         "kind": _S,
         "pii": _B,
         "user_visible": _B,
+        "language": _S,
         "importance_source": _S,
         "confidence_source": _S,
         "trust": _F,
@@ -394,6 +395,7 @@ _OWN: dict[str, dict[str, str]] = {
         "kind": "What its source is: message, file, tool or import.",
         "pii": "Whether it is marked as personal data.",
         "user_visible": "Whether a search shows it by default.",
+        "language": "Language of its text, ISO 639-1; empty where it is too short or not clear.",
         "importance_source": "Where the importance comes from.",
         "confidence_source": "Where the confidence comes from.",
         "trust": "How far its source is trusted, 0 to 1; it never replaces what is trusted more.",
@@ -519,7 +521,8 @@ _OWN: dict[str, dict[str, str]] = {
         "confidence": "How sure it is, by decision.",
     },
     "vector_spaces": {
-        "embedder": "The setting: `minilm`, `bge-small-en-v1.5`, a model's name or folder, or `openai:MODEL`.",
+        "embedder": "The setting: `minilm`, `bge-small-en-v1.5`, `multilingual-e5-small`, a model's name or folder, or "
+        "`openai:MODEL`.",
         "space": "What a vector depends on besides its text: model, number format, pooling, token limit, prefixes.",
         "dimensions": "Length of a vector.",
     },

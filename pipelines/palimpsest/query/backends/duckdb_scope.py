@@ -393,7 +393,8 @@ class DuckDBScope(CachedScopeView):
         words = {}
         for row, s in found.items():
             text = texts.get(row + self.at.first, "")
-            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences(text[a:b] for a, b in s.spans.tolist()))
+            spans = s.spans.tolist()
+            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences((text[a:b], None) for a, b in spans))
         return words
 
     def _load_ids(self) -> ScopeIds:

@@ -27,11 +27,12 @@ from palimpsest.query.scope.scope_arrays import (
 )
 from palimpsest.query.scope.scope_graph import Adjacency, PassageGraph, ScopeLinks, Sentences
 from palimpsest.text.date_mentions import MemoryPeriods
+from palimpsest.text.languages import ENGLISH
 from palimpsest.text.terms import SentenceTerms, find_named_entities, name_key
 
 # The fields of a scope's memories that `where` filters by, the same over every backend.
 
-TEXTS = ("type", "unit", "kind", "session_id", "speaker", "title", "heading", "uri", "document_title")
+TEXTS = ("type", "unit", "kind", "session_id", "speaker", "title", "heading", "uri", "document_title", "language")
 NUMBERS = ("page", "confidence", "importance", "token_count")
 TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
 CLOCK = "clock"
@@ -385,6 +386,24 @@ class Withheld:
 
 # A scope as dense arrays by local row: what scorers need that look at every memory, the same over every backend.
 
+
+@dataclass(frozen=True)
+class Languages:
+    """The languages by which the texts of a scope are indexed, ISO 639-1, sorted."""
+
+    codes: tuple[str, ...]
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Languages":
+        """Makes it of the part `languages` of a scope."""
+        return cls(tuple(map(str, arrays.get("languages", (ENGLISH,)))))
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes: about 50 for each."""
+        return 50 * len(self.codes)
+
+
 Part = TypeVar("Part", bound=Sized)
 
 
@@ -571,6 +590,10 @@ class CachedScopeView(ABC):
     def withheld(self) -> Withheld:
         """Returns what the scope does not serve unless the query includes it."""
         return self._cached("withheld", lambda: Withheld.from_arrays(self._arrays("withheld")))
+
+    def languages(self) -> tuple[str, ...]:
+        """See Backend."""
+        return self._cached("languages", lambda: Languages.from_arrays(self._arrays("languages"))).codes
 
     def _load_periods(self) -> MemoryPeriods:
         arrays, nothing = self._arrays("periods"), np.zeros(0)
