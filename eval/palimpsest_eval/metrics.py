@@ -6,7 +6,7 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from statistics import NormalDist
@@ -14,34 +14,28 @@ from statistics import NormalDist
 import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonRecord, JsonValue
 
 
 @dataclass(frozen=True)
-class LatencyMs:
+class LatencyMs(JsonRecord):
     """Percentiles of a latency in milliseconds."""
+
+    json_decimals = 3
 
     p50: float
     p95: float
     p99: float
 
-    def to_json(self) -> Mapping[str, float]:
-        """Returns the percentiles by name, rounded to microseconds."""
-        return {name: round(value, 3) for name, value in asdict(self).items()}
-
 
 @dataclass(frozen=True)
-class Machine:
+class Machine(JsonRecord):
     """Processors, their model, the version of Python, and the load average of the last minute."""
 
     cpus: int | None
     cpu: str
     python: str
     load_1min: float
-
-    def to_json(self) -> Mapping[str, int | float | str | None]:
-        """Returns the machine as JSON values."""
-        return asdict(self)
 
 
 def this_machine() -> Machine:

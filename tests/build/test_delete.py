@@ -21,7 +21,7 @@ from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query import open_home
 from palimpsest.sources.deletions import ErasedTexts, place_key, utterance_of
-from palimpsest.store.builds import kept, published
+from palimpsest.store.builds import kept_builds, published
 from palimpsest.store.decisions import ErasedText
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import verify_home
@@ -128,7 +128,7 @@ def test_a_renamed_document_is_deleted_under_its_former_names_too(
     delete(home, **selectors)
     write_notes(corpus, {"first.md": "# Barns\n\nThe barn is green.\n"}, **settings)
     build_home(home, corpus)
-    tables = [t for b in kept(home) for t in b.tables(["memories", "document_texts"]).values()]
+    tables = [t for b in kept_builds(home) for t in b.tables(["memories", "document_texts"]).values()]
     found = [text for table in tables for text in table["text"]]
     assert any("The mill is old." in t for t in found), "the rest stays"
     assert any("The pier is long" in t for t in found) == by_memory

@@ -12,7 +12,7 @@ import pytest
 
 from palimpsest.pipeline.repair_home import find_damage
 from palimpsest.query.reader import open_home
-from palimpsest.store.builds import kept, published
+from palimpsest.store.builds import kept_builds, published
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest_eval.runs.judge_build import verify_home
@@ -80,11 +80,11 @@ _DAMAGES = [
 @pytest.mark.parametrize(("damage", "table"), _DAMAGES)
 def test_a_damaged_table_is_made_again_with_the_same_digest(home, damage: Callable[[Path], None], table: str) -> None:
     digest = published(home).manifest.digest
-    for build in kept(home):  # hard links share their damage
+    for build in kept_builds(home):  # hard links share their damage
         damage(build.table_path("chats", table))
     assert f"chats/{table}.parquet" in verify_home(home).lines[0]
     _check_repaired(home, digest, f"chats/{table}.parquet was damaged", "made again from the record")
-    assert not any(build.damaged_files(read_all=True) for build in kept(home))
+    assert not any(build.damaged_files(read_all=True) for build in kept_builds(home))
 
 
 def test_a_table_that_another_build_has_is_taken_from_it_and_no_build_is_made(home) -> None:
@@ -176,7 +176,7 @@ def test_damaged_vectors_are_computed_again(home) -> None:
 
 def test_the_tables_of_a_collection_whose_folder_is_gone_are_made_again_from_the_record(home) -> None:
     digest, corpus = published(home).manifest.digest, home.path.parent / "corpus"
-    for build in kept(home):
+    for build in kept_builds(home):
         _truncate(build.table_path("chats", "memories"))
     shutil.rmtree(corpus / "chats")
     done = _build(home)
@@ -186,11 +186,11 @@ def test_the_tables_of_a_collection_whose_folder_is_gone_are_made_again_from_the
 
 @pytest.mark.slow
 def test_an_older_build_that_cannot_be_repaired_is_removed_and_a_delete_asks_for_the_repair_first(home) -> None:
-    older, current = kept(home)
+    older, current = kept_builds(home)
     _truncate(older.index)
     done = _build(home)
     assert last_json(done)["repaired"] == ["build 000001: removed, for index.duckdb is damaged; no reader sees it"]
-    assert [b.build_id for b in kept(home)] == [current.build_id]
+    assert [b.build_id for b in kept_builds(home)] == [current.build_id]
     _truncate(current.table_path("chats", "memories"))
     done = run("delete", "--user", "bob", "--home", home.path)
     assert done.returncode == 2 and "chats/memories.parquet is damaged; run palimpsest build" in done.stderr

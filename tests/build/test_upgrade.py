@@ -13,7 +13,7 @@ import pytest
 
 from palimpsest.core.files import FORMAT, read_format
 from palimpsest.query.reader import open_home
-from palimpsest.store.builds import kept, published
+from palimpsest.store.builds import kept_builds, published
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest_eval.runs.judge_build import verify_home
@@ -50,7 +50,7 @@ def test_a_home_of_an_earlier_format_is_upgraded_in_place(tmp_path, number: int)
     upgraded = last_json(done)
     assert (upgraded["before"], upgraded["format"], upgraded["memories"]) == (number, FORMAT, 7)
     assert not verify_home(home).violations
-    assert [b.build_id for b in kept(home)] == [published(home).build_id] and read_format(home.path) == FORMAT
+    assert [b.build_id for b in kept_builds(home)] == [published(home).build_id] and read_format(home.path) == FORMAT
     assert {name: IngestLog(home.log / name).versions().height for name in versions} == versions
     with open_home(home.path) as reader:
         found = reader.search("deadline of Heron", reader.resolve_scopes("chats", "ann"))

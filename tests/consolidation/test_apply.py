@@ -12,7 +12,7 @@ import pytest
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, undo
 from palimpsest.pipeline.plan import make_plan, stage_context
-from palimpsest.store.builds import kept, published
+from palimpsest.store.builds import kept_builds, published
 from palimpsest.store.collection_config import ConsolidationConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.home import Home
@@ -123,7 +123,7 @@ def test_what_loses_a_golden_answer_is_refused_and_the_others_are_confirmed(trie
     known = read_proposals(home.path)
     assert known[refused].description.startswith("valid until 2024-05-02") and "R@5" in done.refused[refused]
     assert known[refused].state == "open" and known[refused].refused_at
-    assert [b.build_id for b in kept(home)] == ["000001"] and published(home).build_id == "000001"
+    assert [b.build_id for b in kept_builds(home)] == ["000001"] and published(home).build_id == "000001"
     build_home(home)
     again = apply_proposals(home, later(5))
     assert (again.confirmed, again.refused, again.trials) == ([], {}, 0)
@@ -137,7 +137,7 @@ def test_changed_sources_wait_for_a_build_and_a_collection_whose_folder_is_gone_
     changed = tmp_path / "corpus" / "notes" / "f.md"
     changed.write_text("The mill turns at night.\n")
     done = apply_proposals(home, later(4))
-    assert not done.confirmed and "palimpsest build" in done.waiting and not kept(home)[1:]
+    assert not done.confirmed and "palimpsest build" in done.waiting and not kept_builds(home)[1:]
     changed.unlink()
     other = write_notes(tmp_path / "other", {"x.md": "The mill turns at night.\n"}, "mill")
     build_home(home, tmp_path / "corpus", other)
@@ -150,7 +150,7 @@ def test_an_interrupted_trial_leaves_nothing_confirmed(home, monkeypatch):
     monkeypatch.setattr("palimpsest_eval.runs.apply_proposals.find_violations", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         apply_proposals(home, later(4))
-    assert set(states(home).values()) == {"open"} and not kept(home)[1:] and make_plan(home, None).nothing_to_do
+    assert set(states(home).values()) == {"open"} and not kept_builds(home)[1:] and make_plan(home, None).nothing_to_do
 
 
 @pytest.mark.parametrize(

@@ -316,10 +316,10 @@ def test_every_variable_that_the_code_reads_is_in_the_table():
 
 
 def test_a_value_from_the_command_line_is_checked_as_one_of_a_file():
-    whole = Setting("x", "X", "1", "x", "whole", 1, 5)
+    whole = Setting("x", "X", "1", "whole", 1, 5)
     assert whole.from_text("5") == 5
     for wrong in ("6", "x", "1.5", ""):
         with pytest.raises(ValueError, match="whole number"):
             whole.from_text(wrong)
-    assert Setting("x", "X", "on", "x", "switch").from_text("off") is False
-    assert Setting("x", "X", "none", "x", "names").from_text(" a, b,") == ["a", "b"]
+    assert Setting("x", "X", "on", "switch").from_text("off") is False
+    assert Setting("x", "X", "none", "names").from_text(" a, b,") == ["a", "b"]

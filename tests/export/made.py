@@ -13,7 +13,7 @@ from palimpsest.pipeline.plan import make_plan
 from palimpsest.relations.relation_review import decide
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
-from palimpsest.store.decisions import append_graph_decisions
+from palimpsest.store.decisions import append_made
 from palimpsest.store.graph_decisions import GraphDecision, NodeValues
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, write_proposals
@@ -77,7 +77,7 @@ def make_export(base: Path, vectors: Path) -> Path:
     decide(home, "undo", [(relations["relation_id"][0],)], None)
     values = NodeValues(name="Annex", type="place")
     for user in ("ann", "bob"):
-        append_graph_decisions(home.decisions, GraphDecision("add_node", ("chats", user, ""), "a" * 16, values=values))
+        append_made(home.decisions, GraphDecision("add_node", ("chats", user, ""), "a" * 16, values=values))
     propose(home)
     build(home)
     remember(home, KEY, "ann")

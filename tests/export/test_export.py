@@ -16,7 +16,7 @@ from palimpsest.query.reader import open_home
 from palimpsest.relations.labelers.lm_client import Ledger, LmAnswer
 from palimpsest.relations.relation_review import decide
 from palimpsest.store.builds import published
-from palimpsest.store.decisions import append_decisions, append_graph_decisions, names_target
+from palimpsest.store.decisions import append_decisions, append_made, names_target
 from palimpsest.store.graph_decisions import GraphDecision, NodeValues
 from tests.command import last_json, process, run
 from tests.export.made import CANARY, build, read_rows, remember, with_own_vectors
@@ -112,7 +112,7 @@ def test_decisions_names_reads_and_answers_of_the_user_alone_are_in_it(copy, tmp
     memories, ledger = build.table("chats", "memories"), Ledger(home.lm_ledger)
     for user in ("ann", "bob"):
         node = GraphDecision("add_node", ("chats", user, ""), f"{user:0>16}", values=NodeValues(name=user))
-        append_graph_decisions(home.decisions, node)
+        append_made(home.decisions, node)
         own = memories.filter(pl.col("user_id") == user)
         first, second = own["memory_id"][:2]
         document, chunks = own["document_id"][0], " ".join(own["chunk_ids"][0])

@@ -15,7 +15,7 @@ from palimpsest.text.parse import parse_texts
         ("Jon wants a flat in Graz.", Modality.WISHED),
         ("Jon plans a move to Graz.", Modality.PLANNED),
         ("Apparently Jon lives in Graz.", Modality.REPORTED),
-        ("Does Jon live in Graz?", Modality.ASKED),
+        ("Does Jon live in Graz?", Modality.QUESTION),
         ("Jon moved to Graz.", Modality.PAST),
     ],
 )

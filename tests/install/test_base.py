@@ -3,17 +3,19 @@
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import distribution, packages_distributions, requires
+from importlib.metadata import distribution, distributions, packages_distributions, requires
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from palimpsest.core.errors import DISTRIBUTION, extra_of, missing_in
 from palimpsest.text.tokenizer import save_tokenizer
@@ -194,3 +196,14 @@ def test_a_stage_with_a_missing_extra_is_recognized_by_the_message_of_its_error(
     error = missing_in("No module named 'dspy.clients'", "build")
     assert str(error).startswith("build needs the extra lm (dspy.clients is not installed): ")
     assert missing_in("No module named 'palimpsest.nowhere'", "build") is None
+
+
+def test_every_pinned_version_runs_on_the_oldest_python_of_the_project():
+    oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    version = re.search(r">=([\d.]+)", oldest)[1]
+    refused = [
+        f"{d.name}=={d.version} needs Python {d.metadata['Requires-Python']}"
+        for d in distributions()
+        if not SpecifierSet(d.metadata["Requires-Python"] or "").contains(version)
+    ]
+    assert not refused

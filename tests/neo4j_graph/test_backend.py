@@ -252,6 +252,23 @@ def test_relations_and_replacements_of_any_shape_are_followed_alike(tmp_path, gr
     }
 
 
+def test_history_reads_memories_alone_and_no_version_of_a_document(tmp_path, graph, monkeypatch):
+    made = [memory(f"m{i}", f"Fact {i} of the bees.", observed_at=at(f"2026-01-0{i + 1}")) for i in range(3)]
+    frames = tables(made, updates=[("m1", "m0")])
+    newer = pl.when(memory_id="m1").then(pl.lit("d-m2")).otherwise("superseded_by")
+    versions = frames["versions"].with_columns(superseded_by=newer).with_columns(is_latest=newer.is_null())
+    made_build = made_of(tmp_path, frames | {"versions": versions})
+    reads = []
+    for backend in both(made_build, graph):
+        read, of_backend = backend.memories, []
+        monkeypatch.setattr(backend, "memories", lambda s, ids, r=read, o=of_backend: o.append({*ids}) or r(s, ids))
+        found = Reader(backend).search("Which fact of the bees?", ANA, history=True)
+        assert [v.memory.memory_id for v in found.versions["m0"]] == ["m1", "m0"]
+        assert found.versions["m0"][0].why.kind == "replaced"
+        reads.append(of_backend)
+    assert reads == [[{"m0", "m1", "m2"}]] * 2
+
+
 def test_memories_of_a_document_of_which_one_version_has_none_of_its_own(graph, tmp_path):
     """What was edited and edited back leaves such a version: its memories are those of the version before."""
     home, made = fresh_home(), make(tmp_path, "000001")

@@ -9,7 +9,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import entity_id
 from palimpsest.nodes.node_decisions import decided_node_id
 from palimpsest.nodes.node_tables import build_nodes
-from palimpsest.store.decisions import append_graph_decisions, append_graph_undo, read_decisions
+from palimpsest.store.decisions import append_made, append_undone, read_decisions
 from palimpsest.store.graph_decisions import GraphDecision, NodeValues
 from tests.nodes.made_nodes import SCOPE, Page, made
 
@@ -117,10 +117,10 @@ def test_an_edge_never_leads_into_another_scope():
 
 def test_an_undone_decision_does_not_apply_until_it_is_made_again(tmp_path):
     path, one, two = tmp_path / "decisions.jsonl", added(), added("Weir book")
-    append_graph_decisions(path, one, two)
-    append_graph_undo(path, one)
+    append_made(path, one, two)
+    append_undone(path, one)
     assert [d.values.name for d in read_decisions(path).graph] == ["Weir book"]
-    append_graph_decisions(path, one)
+    append_made(path, one)
     assert [d.values.name for d in read_decisions(path).graph] == ["Weir book", "Ledger"]
     assert read_decisions(path).graph_key("notes") and not read_decisions(path).graph_key("other")
 

@@ -79,7 +79,7 @@ def palimpsest_dev(home: Home, log: Path, **settings: str) -> Iterator[Ui]:
     palimpsest = Path(sys.executable).with_name("palimpsest")
     with log.open("a") as out:
         server = subprocess.Popen(
-            [palimpsest, "dev", "--home", home.path, "--port", str(port)],
+            [palimpsest, "dev", "--home", home.path, "--port", str(port), "--verbose"],
             env=os.environ | settings,
             stdout=out,
             stderr=subprocess.STDOUT,

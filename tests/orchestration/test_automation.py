@@ -63,6 +63,28 @@ def test_the_sensor_asks_for_a_collection_whose_contents_or_inbox_changed_and_on
         assert wanted == ["chats"] and look(resource, later, instance) == ([], later)
 
 
+def test_a_change_whose_run_never_began_is_seen_by_the_next_process_and_one_in_progress_is_waited_for(
+    built, monkeypatch
+):
+    from palimpsest.orchestration.code_location import defs
+
+    resource, corpus = built
+    write_chats(corpus, [*TURNS, NEW_TURN])
+    with dg.instance_for_test() as instance:
+        wanted, cursor = look(resource, None, instance)
+        assert wanted == ["chats"] and look(resource, cursor, instance) == ([], cursor)
+        # The run was created and its launch failed, as where everything stops: nobody launches it again.
+        job = defs.resolve_job_def("build_collection")
+        run = instance.create_run_for_job(job, tags={"dagster/partition": "chats"})
+        monkeypatch.setattr("palimpsest.orchestration.automation.process_created_s", lambda pid: 1.0)
+        wanted, later = look(resource, cursor, instance)
+        assert wanted == ["chats"] and later != cursor
+        instance.report_dagster_event(dg.DagsterEvent("PIPELINE_STARTING", "build_collection"), run.run_id)
+        assert look(resource, cursor, instance) == ([], cursor)
+        instance.report_run_canceled(run)
+        assert look(resource, cursor, instance)[0] == ["chats"]
+
+
 def test_a_build_that_fails_says_so_of_what_is_in_the_inbox_and_the_next_one_publishes_it(built):
     from palimpsest.orchestration.code_location import defs
 

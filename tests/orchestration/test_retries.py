@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from unittest.mock import patch
 
 import dagster as dg
@@ -110,6 +111,19 @@ def test_a_started_run_without_a_process_is_closed_and_will_be_retried(home):
         closed = instance.get_run_by_id(lost.run_id)
         assert (closed.status, closed.tags["dagster/will_retry"]) == (STATUS.FAILURE, "true")
         assert instance.get_run_by_id(alive.run_id).status == STATUS.STARTED
+
+
+def test_a_run_that_an_earlier_process_was_launching_is_closed_and_will_be_retried(home, monkeypatch):
+    from palimpsest.orchestration.code_location import defs
+
+    with instance_of(home) as instance:
+        run = instance.create_run_for_job(defs.resolve_job_def("build_collection"), tags={"dagster/partition": "chats"})
+        instance.report_dagster_event(dg.DagsterEvent("PIPELINE_STARTING", "build_collection"), run.run_id)
+        assert close_interrupted_runs(instance, home) == []
+        monkeypatch.setattr("palimpsest.orchestration.watch.process_created_s", lambda pid: time.time() + 60)
+        assert close_interrupted_runs(instance, home) == [run.run_id]
+        closed = instance.get_run_by_id(run.run_id)
+        assert (closed.status, closed.tags["dagster/will_retry"]) == (STATUS.FAILURE, "true")
 
 
 def _look_while_another_process_writes(home: Home) -> list[str]:

@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import get_args
 
 import duckdb
@@ -20,7 +21,7 @@ from palimpsest.query.ranking.merge import features, least_relevance, relevance
 from palimpsest.query.request.search_request import OPTIONS, SearchOptions, StrategyName, offer
 from palimpsest.query.request.strategies import STRATEGIES
 from palimpsest.query.request.types import Memory
-from palimpsest.query.rerank import MAX_TOKENS, AnswerReader, is_prose, pair_tokens
+from palimpsest.query.rerank import MAX_TOKENS, AnswerReader, is_prose, memory_lines, pair_tokens
 from palimpsest.query.scope.scope_query import Candidate
 from palimpsest.query.search import STEPS
 from tests.query.made import at, home, home_fixture, memory, read_index, reader_fixture, tables, write
@@ -343,6 +344,12 @@ def test_the_reader_knows_an_answer_from_words_in_common_and_reads_no_code():
     assert alone == AnswerReader().read("Where does Ana live?", notes).tolist()
     long = AnswerReader().read("word " * 9_000, [said("word " * 9_000)])
     assert np.isfinite(long).all() and len(pair_tokens("word " * 9_000, "word " * 9_000)[0]) == MAX_TOKENS
+    filler = "The bees hum at noon. The kettle is on the stove. " * 20
+    hidden = said(f"{filler} I moved to Ghent in May. {filler}")
+    assert AnswerReader().read("Where did Ana move?", [said(filler), hidden, said("The cat.")]).argmax() == 1
+    assert max(len(pair_tokens("Where?", line)[0]) for line in memory_lines("Where?", hidden)) <= MAX_TOKENS
+    listed = replace(hidden, text="* Twice a year.", title="Meeting", heading="Meeting > Agenda > Elections")
+    assert memory_lines("How often?", listed) == ["2026-01-02, Ana: Meeting > Elections: * Twice a year."]
     stored = lambda text: Memory("m", "notes", "ana", text)  # noqa: E731
     code, prose = stored("fn main() { let x = a[0]; }"), stored("The port of the server is 8090.")
     assert is_prose([prose, prose, code]) and is_prose([]) and not is_prose([code, code, prose])

@@ -65,6 +65,23 @@ def test_each_line_is_cited_and_each_citation_has_its_source():
     assert sources == ["[memory:m1] m1.md, turn 7, chars 0-26", "[memory:m2] m2.md, page 3, chars 0-18"]
 
 
+def test_a_line_names_the_heading_above_it_that_it_does_not_show_and_sources_of_a_series_differ():
+    series = "Cross-project council of the harbour, meeting of 2024-0"
+    item, shown, long = (
+        found("m1", "* Twice a year.", heading="Meeting > Agenda > Elections of us", document_title=f"{series}2-01"),
+        found("m2", "Votes are secret.", heading="Meeting > Elections of us"),
+        found("m3", "Agenda\n\n" + "Boats are late. " * 80, heading="Meeting > Agenda", document_title=f"{series}3-01"),
+    )
+    packed = pack([item, shown, long], {}, 900, count_tokens, sources="short")
+    body, _, sources = written(packed, "short").partition("\nSources:\n")
+    assert [line[:30] for line in body.splitlines()] == [
+        "- (Elections of us) * Twice a ",
+        "- Votes are secret. [2]",
+        "- (Agenda) Agenda Boats are la",
+    ]
+    assert sources.splitlines()[0].endswith("of the… 2024-02-01")
+
+
 def test_only_whole_memories_and_what_is_relevant_take_room():
     memories = [found("m1", "one two three"), found("m2", "word " * 300), found("m3", "four five")]
     packed = pack(memories, {}, 120, count_tokens)

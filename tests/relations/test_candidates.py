@@ -258,3 +258,13 @@ def test_unordered_pairs_are_those_that_no_build_compares():
         inputs.memories, inputs.documents, (vectors, vectors), {i for i, t in text.items() if "short" in t}
     )
     assert all("The bridge is short." in (text[x], text[y]) for x, y, _ in of_one)
+
+
+def test_chunks_of_one_version_of_a_document_and_two_long_ones_are_no_pairs():
+    a, b = dated(1, "a.md"), dated(9, "b.md")
+    june, may, long = "Falcon deadline: June.", "Falcon deadline: May.", {"token_count": candidates.MAX_TOKENS + 1}
+    inputs = formed([a], [chunk(a, june, 0), chunk(a, may, 1)], "chunk")
+    assert pairs_of(inputs).is_empty()
+    for first, second, is_pair in (({}, {}, True), (long, {}, True), ({}, long, True), (long, long, False)):
+        inputs = formed([a, b], [chunk(a, june, **first), chunk(b, may, **second)], "chunk")
+        assert texts_of(inputs, pairs_of(inputs)) == ({(may, june)} if is_pair else set())

@@ -6,13 +6,14 @@ from random import Random
 import jwt
 import pytest
 from fastapi.testclient import TestClient
+from mcp import Client
 
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.serve.guard import make_token
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from tests.serve.conftest import TOKENS, serving
+from tests.serve.conftest import TOKENS, serving, speak, text_of
 from tests.small_corpus import write_chats
 
 pytestmark = pytest.mark.slow
@@ -86,3 +87,36 @@ def test_no_request_shows_anything_of_another_user(app):
         assert code == 200 or "zq" not in answer.text
         counts[expected] += 1
     assert min(counts.values()) > REQUESTS / 50
+
+
+def test_no_tool_of_mcp_shows_anything_of_another_user(app):
+    home, random = app.state.service.home, Random(2)
+    memories = published(Home(home.path)).tables(["memories"])["memories"]
+
+    async def work(client: Client) -> int:
+        found = 0
+        for _ in range(60):
+            other = random.choice([name for name in USERS if name != user])
+            memory = random.choice(memories.filter(user_id=other)["memory_id"].to_list())
+            tool, arguments = random.choice(
+                [
+                    ("search_memory", {"query": f"Where is the bike of {other}, zq{other}z?"}),
+                    ("get_context", {"query": f"my boat zq{other}z", "user": other, "user_id": other}),
+                    ("get_memory", {"memory_id": memory}),
+                    ("memory_history", {"memory_id": memory}),
+                    ("search_nodes", {"name": other}),
+                    ("get_relations", {"question": f"How does {other} relate to the house?"}),
+                    ("timeline", {"question": f"What did {other} say of the boat?"}),
+                ]
+            )
+            shown = text_of(await client.call_tool(tool, arguments))
+            for name in USERS:
+                is_named = f"zq{name}z" in str(arguments)
+                assert name == user or is_named or f"zq{name}z" not in shown, (user, tool, arguments)
+            found += f"zq{user}z" in shown
+        return found
+
+    answered = 0
+    for user in USERS[:10]:
+        answered += speak(home, user, work)
+    assert answered > 60

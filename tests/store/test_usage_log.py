@@ -116,5 +116,5 @@ def test_the_days_are_a_setting(monkeypatch):
     assert usage_days() == 0
     for wrong in ("-1", "x", "99999", "1.5"):
         monkeypatch.setenv("PALIMPSEST_USAGE_DAYS", wrong)
-        with pytest.raises(PalimpsestError, match=r"PALIMPSEST_USAGE_DAYS: .* must be a number of days, 0 to 3,650"):
+        with pytest.raises(PalimpsestError, match=r"PALIMPSEST_USAGE_DAYS: .* must be a whole number, 0 to 3,650"):
             usage_days()

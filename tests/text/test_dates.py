@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.text.dates import parse_stated_time
+from palimpsest.text.dates import day_of_dateline, parse_stated_time
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,23 @@ def test_any_value_gives_a_utc_time_or_null(value: object) -> None:
 @given(st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)))
 def test_iso_text_round_trips(time: datetime) -> None:
     assert parse_stated_time(time.isoformat()) == time.replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("line", "day"),
+    [
+        ("**07/20/2021 - 08/03/2021**", "2021-08-03"),
+        ("11/22/23 - 12/05/23", "2023-12-05"),
+        ("5/11/22-5/24/22", "2022-05-24"),
+        ("4-24-2024 - 5-07-2024", "2024-05-07"),
+        ("Wednesday, March 3, 2021", "2021-03-03"),
+        ("3 March 2021 to 17 March 2021", "2021-03-17"),
+        ("03/04/2021", None),
+        ("Due 3 March 2021", None),
+        ("2021-03-04 release notes", None),
+        ("version 1.2.2024", None),
+        ("12", None),
+    ],
+)
+def test_a_line_of_nothing_but_days_has_a_last_day(line: str, day: str | None) -> None:
+    assert day_of_dateline(line) == (date.fromisoformat(day) if day else None)

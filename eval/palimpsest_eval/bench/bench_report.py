@@ -223,9 +223,6 @@ def _scans_label(node: Mapping[str, Any]) -> bool:
     return "Scan" in str(node.get("operatorType", "")) or any(_scans_label(c) for c in node.get("children", []))
 
 
-# The figures of a bench: typed, as JSON, and as a table for people.
-
-
 @dataclass(frozen=True)
 class QueryLoad:
     """How a bench searches: strategy, clients at once, the backend of the build, links to follow.

@@ -95,8 +95,6 @@ def _names(reader: Reader, scope: Scope) -> list[str]:
     return sorted({n.name for n in nodes.values()})
 
 
-# Queries of one home measured in a fresh process, so that memory and first query are the reader's own.
-
 REPEATS, WARM_UP = 3, 10
 CLIENTS = (1, 8)  # always measured, in addition to the number of the load
 PLANNED_QUESTIONS = 50  # whose statements are planned

@@ -296,8 +296,6 @@ def _with_ids(topics: pl.DataFrame, level: str, words: np.ndarray) -> pl.DataFra
     return topics.with_columns(topic_id=pl.Series(ids), label=pl.Series(labels))
 
 
-# Seeded synthetic builds at any scale: users of Zipf size, Zipf words, clustered vectors, entities and versions.
-
 Kind = Literal["turns", "titled", "pages"]
 KINDS: tuple[Kind, ...] = ("turns", "titled", "pages")
 

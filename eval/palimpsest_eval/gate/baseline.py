@@ -112,8 +112,6 @@ def _format_value(value: JsonValue) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-# The committed baseline of a collection: the run that later builds must not fall behind.
-
 FORMAT = 1
 ACCEPT = "`palimpsest baseline accept --why TEXT`"
 

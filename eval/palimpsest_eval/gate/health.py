@@ -101,18 +101,19 @@ def memory_health(tables: Mapping[str, pl.DataFrame], now: datetime | None = Non
         "rejects": t["rejects"].height,
         "chains": _chains(updates),
         "largest_topics": _largest_topics(t),
-        "retired_share": _share(retired, memories.height),
-        "duplicate_share": _share(repeats, latest.height),
-        "undated_share": _share(undated, latest.height),
-        "without_topic_share": _share(topicless, latest.height),
+        "retired_share": share(retired, memories.height),
+        "duplicate_share": share(repeats, latest.height),
+        "undated_share": share(undated, latest.height),
+        "without_topic_share": share(topicless, latest.height),
     }
     if now is not None:
         expired = latest.filter(pl.min_horizontal("valid_until", "retention_until") < now).height
-        health["expired"], health["expired_share"] = expired, _share(expired, latest.height)
+        health["expired"], health["expired_share"] = expired, share(expired, latest.height)
     return health
 
 
-def _share(part: int, total: int) -> float:
+def share(part: int, total: int) -> float:
+    """Returns a part of a whole as a fraction; 0 of nothing."""
     return round(part / total, 6) if total else 0.0
 
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from palimpsest.core.errors import first_line_of
 from palimpsest.core.files import FORMAT, counted
-from palimpsest.core.ids import SCOPE, JsonObject, text_hash
+from palimpsest.core.ids import SCOPE, JsonRecord, text_hash
 from palimpsest.index.graph_tables import linking_relations
 from palimpsest.memories.formed import stated_memories
 from palimpsest.memories.recency import turn_order
@@ -32,7 +32,7 @@ MAX_EXAMPLES = 5
 
 
 @dataclass(frozen=True)
-class Violation:
+class Violation(JsonRecord):
     """A broken invariant: DESIGN.md's number, the name of the check, what is wrong, how often, and a few ids."""
 
     invariant: int
@@ -50,10 +50,6 @@ class Violation:
     def text(self) -> str:
         """The headline with the examples."""
         return f"{self.headline}: {', '.join(self.examples)}"
-
-    def to_json(self) -> JsonObject:
-        """Returns the violation as JSON values."""
-        return asdict(self) | {"examples": list(self.examples)}
 
 
 _COUNTED = re.compile(r"\{([\w ]+)\}")
@@ -226,9 +222,6 @@ def _in_circles(older_of: dict[str, set[str]], newer_of: dict[str, set[str]]) ->
             if not waiting[older]:
                 free.append(older)
     return sorted(m for m, n in waiting.items() if n)
-
-
-# The invariants of DESIGN.md that can be checked on a finished build, each by a small function with a name.
 
 
 def check_invariants(

@@ -1,11 +1,11 @@
 """The gate's verdict on a build: for each collection what was found and why, and the answer for the whole home."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 from palimpsest.core.files import counted
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest_eval.gate.baseline import SettingChange
 from palimpsest_eval.golden.golden_run import STALE, GoldenRun, Hit
 from palimpsest_eval.metrics import Comparison
@@ -34,7 +34,7 @@ class BrokenQuestion:
 
 
 @dataclass(frozen=True)
-class CollectionVerdict:
+class CollectionVerdict(JsonRecord):
     """The gate's answer for one collection. `unjudged` may be published, with a warning; `failed` may not.
 
     Attributes:
@@ -60,6 +60,9 @@ class CollectionVerdict:
         embedder: the figures of both embedders where the build has another than the published one.
         run: what was judged, which is saved with the build; no part of the JSON.
     """
+
+    json_names: ClassVar = {"against": "baseline"}
+    json_hidden = ("run", "stale", "types", "types_before")
 
     collection: str
     status: Status
@@ -101,26 +104,11 @@ class CollectionVerdict:
 
     def to_json(self) -> JsonObject:
         """Returns the verdict as JSON values."""
-        return {
-            "collection": self.collection,
-            "status": self.status,
-            "reasons": list(self.reasons),
-            "warnings": list(self.warnings),
-            "queries": self.queries,
+        types = {k: {"new": dict(v), "old": dict(self.types_before.get(k, {}))} for k, v in self.types.items()}
+        return super().to_json() | {
             "smallest_loss": self.smallest_loss,
-            "metrics": {m: asdict(c) for m, c in self.metrics.items()},
-            "means": dict(self.means),
             STALE: None if self.stale is None else {"old": self.stale[0], "new": self.stale[1]},
-            "quality": dict(self.quality),
-            "latency_ms": dict(self.latency_ms),
-            "steps_ms": {step: dict(percentiles) for step, percentiles in self.steps_ms.items()},
-            "broken": [asdict(b) for b in self.broken],
-            "baseline": dict(self.against),
-            "texts": dict(self.texts),
-            "settings_changed": [asdict(c) for c in self.settings_changed],
-            "embedder": self.embedder,
-            "code_changed": list(self.code_changed),
-            "by_type": {k: {"new": dict(v), "old": dict(self.types_before.get(k, {}))} for k, v in self.types.items()},
+            "by_type": types,
             "unanswerable": {"questions": len(self.unanswerable), "answered": sum(self.unanswerable.values())},
         }
 
@@ -130,7 +118,7 @@ class CollectionVerdict:
 
 
 @dataclass(frozen=True)
-class GateVerdict:
+class GateVerdict(JsonRecord):
     """The gate's answer for a home: failed if any collection failed, unjudged if any could not be judged."""
 
     status: Status
@@ -153,11 +141,7 @@ class GateVerdict:
 
     def to_json(self) -> JsonObject:
         """Returns `{"status", "publishable", "collections": [..]}`, as `palimpsest gate --json` prints it."""
-        return {
-            "status": self.status,
-            "publishable": self.publishable,
-            "collections": [v.to_json() for v in self.collections],
-        }
+        return super().to_json() | {"publishable": self.publishable}
 
     def to_manifest(self) -> JsonObject:
         """Returns `{"status", "reasons", "warnings", "metrics", "settings_changed"}`, as a manifest has them.

@@ -4,11 +4,11 @@ import datetime as dt
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from palimpsest.core.files import tracked
-from palimpsest.core.ids import GENERAL, JsonObject, JsonValue
+from palimpsest.core.ids import GENERAL, JsonRecord, JsonValue
 from palimpsest.sources.deletions import place_key
 from palimpsest.store.decisions import Decisions
 from palimpsest.text.date_mentions import find_date_mentions
@@ -41,8 +41,6 @@ def caught_questions(probabilities: Mapping[str, float], unanswerable: frozenset
     threshold = answerable[int(MAX_LOST * len(answerable))]
     return {q: float(probabilities[q] < threshold) for q in judged}
 
-
-# The run of a collection's golden questions over one build: what the gate judges, and what is saved with the build.
 
 TOP = 5
 STALE, DUPLICATES = f"stale@{TOP}", f"duplicates@{TOP}"
@@ -99,7 +97,7 @@ class Miss:
 
 
 @dataclass(frozen=True)
-class GoldenRun:
+class GoldenRun(JsonRecord):
     """What one collection's golden questions got from one build.
 
     Attributes:
@@ -205,10 +203,6 @@ class GoldenRun:
         keys = (f"R@{TOP}", "packed_recall", "nDCG@10")
         values = {q: tuple(v[k] for k in keys) for q, v in self.per_query.items() if min(v[keys[0]], v[keys[1]]) < 1.0}
         return sorted(values, key=lambda q: (values[q], q))
-
-    def to_json(self) -> JsonObject:
-        """Returns the run as JSON values, which are saved with its build."""
-        return asdict(self)
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> "GoldenRun":

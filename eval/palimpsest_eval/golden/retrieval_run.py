@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Protocol
 
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonRecord
 from palimpsest.query.context.quotes import Quote
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
@@ -24,7 +24,7 @@ class Searcher(Protocol):
 
 
 @dataclass(frozen=True)
-class SearchSettings:
+class SearchSettings(JsonRecord):
     """How the queries of a run are searched; two runs are comparable when these are equal.
 
     Attributes:
@@ -36,10 +36,6 @@ class SearchSettings:
     strategy: str = "auto"
     budget_tokens: int = BUDGET_TOKENS
     depth: int = DEPTH
-
-    def to_json(self) -> JsonObject:
-        """Returns the settings as JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

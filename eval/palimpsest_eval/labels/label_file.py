@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest.relations.labelers.label_types import LABELS, LabelResult, RelationLabeler
 from palimpsest.relations.labelers.pairs_file import PairRow, pair_from_row, read_pairs_file, write_pairs_file
 from palimpsest.store.home import Home, home_from_environment
@@ -39,27 +40,17 @@ class LabelUsage:
 
 
 @dataclass(frozen=True)
-class LabelReport:
+class LabelReport(JsonRecord):
     """What labelling a file took, and for lines with a right label its metrics, else None."""
+
+    json_names: ClassVar = {"metrics": "figures"}
+    json_has_none = False
 
     pairs: int
     seconds: LabelSeconds
     usage: LabelUsage
     metrics: LabelMetrics | None
     by_source: Mapping[str, SourceMetrics] | None
-
-    def to_json(self) -> JsonObject:
-        """Returns the JSON of `palimpsest label`."""
-        report: JsonObject = {
-            "pairs": self.pairs,
-            "seconds": asdict(self.seconds),
-            "usage": asdict(self.usage),
-        }
-        if self.metrics is not None:
-            report["figures"] = self.metrics.to_json()
-        if self.by_source is not None:
-            report["by_source"] = {source: asdict(metrics) for source, metrics in self.by_source.items()}
-        return report
 
 
 def label_file(

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
 
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonRecord
 from palimpsest.relations.labelers.label_types import LABELS, LabelResult
 from palimpsest.relations.labelers.pairs_file import PairRow
 
@@ -52,7 +52,7 @@ class ReliabilityBin:
 
 
 @dataclass(frozen=True)
-class LabelMetrics:
+class LabelMetrics(JsonRecord):
     """Metrics over labelled pairs, as fractions rounded to 4 decimals.
 
     Attributes:
@@ -75,10 +75,6 @@ class LabelMetrics:
     ece: float
     reliability: tuple[ReliabilityBin, ...]
     coverage: float
-
-    def to_json(self) -> JsonObject:
-        """Returns the metrics as JSON values."""
-        return asdict(self)
 
     def text(self) -> str:
         """Returns the metrics as a small table for people."""

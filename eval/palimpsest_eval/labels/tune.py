@@ -410,8 +410,6 @@ def _metric_with_feedback(
     return dspy.Prediction(score=float(right), feedback=feedback)
 
 
-# `palimpsest label tune`: a relation program on labeled pairs, within a budget, next to the offline labeler.
-
 _SEED = 0
 
 

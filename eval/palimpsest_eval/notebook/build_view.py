@@ -15,7 +15,7 @@ from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult
-from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.builds import Build, kept_builds, published
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home, data_folder
 from palimpsest_eval.gate.compare import MeasureChange, MovedQuestion, moved_questions, significance
@@ -68,8 +68,6 @@ def _format_cell(value: Any) -> str:
         return f"{value:.4g}"
     return "\n".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
-
-# What the notebooks start from: a build of a home, read-only, and the notes that they write.
 
 _SHOWN = 50
 UNJUDGED = (
@@ -161,10 +159,10 @@ def open_build(home: str | Path, build_id: str | int | None = None) -> BuildView
             raise PalimpsestError(f"home {home}: it has no published build; run palimpsest build --home {home}")
         return BuildView(folder, current)
     named = str(build_id).zfill(6)
-    found = next((b for b in kept(folder) if b.build_id == named and b.is_finished), None)
+    found = next((b for b in kept_builds(folder) if b.build_id == named and b.is_finished), None)
     if found is None:
         raise PalimpsestError(
-            f"home {home}: has no build {named}; it has {', '.join(b.build_id for b in kept(folder))}"
+            f"home {home}: has no build {named}; it has {', '.join(b.build_id for b in kept_builds(folder))}"
         )
     return BuildView(folder, found)
 
@@ -180,7 +178,7 @@ def last_two(home: str | Path) -> tuple[str, str]:
     Raises:
         PalimpsestError: there are not two.
     """
-    ids = [b.build_id for b in kept(Home(Path(home))) if b.is_finished]
+    ids = [b.build_id for b in kept_builds(Home(Path(home))) if b.is_finished]
     if len(ids) < 2:
         raise PalimpsestError(f"home {home}: has {len(ids)} builds, a comparison needs two; change a source and build")
     return ids[-2], ids[-1]

@@ -95,8 +95,6 @@ def _node(node_id: str, ring: int, texts: Mapping[str, Mapping[str, str]]) -> No
     return Node(node_id, kind, shorten_text(texts[kind][node_id], _MAX_LABEL_CHARS), ring)
 
 
-# The notebooks' pictures, by plotly: interactive, and drawn without a network.
-
 _COLORS = {"memory": "#2867c7", "entity": "#0f8a7e", "topic": "#8a5cc7"}
 
 
@@ -263,13 +261,8 @@ def largest_nodes_figure(chart: GraphChart, build_id: str) -> Any:
             marker={"size": [2 * dot.radius for dot in dots]},
         )
     hidden = {"visible": False}
-    return figure.update_layout(
-        title=f"Largest nodes of {html.escape(chart.scope)} (build {build_id})",
-        template="simple_white",
-        xaxis=hidden,
-        yaxis=hidden | {"scaleanchor": "x"},
-        height=600,
-    )
+    square = hidden | {"scaleanchor": "x"}
+    return _titled(figure, f"Largest nodes of {chart.scope}", build_id, xaxis=hidden, yaxis=square, height=600)
 
 
 def growth_figure(chart: GraphChart, build_id: str) -> Any:
@@ -278,12 +271,7 @@ def growth_figure(chart: GraphChart, build_id: str) -> Any:
 
     days, counts = zip(*chart.growth, strict=True) if chart.growth else ((), ())
     figure = go.Figure(go.Bar(x=list(days), y=list(counts)))
-    return figure.update_layout(
-        title=f"Nodes of {html.escape(chart.scope)} by day (build {build_id})",
-        template="simple_white",
-        xaxis_title="day",
-        yaxis_title="nodes",
-    )
+    return _titled(figure, f"Nodes of {chart.scope} by day", build_id, xaxis_title="day", yaxis_title="nodes")
 
 
 # The pictures of notebook 5: growth, ages and time, from what `eval/palimpsest_eval/health` computes.

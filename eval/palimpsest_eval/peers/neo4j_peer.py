@@ -34,8 +34,6 @@ def _quoted(name: str) -> str:
     return name.replace("`", "``")
 
 
-# What the peers on Neo4j share: a store for each scope, because their hybrid searches take no filter.
-
 _KEY = "CREATE CONSTRAINT `{label}_key` IF NOT EXISTS FOR (n:`{label}`) REQUIRE n.`{key}` IS UNIQUE"
 _Store = TypeVar("_Store")
 

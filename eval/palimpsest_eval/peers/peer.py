@@ -1,7 +1,7 @@
 """What a toolkit must do to be compared. Only the standard library is imported here: peers have their own Pythons."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -106,9 +106,6 @@ class Peer(Protocol):
 
     def close(self) -> None:
         """Ends its connections. What a server stores is left there: the next peer empties the database."""
-
-
-OpenPeer = Callable[[Setting], Peer]
 
 
 class BasePeer:

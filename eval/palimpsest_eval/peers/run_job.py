@@ -88,8 +88,6 @@ def _empty(login: Neo4jLogin) -> None:
         empty_database(driver)
 
 
-# Runs the process of one peer inside its time limit, with the server and the language model that it needs.
-
 _QUIET = {
     "ANONYMIZED_TELEMETRY": "False",
     "GRAPHITI_TELEMETRY_ENABLED": "false",

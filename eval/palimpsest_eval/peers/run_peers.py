@@ -160,8 +160,6 @@ def _failures(reports: Sequence[PeerReport]) -> list[str]:
     return ["What was not measured, and why:", "\n".join(lines)] if lines else []
 
 
-# Measures Palimpsest and other toolkits in one run, on the same machine, texts, questions and embedder.
-
 SUITES = ("musique200", "hotpot200", "locomo", "timeqa_human", "codebase_chunks")
 TIMED = "locomo"
 DEMO = ("atlas", "diary")

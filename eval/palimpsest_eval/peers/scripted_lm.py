@@ -108,8 +108,6 @@ def _without_stop_words(name: str) -> str:
     return re.sub(r"'s$", "", " ".join(words)) if words and len(words[0]) > 1 else ""
 
 
-# A language model that answers by rules, behind the API of OpenAI, in the output format that each prompt asks for.
-
 _SUMMARY_WORDS = 400
 
 

@@ -7,9 +7,9 @@ gives NaN for an empty retrieval and leaves that out of its mean; here, as in th
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonRecord
 from palimpsest_eval.golden.golden_run import TOP, GoldenSearch
 from palimpsest_eval.golden.retrieval_run import DEPTH, QueryResult, RetrievalRun
 from palimpsest_eval.metrics import MetricError, evaluate, json_rows, row_text
@@ -81,11 +81,8 @@ def _sample(
     )
 
 
-# RAGAS's ID-based context precision and recall next to our own: a cross-check by another library.
-
-
 @dataclass(frozen=True)
-class CrossCheck:
+class CrossCheck(JsonRecord):
     """Means over all queries by RAGAS and by us at `depth`, the largest difference of one query, and what was empty."""
 
     depth: int
@@ -94,10 +91,6 @@ class CrossCheck:
     ragas: Mapping[str, float]
     ours: Mapping[str, float]
     largest_difference: float
-
-    def to_json(self) -> JsonObject:
-        """Returns the figures as JSON values."""
-        return asdict(self)
 
     def text(self) -> str:
         """Returns both means for people."""

@@ -12,12 +12,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import progress
-from palimpsest.core.ids import JsonObject, content_id
+from palimpsest.core.ids import JsonRecord, content_id
 from palimpsest.relations.labelers.lm_client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
 from palimpsest.relations.labelers.lm_settings import Budget, LmSettings, highest_cost, lm_settings
 from palimpsest_eval.ragas.ragas_check import RagasSample
@@ -94,8 +94,6 @@ class PaidLm:
         return answer.text
 
 
-# RAGAS's metrics that need a language model: context precision, context recall, faithfulness, and what they cost.
-
 METRICS = ("context_precision", "context_recall", "faithfulness")
 QUESTIONS = 50
 _MAX_TOKENS = 1500  # a verdict and its reason for each statement
@@ -109,7 +107,7 @@ ANSWER_PROMPT = (
 
 
 @dataclass(frozen=True)
-class LmJudgement:
+class LmJudgement(JsonRecord):
     """What the model's answers say of a sample of questions.
 
     Attributes:
@@ -139,10 +137,6 @@ class LmJudgement:
     tokens_in: int
     tokens_out: int
     cost: float
-
-    def to_json(self) -> JsonObject:
-        """Returns the figures as JSON values."""
-        return asdict(self)
 
     def text(self) -> str:
         """Returns the figures for people, with what they cost."""

@@ -7,7 +7,7 @@ import polars as pl
 from palimpsest.core.ids import JsonObject
 from palimpsest.query.request.types import shorten_text
 from palimpsest.query.search import STEPS
-from palimpsest.store.builds import Build, kept
+from palimpsest.store.builds import Build, kept_builds
 from palimpsest.store.home import Home, data_folder
 from palimpsest.store.tables import empty
 from palimpsest_eval.gate.baseline import golden_problem
@@ -72,7 +72,7 @@ _TABLES = (
 def gather(home: Home, build: Build, verdict: GateVerdict) -> ReportPage:
     """Returns the page's values, most of them by collection: headlines, types, latency, labels, misses, health."""
     manifest = build.manifest
-    older = [b for b in kept(home) if b.is_finished and b.build_id < build.build_id]
+    older = [b for b in kept_builds(home) if b.is_finished and b.build_id < build.build_id]
     history = [(b.build_id, b.manifest.gate.get("metrics", {})) for b in older]
     tables = build.tables(_TABLES)
     verdicts = {v.collection: v for v in verdict.collections}

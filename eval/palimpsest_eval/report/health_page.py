@@ -15,12 +15,12 @@ from palimpsest.pipeline.summary import build_summary
 from palimpsest.relations.labelers.label_types import DISPUTED
 from palimpsest.relations.labelers.low_trust import LOW_TRUST, REVIEW_REASONS
 from palimpsest.relations.relation_review import review_table
-from palimpsest.store.builds import Build, kept
+from palimpsest.store.builds import Build, kept_builds
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import KINDS, STATES, read_proposals
 from palimpsest.store.tables import empty
 from palimpsest_eval.gate.health import TABLES as HEALTH_TABLES
-from palimpsest_eval.gate.health import MemoryHealth, memory_health
+from palimpsest_eval.gate.health import MemoryHealth, memory_health, share
 from palimpsest_eval.golden.questions import Tables, collection_tables
 from palimpsest_eval.report.charts import ColumnChart, Spark, columns, spark
 from palimpsest_eval.report.page import render_page
@@ -59,7 +59,7 @@ def numbers_of(home: Home, build: Build) -> BuildNumbers:
         "latest": manifest.memories - manifest.retired,
         "retired": manifest.retired,
         "rejects": manifest.rejects,
-        "latest_share": _share(manifest.memories - manifest.retired, manifest.memories),
+        "latest_share": share(manifest.memories - manifest.retired, manifest.memories),
         "embeddings": summary.work.get("embeddings", 0),
         "lm_calls": summary.work.get("lm_calls", 0),
         "cost": round(sum(r.numbers.get("cost", 0.0) for r in records if r.cache_status == "done"), 6),
@@ -71,7 +71,7 @@ def numbers_of(home: Home, build: Build) -> BuildNumbers:
 def read_history(home: Home) -> list[BuildNumbers]:
     """Returns the builds that were published, oldest first: those recorded, and what manifests say of the others."""
     found = {row.build_id: row for row in _recorded(home)}
-    current = {b.build_id: b for b in kept(home) if b.is_finished}
+    current = {b.build_id: b for b in kept_builds(home) if b.is_finished}
     missing = {i: numbers_of(home, b) for i, b in current.items() if i not in found}
     return [row for _, row in sorted((found | missing).items())]
 
@@ -97,10 +97,6 @@ def _recorded(home: Home) -> list[BuildNumbers]:
         except (ValueError, TypeError, KeyError):
             continue  # a damaged line costs one build of the history
     return rows
-
-
-def _share(part: int, total: int) -> float:
-    return round(part / total, 6) if total else 0.0
 
 
 # Ages and confidences of memories, relations and facts in fixed groups.
@@ -342,8 +338,6 @@ def _sizes(memories: pl.DataFrame) -> list[UserSize]:
     ordered = rows.sort(["text_bytes", *SCOPE[:2]], descending=[True, False, False])
     return [UserSize(**row) for row in ordered.iter_rows(named=True)]
 
-
-# The page of a home's health: what `home_health` computed as cards, charts and tables; nothing is computed twice.
 
 CARDS = (
     # name of the number, title, what it means, how it is written

@@ -89,9 +89,6 @@ def health_limits(home: Home) -> dict[str, float]:
     return limits
 
 
-# The values of a report page, as its templates read them.
-
-
 class HeadlineCard(TypedDict):
     """A headline number: its value, the change since the build before, and the line over builds."""
 

@@ -62,8 +62,6 @@ def trial_home(home: Home) -> Iterator[Home]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# Confirms the proposals that settings name, without a person, as far as a trial build answers no worse with them.
-
 MAX_TRIALS = 12
 """Trial builds of one run; what is left is tried by the next run."""
 MIN_CONFIDENCE = 0.8

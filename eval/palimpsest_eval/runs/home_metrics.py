@@ -11,7 +11,7 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.pipeline.summary import freshness
-from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.builds import Build, kept_builds, published
 from palimpsest.store.home import Home, data_folder
 from palimpsest.store.usage_log import reads_of
 from palimpsest_eval.golden.golden_run import TOP, GoldenRun
@@ -98,7 +98,7 @@ def _add(gauges: "_Gauges", home: Home, now: dt.datetime, with_names: bool) -> N
         raise PalimpsestError(f"home {home.path}: it has no published build; run palimpsest build --home {home.path}")
     row = next(r for r in reversed(read_history(home)) if r.build_id == build.build_id)
     manifest = build.manifest
-    newest = [b for b in kept(home) if b.is_finished][-1].manifest
+    newest = [b for b in kept_builds(home) if b.is_finished][-1].manifest
     created = dt.datetime.fromisoformat(manifest.created_at)
     gauges.set("build_number", "Number of the published build.", float(int(build.build_id)))
     gauges.set("build_age_seconds", "Since the published build was made.", (now - created).total_seconds())

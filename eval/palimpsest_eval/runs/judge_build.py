@@ -3,14 +3,14 @@
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError, Refused
 from palimpsest.core.files import FORMAT, counted, say, write_bytes, write_format
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest.memories.embedders import collection_spaces, known_texts
 from palimpsest.pipeline.deletion.target import unfinished_deletes
 from palimpsest.pipeline.finish import digest, publish_build, record_tail, refusal
@@ -19,7 +19,7 @@ from palimpsest.pipeline.repair_home import find_damage
 from palimpsest.pipeline.stages import indexed_tables
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import shorten_text
-from palimpsest.store.builds import Build, kept, published, staged
+from palimpsest.store.builds import Build, kept_builds, published, staged
 from palimpsest.store.decisions import Decisions, MemoryDecision, read_decisions
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home, data_folder, home_option
@@ -405,7 +405,7 @@ _MAX_REASONS = 3
 
 
 @dataclass(frozen=True)
-class Upgrade:
+class Upgrade(JsonRecord):
     """What an upgrade did; `before` equals `format` where there was nothing to do."""
 
     before: int
@@ -414,10 +414,6 @@ class Upgrade:
     digest: str
     memories: int
     seconds: float
-
-    def to_json(self) -> JsonObject:
-        """Returns the JSON that `home upgrade --json` prints."""
-        return asdict(self)
 
 
 def upgrade_home(home: Home, corpora: list[Path] | None = None) -> Upgrade:
@@ -444,7 +440,7 @@ def upgrade_home(home: Home, corpora: list[Path] | None = None) -> Upgrade:
             stage_upgrade(home, corpora)
             _publish(home)
             current = published(home)
-            for old in kept(home):
+            for old in kept_builds(home):
                 if current is not None and old.build_id < current.build_id:
                     shutil.rmtree(old.path)
         build = published(home)

@@ -28,7 +28,7 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
 from palimpsest.facts.fact_tables import FORM
-from palimpsest.store.builds import kept
+from palimpsest.store.builds import kept_builds
 from palimpsest.store.home import DEFAULT_HOME, Home, data_folder
 from palimpsest_eval.golden.golden_facts import Passage, StatedFact, golden_filler, matches, read_passages
 from palimpsest_eval.golden.questions import Quote, Tables
@@ -195,7 +195,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
     try:
-        builds = kept(Home(args.home))
+        builds = kept_builds(Home(args.home))
         if not builds:
             raise PalimpsestError(f"home {args.home}: it has no build; run palimpsest build first")
         passages = read_passages(args.golden or data_folder() / "golden" / "facts" / "development.jsonl")

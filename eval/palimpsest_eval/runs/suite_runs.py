@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palimpsest.core.code import code_hash
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import DamagedFile, PalimpsestError
+from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.memories.embedders import space_of
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
+from palimpsest.pipeline.repair_builds import damaged_settings
+from palimpsest.pipeline.repair_home import repair_ledger
 from palimpsest.pipeline.stages import STAGES
 from palimpsest.pipeline.summary import build_summary
 from palimpsest.query.reader import open_home
@@ -21,6 +24,8 @@ from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest.store.builds import Build, published
 from palimpsest.store.embeddings import home_embedder
 from palimpsest.store.home import Home
+from palimpsest.store.manifest import MANIFEST
+from palimpsest.store.remote_home import LOCK
 from palimpsest_eval.bench.measure_queries import serve_published
 from palimpsest_eval.golden.golden_run import GoldenSearch, by_type, search_golden, time_kind
 from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenError, GoldenSet, load_golden
@@ -59,6 +64,7 @@ def golden_home(path: Path, cache: Path, embedder: str | None = None) -> tuple[H
     home = Home(cache / name, cache / "embeddings", embedder)
     home.create()
     with home.lock(600):
+        _remove_faulty(home)
         plan = make_plan(home, [_corpus(path).parent], [path.stem])
         if not plan.nothing_to_do:
             run_without_dagster(home, plan)
@@ -116,8 +122,6 @@ def run_golden_suite(
     return result, search
 
 
-# `palimpsest suite`: a suite in a throw-away home, made once for each content and code, then measured.
-
 _KEPT_HOMES = 40
 __all__ = ["BUDGET_TOKENS", "RagasOptions", "ablate", "cache_folder", "measure", "suite_home"]
 
@@ -140,6 +144,8 @@ def cache_folder() -> Path:
 def suite_home(folder: Path, extra: Path | None = None, embedder: str | None = None) -> tuple[Home, JsonObject]:
     """Returns a home with the suite, and its build summary; built where no home has this content and code.
 
+    A home whose build was interrupted, or with a damaged file, is built anew; vectors and paid answers remain.
+
     Raises:
         PalimpsestError: the suite is malformed; the message names file and line.
     """
@@ -160,18 +166,51 @@ def suite_home(folder: Path, extra: Path | None = None, embedder: str | None = N
         ),
     )
     home = Home(cache / f"{folder.resolve().name}-{key}", cache / "embeddings", used)
-    if published(home) is None:
+    if _fault(home) or published(home) is None:
         _forget_old(cache)
         with tempfile.TemporaryDirectory(prefix="palimpsest-suite-") as scratch:
             corpus = write_collection(load_suite(folder, extra), Path(scratch))
             home.create()
             with home.lock(600):
+                _remove_faulty(home)
                 if published(home) is None:
                     run_without_dagster(home, make_plan(home, [corpus]))
     os.utime(home.path)
     build = published(home)
     assert build is not None
     return home, build_summary(home, build).to_json()
+
+
+def _fault(home: Home) -> str:
+    """Returns why a home must be built anew; empty where it is published and whole, or has nothing yet.
+
+    Files are read only where their size or time of change differs from the manifest's.
+    """
+    try:
+        build = published(home)
+        if build is None:
+            is_begun = any(path.is_dir() and any(path.iterdir()) for path in (home.builds, home.log))
+            return "its build was interrupted" if is_begun else ""
+        damaged = [] if build.is_finished else [MANIFEST]
+        damaged += [*(path.name for path in damaged_settings(home)), *build.damaged_files()]
+    except DamagedFile as e:
+        damaged = [e.path.name]
+    return f"{damaged[0]} is damaged" if damaged else ""
+
+
+def _remove_faulty(home: Home) -> None:
+    """Removes a home that must be built anew, but for paid answers, and says so; this process has its lock."""
+    if not (fault := _fault(home)):
+        return
+    say(f"suite home {home.path}: {fault}; it is built anew")
+    for path in home.path.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != LOCK and not path.name.startswith(home.lm_ledger.name):
+            path.unlink()
+    home.create()
+    for line in repair_ledger(home, 0, allow_lost=True):
+        say(line)
 
 
 def _forget_old(cache: Path) -> None:

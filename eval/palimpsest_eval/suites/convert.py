@@ -268,8 +268,6 @@ def load_musique(items: list[Item], draft: SuiteDraft) -> None:
         draft.add_query(name, str(item["question"]), relevant, name.split("__")[0].rstrip("0123456789") or "")
 
 
-# Recognizes a public data set by its shape and converts it to a suite, once per content and code of the loaders.
-
 Loader = Callable[[list[Item], SuiteDraft], None]
 
 _LOADERS: tuple[tuple[str, frozenset[str], Loader], ...] = (

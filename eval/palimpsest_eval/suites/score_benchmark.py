@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from palimpsest.core.ids import JsonObject, JsonValue
+from palimpsest.core.ids import JsonRecord, JsonValue
 from palimpsest_eval.golden.golden_run import by_type, types_text
 from palimpsest_eval.golden.retrieval_run import RetrievalRun
 from palimpsest_eval.metrics import Machine, MetricError, evaluate, summarise
@@ -64,7 +64,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 @dataclass(frozen=True)
-class ScoreTable:
+class ScoreTable(JsonRecord):
     """Means over the queries that can be judged in a unit.
 
     Attributes:
@@ -77,13 +77,9 @@ class ScoreTable:
     metrics: Mapping[str, float]
     by_type: Mapping[str, Mapping[str, float]]
 
-    def to_json(self) -> JsonObject:
-        """Returns the table as JSON values."""
-        return {"queries": self.queries, "metrics": self.metrics, "by_type": self.by_type}
-
 
 @dataclass(frozen=True)
-class BenchmarkResult:
+class BenchmarkResult(JsonRecord):
     """What a strategy reaches on a benchmark.
 
     Attributes:
@@ -107,20 +103,6 @@ class BenchmarkResult:
     build: Mapping[str, JsonValue] | None = None
     machine: Machine | None = None
     embedder: str | None = None
-
-    def to_json(self) -> JsonObject:
-        """Returns the JSON of `palimpsest benchmark`."""
-        return {
-            "benchmark": self.benchmark,
-            "suite": self.suite,
-            "queries": self.queries,
-            "unjudged": self.unjudged,
-            "strategy": self.strategy,
-            "embedder": self.embedder,
-            "tables": {name: table.to_json() for name, table in self.tables.items()},
-            "build": self.build,
-            "machine": None if self.machine is None else self.machine.to_json(),
-        }
 
     def text(self) -> str:
         """Returns the tables for people: a line for all queries of each, then one for each type."""
@@ -208,8 +190,6 @@ def stale_scores(ranked: Sequence[str], current: Set[str], stale: Set[str], k: i
         f"current_first@{k}": float(first in current),
     }
 
-
-# A run of a suite's queries scored as a benchmark defines it.
 
 DEPTH = 100
 """Turns that are searched for each query: sessions are ranked by the turns among them."""

@@ -179,8 +179,6 @@ def read_stale(
     return {query_id: frozenset(rows) for query_id, rows in stale.items()}
 
 
-# Suites: corpus, queries and judgements in the BEIR layout, read strictly.
-
 CORPUS_FILE = "corpus.jsonl"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.files import write_bytes
-from palimpsest.core.ids import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonRecord, JsonValue
 from palimpsest_eval.golden.golden_run import types_text
 from palimpsest_eval.metrics import LatencyMs, Machine
 
@@ -43,7 +43,7 @@ class QueryScores:
 
 
 @dataclass(frozen=True)
-class SuiteResult:
+class SuiteResult(JsonRecord):
     """What a strategy reaches on a suite or golden set.
 
     Attributes:
@@ -64,6 +64,8 @@ class SuiteResult:
         reranker: name of the reranker that the searches used; None without one.
     """
 
+    json_hidden, json_has_none = ("per_query",), False
+
     suite: str
     queries: int
     unjudged: int
@@ -80,28 +82,6 @@ class SuiteResult:
     ragas: Mapping[str, JsonValue] | None = None
     reranker: str | None = None
 
-    def to_json(self) -> JsonObject:
-        """Returns the JSON of `palimpsest suite`; what was not measured is left out."""
-        optional: dict[str, JsonValue] = {
-            "quality": self.quality,
-            "build": self.build,
-            "machine": None if self.machine is None else self.machine.to_json(),
-            "ragas": self.ragas,
-            "reranker": self.reranker,
-        }
-        return {
-            "suite": self.suite,
-            "queries": self.queries,
-            "unjudged": self.unjudged,
-            "strategy": self.strategy,
-            "budget_tokens": self.budget_tokens,
-            "metrics": self.metrics,
-            "by_type": self.by_type,
-            "by_time": self.by_time,
-            "latency_ms": self.latency_ms.to_json(),
-            **{name: value for name, value in optional.items() if value is not None},
-        }
-
     def values(self, measure: str) -> dict[str, float]:
         """Returns one measure by query id."""
         return {query.query_id: query.metrics[measure] for query in self.per_query}
@@ -115,7 +95,7 @@ class SuiteResult:
         """Returns the figures as a small table for people."""
         names = sorted(self.metrics)
         head = " ".join(f"{n:>13}" for n in [*names, "p95_ms"])
-        values = [*(self.metrics[n] for n in names), self.latency_ms.to_json()["p95"]]
+        values = [*(self.metrics[n] for n in names), round(self.latency_ms.p95, 3)]
         lines = [f"{self.suite}: {self.queries} queries", f"{'':10}{head}"]
         if self.reranker:
             lines.append(f"reranked by {self.reranker}")

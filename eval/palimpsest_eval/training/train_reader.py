@@ -2,7 +2,8 @@
 
 A transformer reads a question together with one memory and says how likely that answers it: data/models says what it
 was trained on. Of each list some memories that answer and some of the nearest that do not are read. A question of a
-dialogue is also put about another person of it, whom none of its turns is about.
+dialogue is also put about another person of it, whom none of its turns is about. A question of an article is read with
+the passages of that article, cut as the reader cuts a long memory.
 """
 
 import argparse
@@ -10,18 +11,23 @@ import json
 import random
 import re
 import tempfile
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
+import onnx
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from transformers import AutoModel
 
 from palimpsest.core.files import say, write_bytes
 from palimpsest.memories.embed import model_folder
-from palimpsest.query.rerank import MODEL_FILE, memory_line, pair_tokens, spoken_line
+from palimpsest.query.request.types import one_line
+from palimpsest.query.rerank import MODEL_FILE, memory_head, pair_tokens, passages, spoken_line
 from palimpsest.store.home import SHIPPED, Home
 from palimpsest_eval.training.relevance_results import golden_results, suite_results
 from palimpsest_eval.training.worlds import Note, World, load_worlds
@@ -30,8 +36,13 @@ LAYERS, EPOCHS = 4, 1.5
 QUESTIONS, POSITIVE, NEGATIVE, NEAREST = 3, 3, 6, 10  # of a step; of a question; of the memories that are nearest
 RATE, HEAD_RATE, WARM_UP, LIST_WEIGHT = 8e-5, 1e-3, 100, 0.15
 _SWAPPED, _SENTENCE_SHARE, _TITLED, _DATED, _CHANGE_SHARE = 0.5, 0.5, 0.3, 0.8, 0.25
+_ROOMS = (40, 55, 70)  # tokens of a passage
 _BUCKET, _RESULTS = 240, 20
 _OPSET = 17
+_PRODUCTS = (
+    *(f"attention.self.{part}" for part in ("query", "key", "value")),
+    *("attention.output.dense", "intermediate.dense", "output.dense"),
+)
 _WORD = re.compile(r"\w+")
 _SPACED = re.compile(r" (n't|'\w+|[.,?!;:])")
 
@@ -106,6 +117,25 @@ def sentence_lists(path: Path, rng: random.Random) -> Iterator[QuestionList]:
         if rng.random() < _SENTENCE_SHARE:
             title = f"# {row['article']} " if rng.random() < _TITLED else ""
             yield _list(row["question"], [title + c for c in row["candidates"]], set(row["answers"]))
+
+
+def article_lists(path: Path, rng: random.Random) -> Iterator[QuestionList]:
+    """Yields the questions of a file of SQuAD's form, each with the passages of its article; some have their title."""
+    for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
+        title = article["title"].replace("_", " ")
+        lines: list[str] = []
+        asked: list[tuple[str, set[int]]] = []
+        for paragraph in article["paragraphs"]:
+            text = paragraph["context"]
+            parts = passages(text, rng.choice(_ROOMS))
+            first, ends = len(lines), list(accumulate(len(part) + 1 for part in parts))
+            lines += parts
+            for entry in paragraph["qas"]:
+                starts = {min(bisect_right(ends, a["answer_start"]), len(parts) - 1) for a in entry["answers"]}
+                asked.append((entry["question"].strip(), {first + n for n in starts}))
+        for question, evidence in asked:
+            head = f"{title}: " if rng.random() < _TITLED else ""
+            yield _list(question, [head + line for line in lines], evidence)
 
 
 def world_lists(worlds: Sequence[World], rng: random.Random) -> Iterator[QuestionList]:
@@ -188,15 +218,28 @@ def _batches(lists: Sequence[QuestionList], rng: random.Random) -> Iterator[Sequ
         yield from batches
 
 
-def _longest(given: QuestionList) -> int:
-    return max(len(line) for line, _ in given.lines)
-
-
 def _padded(pairs: Sequence[tuple[str, str]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     read = [pair_tokens(*pair) for pair in pairs]
     most = max(len(ids) for ids, _ in read)
     ids, types = (torch.tensor([row[n] + [0] * (most - len(row[n])) for row in read]) for n in (0, 1))
     return ids, types, torch.tensor([[1] * len(row) + [0] * (most - len(row)) for row, _ in read])
+
+
+def graph_weights(path: Path) -> dict[str, torch.Tensor]:
+    """Returns the weights of an exported graph as numbers again, but for the embeddings, which no training changes.
+
+    The products of a graph are in the order in which the network makes them: four of attention and two more a layer.
+    """
+    graph = onnx.load(str(path)).graph
+    values = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    weights = {n.removeprefix("network."): torch.tensor(v) for n, v in values.items() if n.startswith("network.")}
+    names = [f"enc.encoder.layer.{n}.{part}.weight" for n in range(LAYERS) for part in _PRODUCTS]
+    products = (node.input[1] for node in graph.node if node.op_type == "MatMulInteger")
+    for name, product in zip([*names, "head.weight"], products, strict=True):
+        stem = product.removesuffix("_quantized")
+        scale, zero = values[f"{stem}_scale"], values[f"{stem}_zero_point"].astype(np.float32)
+        weights[name] = torch.tensor((values[product].astype(np.float32) - zero) * scale).T.contiguous()
+    return {name: value for name, value in weights.items() if "embeddings" not in name}
 
 
 def export(network: Network, path: Path) -> None:
@@ -228,7 +271,8 @@ def main() -> None:
     arguments.add_argument("--held-out", action="append", default=[], help="A golden set that trains nothing.")
     arguments.add_argument("--dialogues", type=Path, action="append", default=[], help="A file of FriendsQA.")
     arguments.add_argument("--sentences", type=Path, action="append", default=[], help="A file of SelQA.")
-    arguments.add_argument("--init", type=Path, help="Weights to begin with, such as the chooser's.")
+    arguments.add_argument("--articles", type=Path, action="append", default=[], help="A file of SQuAD.")
+    arguments.add_argument("--init", type=Path, help="Weights to begin with, or a graph that was exported.")
     arguments.add_argument("--weights", type=Path, default=Path("build/answer_reader.pt"), help="Weights at the end.")
     arguments.add_argument("--epochs", type=float, default=EPOCHS)
     given = arguments.parse_args()
@@ -236,20 +280,25 @@ def main() -> None:
     rng = random.Random(0)  # noqa: S311  # of a training, not of a secret
     network = Network(model_folder(), LAYERS)
     if given.init:
-        known = torch.load(given.init, map_location="cpu", weights_only=True)
+        shipped = given.init.suffix == ".onnx"
+        known = graph_weights(given.init) if shipped else torch.load(given.init, map_location="cpu", weights_only=True)
         network.load_state_dict(known, strict=False)
     golden = golden_results(Home(given.home))
     judged = [r for name, results in golden.items() if name not in given.held_out for r in results]
     judged += [r for folder in given.suite for r in suite_results(folder)]
     lists = [
         QuestionList(
-            r.question, [(memory_line(m), bool(met)) for m, met in zip(r.memories, r.met, strict=True)][:_RESULTS]
+            r.question,
+            [(memory_head(m) + one_line(m.text), bool(met)) for m, met in zip(r.memories, r.met, strict=True)][
+                :_RESULTS
+            ],
         )
         for r in judged
     ]
     lists += [q for path in given.dialogues for q in dialogue_lists(path, rng)]
     lists += world_lists(load_worlds(), rng)
     lists += [q for path in given.sentences for q in sentence_lists(path, rng)]
+    lists += [q for path in given.articles for q in article_lists(path, rng)]
     if given.epochs:
         train(network, [q for q in lists if q.lines], given.epochs, rng)
         given.weights.parent.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,7 @@ def figures(models: JsonObject, questions: Sequence[JudgedResults]) -> JsonObjec
     chances, truth = [], []
     best: list[float] = []
     best_of_none: list[float] = []
-    shown, five, scored = _Kept(), _Kept(), _Kept()
+    shown, five, scored = _Shown(), _Shown(), _Shown()
     for question in questions:
         rows = list(range(min(READ, len(question.memories))))
         if not rows:
@@ -92,7 +92,7 @@ def figures(models: JsonObject, questions: Sequence[JudgedResults]) -> JsonObjec
         five.add(question, order[:5])
         scored.add(question, rows[:5])
     found: JsonObject = {
-        "questions": len(shown.held),
+        "questions": len(shown.whole),
         "auroc": round(float(roc_auc_score(truth, chances)), 3),
         "with the line": shown.to_json(),
         "first five": five.to_json(),
@@ -107,17 +107,17 @@ def figures(models: JsonObject, questions: Sequence[JudgedResults]) -> JsonObjec
     return found
 
 
-class _Kept:
-    """Shares of what was kept of the results of questions."""
+class _Shown:
+    """Shares of the results that are shown for questions."""
 
     def __init__(self) -> None:
-        self.held: list[bool] = []
+        self.whole: list[bool] = []
         self.first: list[bool] = []
         self.results = self.relevant = self.chars = self.evidence = 0
 
     def add(self, question: JudgedResults, rows: Sequence[int]) -> None:
         self.first.append(bool(question.met[rows[0]]))
-        self.held.append(frozenset().union(*(question.met[i] for i in rows)) == question.needs)
+        self.whole.append(frozenset().union(*(question.met[i] for i in rows)) == question.needs)
         for i in rows:
             self.results += 1
             self.chars += len(question.memories[i].text)
@@ -127,8 +127,8 @@ class _Kept:
     def to_json(self) -> JsonObject:
         return {
             "first": round(sum(self.first) / len(self.first), 3),
-            "all_evidence": round(sum(self.held) / len(self.held), 3),
-            "results": round(self.results / len(self.held), 2),
+            "all_evidence": round(sum(self.whole) / len(self.whole), 3),
+            "results": round(self.results / len(self.whole), 2),
             "precision": round(self.relevant / self.results, 3),
             "share_of_characters": round(self.evidence / self.chars, 3),
         }

@@ -420,8 +420,6 @@ def _capitalized(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-# The labeled pairs that chooser and judge are trained on, besides the worlds.
-
 _CLASSES_OF_LABEL = {
     "UPDATE": ("update",),
     "EXTEND": ("extend", "conditional"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import FOLDER, CostParam, Output, common, embedder_option, why_closed
+from palimpsest.cli.shared import FOLDER, Call, CostParam, common, embedder_option, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.files import say
 from palimpsest.store.home import DEFAULT_CORPUS, SHIPPED, Home, is_installed
@@ -31,9 +31,7 @@ from palimpsest.store.home import DEFAULT_CORPUS, SHIPPED, Home, is_installed
 @embedder_option
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def build(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     corpora: tuple[Path, ...],
     only: tuple[str, ...],
     allow_rejects: bool,
@@ -50,25 +48,24 @@ def build(
     from palimpsest.orchestration import run
     from palimpsest.pipeline.plan import dry_run as estimate
 
-    out, home = Output(as_json), Home(home_path)
+    home = call.home
     if dry_run and embedder:
         raise PalimpsestError("--embedder: --dry-run estimates with the home's embedder; leave one of them out")
     if dry_run:
         plan = estimate(home, list(corpora) or demo_corpora(home), list(only) or None)
-        out.text(report.dry_run_text(plan))
-        out.result(plan.to_json())
+        call.show(report.dry_run_text(plan), plan.to_json())
         return
     if not corpora:
         copy_demo(home)
     done = run.build(
         home, list(corpora) or None, list(only) or None, graph, max_cost, allow_removals, embedder, allow_lost, repair
     )
-    out.text(report.build_text(done))
+    call.text(report.build_text(done))
     if done.rejects:
-        out.text(report.rejects_text(home))
+        call.text(report.rejects_text(home))
     if done.redactions:
-        out.text(report.redactions_text(home))
-    out.result(done.to_json())
+        call.text(report.redactions_text(home))
+    call.result(done.to_json())
     if done.gate["status"] == "failed":
         why = why_closed(done.gate.get("settings_changed", ()), done.gate["reasons"])
         raise Refused(f"gate: {why}; build {done.build_id} is staged, not published")
@@ -88,11 +85,12 @@ def build(
     show_default=True,
     help="Address to listen on. The UI has no login: whoever reaches it can start builds.",
 )
-def dev(home_path: Path, as_json: bool, backend: str, port: int, host: str) -> None:
-    """Open the Dagster UI on this home, on this machine alone unless --host says otherwise."""  # noqa: DOC501 (the docstring is the help text)
+@click.option("--verbose", is_flag=True, help="Print what Dagster logs, too, instead of writing it to a file.")
+def dev(call: Call, port: int, host: str, verbose: bool) -> None:
+    """Open the Dagster UI on this home, on this machine alone unless --host says otherwise."""
     from palimpsest.orchestration.dev_server import serve_ui
 
-    raise SystemExit(serve_ui(Home(home_path), port, host))
+    serve_ui(call.home, port, host, verbose)
 
 
 # The demo that comes with the package: what `palimpsest build` builds where there is no corpus of one's own.

@@ -6,10 +6,9 @@ from typing import Literal
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common, confirm
+from palimpsest.cli.shared import FOLDER, Call, common, confirm
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import counted
-from palimpsest.store.home import Home
 
 _UNITS = ["chunk", "turn", "statement"]  # as in collection.yaml, whose module the base install does not have
 
@@ -21,45 +20,45 @@ def collection() -> None:
 
 @collection.command("list", short_help="List the collections of a home, with their size.")
 @common
-def list_(home_path: Path, as_json: bool, backend: str) -> None:
+def list_(call: Call) -> None:
     """List the collections of a home, with the number of their documents and memories."""
     from palimpsest.pipeline.collection_info import list_collections
 
-    found, out = list_collections(Home(home_path)), Output(as_json)
+    found = list_collections(call.home)
     for info in found:
         counts = info.counts
-        out.text(
+        call.text(
             f"{info.name}: {counted(counts.get('documents', 0), 'document')}, "
             f"{counted(counts.get('memories', 0), 'memory')}, {counted(counts.get('users', 0), 'user')}, "
             f"{counted(info.size_bytes, 'byte')}, since {info.created_at or 'unknown'} "
             f"- {info.description}"
         )
-    out.result({"collections": [info.to_json() for info in found]})
+    call.result({"collections": [info.to_json() for info in found]})
 
 
 @collection.command()
 @common
 @click.argument("name")
 @click.option("--sources", "with_sources", is_flag=True, help="List its sources: type, size, when read and changed.")
-def info(home_path: Path, as_json: bool, backend: str, name: str, with_sources: bool) -> None:
+def info(call: Call, name: str, with_sources: bool) -> None:
     """Show settings, dates, sizes and statistics of a collection."""
     from palimpsest.pipeline.collection_info import collection_info, list_sources
 
-    found, out = collection_info(Home(home_path), name), Output(as_json)
-    out.text(f"{found.name}: {found.description}")
+    found = collection_info(call.home, name)
+    call.text(f"{found.name}: {found.description}")
     included = f", includes documents of {', '.join(found.include)}" if found.include else ""
-    out.text(f"folder {found.folder}, unit {found.unit}, strategy {found.strategy or 'not built'}{included}")
-    out.text(f"created {found.created_at or 'unknown'}, last read {found.updated_at or 'never'}")
-    out.text(", ".join(f"{number} {what.replace('_', ' ')}" for what, number in found.counts.items()))
+    call.text(f"folder {found.folder}, unit {found.unit}, strategy {found.strategy or 'not built'}{included}")
+    call.text(f"created {found.created_at or 'unknown'}, last read {found.updated_at or 'never'}")
+    call.text(", ".join(f"{number} {what.replace('_', ' ')}" for what, number in found.counts.items()))
     for media_type, (documents, size) in found.types.items():
-        out.text(f"  {media_type}: {counted(documents, 'document')}, {counted(size, 'byte')}")
+        call.text(f"  {media_type}: {counted(documents, 'document')}, {counted(size, 'byte')}")
     for month, memories in found.months.items():
-        out.text(f"  {month or 'undated'}: {counted(memories, 'memory')}")
-    sources = list_sources(Home(home_path), name) if with_sources else []
+        call.text(f"  {month or 'undated'}: {counted(memories, 'memory')}")
+    sources = list_sources(call.home, name) if with_sources else []
     for s in sources:
         known = "size unknown" if s.size_bytes is None else f"{s.size_bytes:,} bytes"
-        out.text(f"  {s.uri}: {s.media_type or 'not built'}, {known}, read {s.created_at}, changed {s.updated_at}")
-    out.result(found.to_json() | ({"source_list": [s.to_json() for s in sources]} if with_sources else {}))
+        call.text(f"  {s.uri}: {s.media_type or 'not built'}, {known}, read {s.created_at}, changed {s.updated_at}")
+    call.result(found.to_json() | ({"source_list": [s.to_json() for s in sources]} if with_sources else {}))
 
 
 @collection.command(short_help="Make a collection: a folder with its collection.yaml.")
@@ -76,9 +75,7 @@ def info(home_path: Path, as_json: bool, backend: str, name: str, with_sources: 
 @click.option("--user", "user_id", help="Owner of memories whose source names no user. [default: shared]")
 @click.option("--corpus", type=FOLDER, help="Folder that has its folder. [default: collections, in the home]")
 def create(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     name: str,
     description: str,
     unit: Literal["chunk", "turn", "statement"],
@@ -88,22 +85,22 @@ def create(
     """Make a collection: writes a collection.yaml into CORPUS/NAME, which may have sources already."""
     from palimpsest.store.edit_collection import create_collection
 
-    folder, out = create_collection(Home(home_path), name, description, unit, user_id, corpus), Output(as_json)
-    out.text(f"made {folder}: put sources there, or palimpsest remember --collection {name}; then palimpsest build")
-    out.result({"name": name, "folder": str(folder)})
+    folder = create_collection(call.home, name, description, unit, user_id, corpus)
+    call.text(f"made {folder}: put sources there, or palimpsest remember --collection {name}; then palimpsest build")
+    call.result({"name": name, "folder": str(folder)})
 
 
 @collection.command(short_help="Print the schema of the documents' metadata.")
 @common
 @click.argument("name")
-def schema(home_path: Path, as_json: bool, backend: str, name: str) -> None:
+def schema(call: Call, name: str) -> None:
     """Print the JSON Schema that the metadata of a collection's documents must satisfy."""
     from palimpsest.pipeline.collection_info import collection_schema
 
-    found, out = collection_schema(Home(home_path), name), Output(as_json)
+    found = collection_schema(call.home, name)
     none = f"{name} has no metadata_schema: any metadata is stored; collection update {name} --schema FILE sets one"
-    out.text(none if found is None else json.dumps(found, indent=2, ensure_ascii=False, sort_keys=True))
-    out.result({"name": name, "metadata_schema": found})
+    call.text(none if found is None else json.dumps(found, indent=2, ensure_ascii=False, sort_keys=True))
+    call.result({"name": name, "metadata_schema": found})
 
 
 @collection.command(short_help="Change settings of a collection.")
@@ -116,9 +113,7 @@ def schema(home_path: Path, as_json: bool, backend: str, name: str) -> None:
 )
 @click.option("--unset", multiple=True, metavar="FIELD", help="Remove a field: its default counts again. [repeatable]")
 def update(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     name: str,
     description: str | None,
     schema_file: Path | None,
@@ -136,9 +131,9 @@ def update(
         changes["description"] = description
     if schema_file is not None:
         changes["metadata_schema"] = _read_yaml(schema_file)
-    after, out = update_collection(Home(home_path), name, changes), Output(as_json)
-    out.text(f"changed {', '.join(sorted(changes))} of {name}; palimpsest build applies it")
-    out.result({"name": name, "changed": sorted(changes), "settings": after.model_dump(mode="json")})
+    after = update_collection(call.home, name, changes)
+    call.text(f"changed {', '.join(sorted(changes))} of {name}; palimpsest build applies it")
+    call.result({"name": name, "changed": sorted(changes), "settings": after.model_dump(mode="json")})
 
 
 @collection.command(short_help="Delete a collection with all of its memories, and prove it.")
@@ -146,15 +141,14 @@ def update(
 @click.argument("name")
 @click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
 @click.option("--yes", is_flag=True, help="Do not prompt for confirmation.")
-def delete(home_path: Path, as_json: bool, backend: str, name: str, dry_run: bool, yes: bool) -> None:
+def delete(call: Call, name: str, dry_run: bool, yes: bool) -> None:
     """Delete a collection from every build and log as `palimpsest delete --collection` does; its source files stay."""
     from palimpsest.pipeline.deletion.delete import delete as delete_from
 
     if not dry_run:
-        confirm(f"Delete collection {name} with all of its memories from home {home_path}?", yes)
-    out, done = Output(as_json), delete_from(Home(home_path), collection=name, dry_run=dry_run)
-    out.text(done.text)
-    out.result(done.to_json())
+        confirm(f"Delete collection {name} with all of its memories from home {call.home_path}?", yes)
+    done = delete_from(call.home, collection=name, dry_run=dry_run)
+    call.show(done.text, done.to_json())
 
 
 def _fields(settings: tuple[str, ...]) -> dict[str, object]:

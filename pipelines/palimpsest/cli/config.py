@@ -7,14 +7,13 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import Output, columns
+from palimpsest.cli.shared import Output, columns, json_option
 from palimpsest.core.edit_settings import Value, write_settings
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.setting_layers import Layer, read_layers, resolve
 from palimpsest.core.setting_table import BY_KEY, Setting
 from palimpsest.store.home import DEFAULT_HOME
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")
 _project = click.option("--project", "in_project", is_flag=True, help="In palimpsest.toml of this folder or project.")
 
 
@@ -24,16 +23,15 @@ def config() -> None:
 
 
 @config.command("show", short_help="Show each setting and the layer that sets it.")
-@_json
+@json_option
 @click.option("--changed", is_flag=True, help="Only what is not a default.")
 @click.option("--explain", is_flag=True, help="Also what each setting means.")
-def show(as_json: bool, changed: bool, explain: bool) -> None:
+def show(out: Output, changed: bool, explain: bool) -> None:
     """Show each setting, its value and the layer that sets it; secrets are not shown."""
     from palimpsest.core.setting_layers import check_trusted, meaning, read_layers, resolve, setting_json, setting_row
 
     files = read_layers()
     found = resolve(files)
-    out = Output(as_json)
     for file in files:
         out.text(f"{file.layer} file {file.path}")
     listed = [r for r in found if not changed or r.source != "default"]
@@ -44,9 +42,9 @@ def show(as_json: bool, changed: bool, explain: bool) -> None:
 
 
 @config.command(short_help="Print the value of one setting.")
-@_json
+@json_option
 @click.argument("key")
-def get(as_json: bool, key: str) -> None:
+def get(out: Output, key: str) -> None:
     """Print the value of KEY that counts, such as lm.server; a secret is not shown."""
     from palimpsest.core.setting_layers import (
         check_trusted,
@@ -57,20 +55,19 @@ def get(as_json: bool, key: str) -> None:
         shown_value,
     )
 
-    setting, files, out = setting_of(key), read_layers(), Output(as_json)
+    setting, files = setting_of(key), read_layers()
     found = next(r for r in resolve(files) if r.setting is setting)
     check_trusted(files, [found])
-    out.text(shown_value(found))
-    out.result(setting_json(found))
+    out.show(shown_value(found), setting_json(found))
 
 
 @config.command()
-@_json
-def path(as_json: bool) -> None:
+@json_option
+def path(out: Output) -> None:
     """Print where the two files of settings are, or would be."""
     from palimpsest.core.setting_layers import project_file, user_file
 
-    out, project, user = Output(as_json), project_file(), user_file()
+    project, user = project_file(), user_file()
     for layer, file in (("project", project), ("user", user)):
         out.text(f"{layer}: {file}{'' if file.exists() else ' (not there)'}")
     out.result(
@@ -79,24 +76,23 @@ def path(as_json: bool) -> None:
 
 
 @config.command(short_help="Open the user's file, or the project's, in an editor.")
-@_json
+@json_option
 @_project
-def edit(as_json: bool, in_project: bool) -> None:
+def edit(out: Output, in_project: bool) -> None:
     """Open the user's file, or the project's, in $VISUAL or $EDITOR; what is broken is not saved."""
     from palimpsest.core.edit_settings import edit_settings
 
     layer, file = _file(in_project)
-    out, is_changed = Output(as_json), edit_settings(layer, file)
-    out.text(f"{file}: {'saved' if is_changed else 'nothing changed'}")
-    out.result({"path": str(file), "changed": is_changed})
+    is_changed = edit_settings(layer, file)
+    out.show(f"{file}: {'saved' if is_changed else 'nothing changed'}", {"path": str(file), "changed": is_changed})
 
 
 @config.command("set", short_help="Set one setting in the user's file, or the project's.")
-@_json
+@json_option
 @_project
 @click.argument("key")
 @click.argument("value", required=False, type=click.UNPROCESSED)  # an empty one is a value too
-def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
+def set_(out: Output, in_project: bool, key: str, value: str | None) -> None:
     """Set KEY, such as lm.server, in the user's file or in the project's.
 
     A secret is never given as VALUE, where other users and the history of the shell see it: it is prompted for, or read
@@ -118,7 +114,6 @@ def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
         write_settings(layer, file, {setting: stored})
     except ValueError as e:
         raise click.UsageError(f"{setting.key}: {e}") from None
-    out = Output(as_json)
     out.text(f"{file}: {setting.key} is set" + ("" if setting.is_secret else f" to {without_credentials(value)}"))
     if os.environ.get(setting.variable):
         out.text(f"{setting.variable} is set in the environment and counts before it")
@@ -126,15 +121,15 @@ def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
 
 
 @config.command()
-@_json
+@json_option
 @_project
 @click.argument("key")
-def unset(as_json: bool, in_project: bool, key: str) -> None:
+def unset(out: Output, in_project: bool, key: str) -> None:
     """Remove KEY from the user's file, or from the project's."""
     from palimpsest.core.edit_settings import write_settings
     from palimpsest.core.setting_layers import read_layers, read_settings_file, resolve, setting_of, setting_row
 
-    setting, (layer, file), out = setting_of(key), _file(in_project), Output(as_json)
+    setting, (layer, file) = setting_of(key), _file(in_project)
     before = read_settings_file(layer, file)
     if before is None or setting.key not in before.values:
         out.text(f"{file}: does not set {setting.key}; nothing changed")
@@ -146,33 +141,32 @@ def unset(as_json: bool, in_project: bool, key: str) -> None:
 
 
 @config.command(short_help="Trust the project file as it is now.")
-@_json
-def trust(as_json: bool) -> None:
+@json_option
+def trust(out: Output) -> None:
     """Show what the project file sets, and trust it as it is now: it may decide where texts and keys are sent."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.core.setting_layers import project_file, read_settings_file, without_credentials
     from palimpsest.core.setting_layers import trust as trust_file
 
-    out, file = Output(as_json), read_settings_file("project", project_file())
+    file = read_settings_file("project", project_file())
     if file is None:
         raise PalimpsestError(f"{project_file()}: is not there; palimpsest config init --project makes it")
     settings = {key: without_credentials(value) for key, value in sorted(file.values.items())}
     out.text("\n".join(f"{key} = {value}" for key, value in settings.items()))
     trust_file(file.path, file.data)
-    out.text(f"{file.path} is trusted until it changes")
-    out.result({"path": str(file.path), "settings": settings})
+    out.show(f"{file.path} is trusted until it changes", {"path": str(file.path), "settings": settings})
 
 
 @config.command(short_help="Prompt for the most important settings and write them.")
-@_json
+@json_option
 @_project
 @click.option("--yes", is_flag=True, help="Do not prompt: take what is set, else the defaults.")
-def init(as_json: bool, in_project: bool, yes: bool) -> None:
+def init(out: Output, in_project: bool, yes: bool) -> None:
     """Prompt for home, backend, language model and port, and write them; without a terminal the defaults are taken.
 
     In the user's file it also makes a secret for the tokens of the service, where no key is set.
     """
     layer, file = _file(in_project)
-    out, written = Output(as_json), run_wizard(layer, file, interactive=not yes and sys.stdin.isatty())
+    written = run_wizard(layer, file, interactive=not yes and sys.stdin.isatty())
     out.text(f"{file}: {', '.join(written) if written else 'nothing new'}; palimpsest config show lists all settings")
     out.result({"path": str(file), "keys": written})
 

@@ -2,12 +2,11 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from palimpsest.cli.shared import CostParam, Output, common, visible
+from palimpsest.cli.shared import Call, CostParam, Output, common, visible
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import counted
 from palimpsest.store.home import Home
@@ -29,9 +28,7 @@ _QUOTING = ("contradiction", "duplicate")
 @click.pass_context
 def consolidate(
     context: click.Context,
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     collections: tuple[str, ...],
     everything: bool,
     dry_run: bool,
@@ -47,18 +44,17 @@ def consolidate(
     from palimpsest.consolidation.consolidate import consolidate as run
     from palimpsest.consolidation.consolidate import estimate
 
-    out = Output(as_json)
     if dry_run:
-        calls, cost = estimate(Home(home_path), everything=everything, only=collections)
-        out.text(f"{counted(calls, 'call')} of a language model, at most {cost:.4f}")
-        out.result({"lm_calls": calls, "cost": cost})
+        calls, cost = estimate(call.home, everything=everything, only=collections)
+        call.text(f"{counted(calls, 'call')} of a language model, at most {cost:.4f}")
+        call.result({"lm_calls": calls, "cost": cost})
         return
-    done = run(Home(home_path), everything=everything, only=collections, max_cost=max_cost)
-    out.text(f"{counted(len(done.proposals), 'open proposal')}, {done.new} new, {done.expired} no longer hold")
+    done = run(call.home, everything=everything, only=collections, max_cost=max_cost)
+    call.text(f"{counted(len(done.proposals), 'open proposal')}, {done.new} new, {done.expired} no longer hold")
     if done.calls:
-        out.text(f"{counted(done.calls, 'call')} of a language model, cost {done.cost:.4f}")
-    show(out, Home(home_path), done.proposals, _MAX_SHOWN)
-    out.result(
+        call.text(f"{counted(done.calls, 'call')} of a language model, cost {done.cost:.4f}")
+    show(call, call.home, done.proposals, _MAX_SHOWN)
+    call.result(
         {
             "build_id": done.build_id,
             "new": done.new,
@@ -105,28 +101,27 @@ def show(out: Output, home: Home, proposals: Sequence["Proposal"], limit: int) -
 @click.option("--kind", type=click.Choice(["contradiction", "duplicate", "prune", "connection", "confidence", "note"]))
 @click.option("--limit", type=click.IntRange(1), default=_MAX_SHOWN, show_default=True)
 @click.option("--ids", is_flag=True, help="Print every proposal's id, one a line, for `consolidate confirm -`.")
-def review(home_path: Path, as_json: bool, backend: str, state: str, kind: str | None, limit: int, ids: bool) -> None:
+def review(call: Call, state: str, kind: str | None, limit: int, ids: bool) -> None:
     """List the proposals of the last runs, open ones unless --state says otherwise."""
     from palimpsest.consolidation.find_proposals import published_build, settled
     from palimpsest.store.proposals import read_proposals
 
-    out, home = Output(as_json), Home(home_path)
-    known = settled(read_proposals(home.path), published_build(home)).values()
+    known = settled(read_proposals(call.home.path), published_build(call.home)).values()
     found = [p for p in known if state in ("any", p.state) and kind in (None, p.kind)]
     if ids:
-        out.text("\n".join(p.proposal_id for p in found))
+        call.text("\n".join(p.proposal_id for p in found))
     else:
-        show(out, home, found, limit)
+        show(call, call.home, found, limit)
         if not found:
-            out.text("nothing to review")
-    out.result({"proposals": [p.to_json() for p in found]})
+            call.text("nothing to review")
+    call.result({"proposals": [p.to_json() for p in found]})
 
 
 @consolidate.command(short_help="Apply proposals, from the next build on.")
 @common
 @click.argument("proposal", nargs=-1, required=True)
 @click.option("--keep", default="", metavar="MEMORY", help="The memory that stays, of one contradiction.")
-def confirm(home_path: Path, as_json: bool, backend: str, proposal: tuple[str, ...], keep: str) -> None:
+def confirm(call: Call, proposal: tuple[str, ...], keep: str) -> None:
     """Apply proposals, from the next build on. PROPOSAL is an id; - reads ids from stdin.
 
     Of a contradiction, the memory that is not kept is retired; of a conditional one both stay. What is pruned is no
@@ -136,14 +131,14 @@ def confirm(home_path: Path, as_json: bool, backend: str, proposal: tuple[str, .
 
     ids = _ids(proposal)
     _check_keep(keep, ids)
-    _decided(as_json, decide(Home(home_path), ids, keep))
+    _decided(call, decide(call.home, ids, keep))
 
 
 @consolidate.command(name="apply", short_help="Confirm the proposals that settings name.")
 @common
 @click.option("--dry-run", is_flag=True, help="List what is due; build and confirm nothing.")
 @click.option("--max-cost", type=CostParam(), help="The most that a language model may cost in each trial build.")
-def apply_(home_path: Path, as_json: bool, backend: str, dry_run: bool, max_cost: float | None) -> None:
+def apply_(call: Call, dry_run: bool, max_cost: float | None) -> None:
     """Confirm the kinds of proposals that `consolidation.apply` of a collection names, once `grace_days` are over.
 
     A trial build is made for each kind. Where recall of the golden questions falls, or more stale results are among
@@ -151,14 +146,13 @@ def apply_(home_path: Path, as_json: bool, backend: str, dry_run: bool, max_cost
     """  # noqa: DOC501 (the docstring is the help text)
     from palimpsest_eval.runs.apply_proposals import apply_proposals
 
-    out = Output(as_json)
-    done = apply_proposals(Home(home_path), dry_run=dry_run, max_cost=max_cost)
-    show(out, Home(home_path), done.confirmed, _MAX_SHOWN)
-    out.text("\n".join(f"{i}: refused, {why}" for i, why in sorted(done.refused.items())))
+    done = apply_proposals(call.home, dry_run=dry_run, max_cost=max_cost)
+    show(call, call.home, done.confirmed, _MAX_SHOWN)
+    call.text("\n".join(f"{i}: refused, {why}" for i, why in sorted(done.refused.items())))
     confirmed, refused = len(done.confirmed), len(done.refused)
     outcome = f"{confirmed} due" if dry_run else f"{confirmed} confirmed, {refused} refused"
-    out.text(f"{outcome}, {counted(done.trials, 'trial build')}")
-    out.result(
+    call.text(f"{outcome}, {counted(done.trials, 'trial build')}")
+    call.result(
         {
             "proposals": [p.to_json() for p in done.confirmed],
             "refused": done.refused,
@@ -173,21 +167,21 @@ def apply_(home_path: Path, as_json: bool, backend: str, dry_run: bool, max_cost
 @consolidate.command(short_help="Close proposals for good.")
 @common
 @click.argument("proposal", nargs=-1, required=True)
-def reject(home_path: Path, as_json: bool, backend: str, proposal: tuple[str, ...]) -> None:
+def reject(call: Call, proposal: tuple[str, ...]) -> None:
     """Close proposals for good: the same memories are not proposed for it again. PROPOSAL is an id; - reads stdin."""
     from palimpsest.consolidation.decide import reject as decide
 
-    _decided(as_json, decide(Home(home_path), _ids(proposal)))
+    _decided(call, decide(call.home, _ids(proposal)))
 
 
 @consolidate.command(short_help="Take back what was decided of proposals.")
 @common
 @click.argument("proposal", nargs=-1, required=True)
-def undo(home_path: Path, as_json: bool, backend: str, proposal: tuple[str, ...]) -> None:
+def undo(call: Call, proposal: tuple[str, ...]) -> None:
     """Take back what was decided of proposals, from the next build on: they are open again."""
     from palimpsest.consolidation.decide import undo as decide
 
-    _decided(as_json, decide(Home(home_path), _ids(proposal)))
+    _decided(call, decide(call.home, _ids(proposal)))
 
 
 def _check_keep(keep: str, ids: Sequence[str]) -> None:
@@ -206,8 +200,7 @@ def _ids(named: Sequence[str]) -> list[str]:
     return [i for name in named for i in (piped if name == "-" else [name])]
 
 
-def _decided(as_json: bool, proposals: Sequence["Proposal"]) -> None:
-    out = Output(as_json)
+def _decided(out: Output, proposals: Sequence["Proposal"]) -> None:
     lines = [f"{p.proposal_id}: {p.kind}, {p.why}: {p.state}" for p in proposals]
     out.text("\n".join([*lines, f"{len(proposals)} decided, from the next palimpsest build on"]))
     out.result({"proposals": [p.to_json() for p in proposals]})

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.shared import Call, common
 from palimpsest.core.errors import DISTRIBUTION, PalimpsestError, Refused, extra_of, fault_of
 from palimpsest.core.setting_layers import Resolved
 from palimpsest.store.home import Home
@@ -19,13 +18,12 @@ from palimpsest.store.home import Home
 
 @click.command()
 @common
-def doctor(home_path: Path, as_json: bool, backend: str) -> None:
+def doctor(call: Call) -> None:
     """Check versions, model, threads, disk and home; each failure names its fix."""  # noqa: DOC501 (the docstring is the help text)
-    out = Output(as_json)
-    findings = [settings_finding(click.get_current_context().obj), *run_checks(Home(home_path))]
-    out.text("\n".join(finding.text() for finding in findings))
+    findings = [settings_finding(click.get_current_context().obj), *run_checks(call.home)]
+    call.text("\n".join(finding.text() for finding in findings))
     failures = [f for f in findings if not f.ok]
-    out.result({"ok": not failures, "findings": [asdict(f) for f in findings]})
+    call.result({"ok": not failures, "findings": [asdict(f) for f in findings]})
     if failures:
         raise Refused(f"doctor: {failures[0].what}: {failures[0].fix}")
 

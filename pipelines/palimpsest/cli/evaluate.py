@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from palimpsest.cli.shared import FOLDER, STRATEGY, CostParam, Output, common, embedder_option, why_closed
+from palimpsest.cli.shared import FOLDER, STRATEGY, Call, CostParam, Output, common, embedder_option, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.files import counted
 from palimpsest.core.times import readable
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 @click.option("--collection", help="With --init: only this collection. [default: all without golden questions]")
 @click.option("--questions", type=click.IntRange(1, 1000), default=20, show_default=True, help="With --init: how many.")
 def gate(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     baseline_file: Path | None,
     markdown_file: Path | None,
     report_file: Path | None,
@@ -43,23 +41,21 @@ def gate(
     """Judge the staged, else the published build against the committed baseline."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest_eval.runs.judge_build import judge_home
 
-    out = Output(as_json)
     if init:
-        _draft_questions(out, Home(home_path), collection, questions)
+        _draft_questions(call, call.home, collection, questions)
         return
     if collection:
         raise PalimpsestError(f"--collection {collection}: only valid with --init; the gate judges every collection")
     if labels or program:
-        _gate_labels(out, Home(home_path), program)
+        _gate_labels(call, call.home, program)
         return
-    verdict = judge_home(Home(home_path), baseline_file, report_file)
+    verdict = judge_home(call.home, baseline_file, report_file)
     if markdown_file:
         try:
             markdown_file.write_text(verdict.markdown(), encoding="utf-8")
         except OSError as e:
             raise PalimpsestError(f"--markdown {markdown_file}: {e.strerror}; name another") from None
-    out.text(verdict.markdown())
-    out.result(verdict.to_json())
+    call.show(verdict.markdown(), verdict.to_json())
     if verdict.exit_code:
         reasons = [
             r for v in verdict.collections for r in (*v.reasons, *(v.warnings if v.status == "unjudged" else ()))
@@ -83,8 +79,7 @@ def _gate_labels(out: Output, home: Home, program: str | None) -> None:
     from palimpsest_eval.labels.label_gate import judge_home_labels
 
     verdict = judge_home_labels(home, program)
-    out.text(verdict.text())
-    out.result(verdict.to_json())
+    out.show(verdict.text(), verdict.to_json())
     if verdict.reasons:
         raise Refused(f"gate: labels: {'; '.join(verdict.reasons)}")
 
@@ -98,48 +93,44 @@ def baseline() -> None:
 @common
 @click.option("--why", required=True, help="The reason, for those who read the history.")
 @click.option("--labels", is_flag=True, help="Write the labeler's figures instead.")
-def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool) -> None:
+def accept(call: Call, why: str, labels: bool) -> None:
     """Write the staged, else the published build's run as the new baseline."""
     from palimpsest_eval.labels.label_gate import accept_labels
     from palimpsest_eval.runs.judge_build import AcceptedBaseline, accept_home, next_steps
 
-    out, home = Output(as_json), Home(home_path)
-    written = [AcceptedBaseline(accept_labels(home, why), "")] if labels else accept_home(home, why)
-    steps = next_steps(home, written)
-    out.text("\n".join([*(a.text() for a in written), steps]))
+    written = [AcceptedBaseline(accept_labels(call.home, why), "")] if labels else accept_home(call.home, why)
+    steps = next_steps(call.home, written)
+    call.text("\n".join([*(a.text() for a in written), steps]))
     dropped = {a.path.stem: list(a.dropped) for a in written if a.dropped}
-    out.result({"baselines": [str(a.path) for a in written], "dropped": dropped, "next": steps})
+    call.result({"baselines": [str(a.path) for a in written], "dropped": dropped, "next": steps})
 
 
 @click.command()
 @common
 @click.argument("build_a")
 @click.argument("build_b")
-def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b: str) -> None:
+def compare(call: Call, build_a: str, build_b: str) -> None:
     """Show what changed between two builds: memories, relations, metrics, queries."""
     from palimpsest_eval.runs.judge_build import compare_builds
 
-    out = Output(as_json)
-    found, text = compare_builds(Home(home_path), build_a, build_b)
-    out.text(text)
-    out.result(found)
+    found, text = compare_builds(call.home, build_a, build_b)
+    call.show(text, found)
 
 
 @click.command()
 @common
-def verify(home_path: Path, as_json: bool, backend: str) -> None:
+def verify(call: Call) -> None:
     """Check every invariant on this home, and with --backend neo4j what Neo4j shows of it."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest_eval.runs.judge_build import verify_home
 
-    out = Output(as_json)
-    found = verify_home(Home(home_path))
+    found = verify_home(call.home)
     violations = found.lines
-    if backend == "neo4j":
+    if call.backend == "neo4j":
         from palimpsest.neo4j_graph.published_graph import check_published
 
-        violations += check_published(Home(home_path))
-    out.text("\n".join([*violations, f"build {found.build_id}: {counted(len(violations), 'violation')}"]))
-    out.result(found.to_json() | {"violations": violations})
+        violations += check_published(call.home)
+    call.text("\n".join([*violations, f"build {found.build_id}: {counted(len(violations), 'violation')}"]))
+    call.result(found.to_json() | {"violations": violations})
     if violations:
         raise Refused(f"verify: {counted(len(violations), 'violation')}, the first: {violations[0]}")
 
@@ -159,9 +150,7 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
 @click.option("--max-cost", type=CostParam(), help="What the model may cost; questions beyond it are left out.")
 @embedder_option
 def suite(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     folder: Path,
     extra: Path | None,
     strategy: str,
@@ -180,24 +169,23 @@ def suite(
     """  # noqa: DOC501 (the docstring is the help text)
     from palimpsest_eval.runs import suite_runs
 
-    out = Output(as_json)
     if max_cost is not None and not ragas:
         raise PalimpsestError(f"--max-cost {max_cost}: only --ragas calls a model; add it")
     if ragas and ablation:
         raise PalimpsestError("--ragas judges one strategy, --ablation runs several; pass only one of them")
     if not ablation:
         wanted = suite_runs.RagasOptions(lm_questions, max_cost) if ragas else None
-        done = suite_runs.measure(folder, extra, strategy, budget, per_query, backend, wanted, embedder)
-        out.text(done.text())
-        out.result(done.to_json())
+        done = suite_runs.measure(folder, extra, strategy, budget, per_query, call.backend, wanted, embedder)
+        call.show(done.text(), done.to_json())
         return
-    if backend != "duckdb":
-        raise PalimpsestError(f"--ablation --backend {backend}: stages are measured on duckdb; leave --backend out")
+    if call.backend != "duckdb":
+        raise PalimpsestError(
+            f"--ablation --backend {call.backend}: stages are measured on duckdb; leave --backend out"
+        )
     from palimpsest_eval.runs.ablation import ablation_text
 
     done, rows = suite_runs.ablate(folder, extra, budget, per_query, embedder)
-    out.text(ablation_text(done.suite, done.queries, rows))
-    out.result(done.to_json() | {"ablation": rows})
+    call.show(ablation_text(done.suite, done.queries, rows), done.to_json() | {"ablation": rows})
 
 
 @click.command()
@@ -216,16 +204,7 @@ def suite(
 @click.option("--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Links to follow from the best.")
 @click.option("--narrow", is_flag=True, help="With --strategy hierarchical: only memories of the nodes found.")
 def bench(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    memories: int | None,
-    strategy: str,
-    kind: "Kind",
-    users: int,
-    clients: int,
-    hops: int,
-    narrow: bool,
+    call: Call, memories: int | None, strategy: str, kind: "Kind", users: int, clients: int, hops: int, narrow: bool
 ) -> None:
     """Measure the query path on a seeded home of this many memories."""
     import tempfile
@@ -233,13 +212,11 @@ def bench(
     from palimpsest_eval.bench.bench_report import QueryLoad
     from palimpsest_eval.bench.run_bench import run_bench
 
-    out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as folder:
-        load = QueryLoad(strategy, clients, backend, hops, narrow)
+        load = QueryLoad(strategy, clients, call.backend, hops, narrow)
         memories = memories or (300 if kind == "pages" else 100_000)
         done = run_bench(memories, load, users=users, kind=kind, workdir=Path(folder))
-    out.text(done.text())
-    out.result(done.to_json())
+    call.show(done.text(), done.to_json())
 
 
 # `palimpsest benchmark`: published benchmarks of memory.
@@ -258,16 +235,7 @@ def bench(
     help="A cutoff; may be repeated. [default: the benchmark's]",
 )
 @embedder_option
-def benchmark(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    name: str,
-    path: Path,
-    strategy: str,
-    cutoffs: tuple[int, ...],
-    embedder: str | None,
-) -> None:
+def benchmark(call: Call, name: str, path: Path, strategy: str, cutoffs: tuple[int, ...], embedder: str | None) -> None:
     """Build a benchmark's data in a throw-away home, cached by content and code, and measure retrieval on it.
 
     PATH is what the benchmark distributes: a file of LongMemEval, LoCoMo or MemConflict, a folder of chats or a Parquet
@@ -276,10 +244,8 @@ def benchmark(
     """
     from palimpsest_eval.runs.suite_runs import measure_benchmark
 
-    out = Output(as_json)
-    done = measure_benchmark(name, path, strategy, sorted(set(cutoffs)), embedder, backend)
-    out.text(done.text())
-    out.result(done.to_json())
+    done = measure_benchmark(name, path, strategy, sorted(set(cutoffs)), embedder, call.backend)
+    call.show(done.text(), done.to_json())
 
 
 # The commands `palimpsest health` and `palimpsest metrics`: figures of a home for people and for Prometheus.
@@ -288,13 +254,12 @@ def benchmark(
 @click.command()
 @common
 @click.option("--report", "report_file", type=FOLDER, help="Write the report, one HTML page, here.")
-def health(home_path: Path, as_json: bool, backend: str, report_file: Path | None) -> None:
+def health(call: Call, report_file: Path | None) -> None:
     """Show the health of the published build; each night's report is in the home, health/report.html."""
     from palimpsest_eval.report.health_page import CARDS, format_number
     from palimpsest_eval.runs.home_metrics import health_of, write_health
 
-    out = Output(as_json)
-    found = health_of(Home(home_path))
+    found = health_of(call.home)
     if report_file:
         write_health(found, report_file)
     numbers = found.numbers
@@ -302,26 +267,23 @@ def health(home_path: Path, as_json: bool, backend: str, report_file: Path | Non
         f"{title:<18}{format_number(numbers.get(name), form):>14}  {explanation}"
         for name, title, explanation, form in CARDS
     ]
-    out.text("\n".join([f"build {found.build_id}, {readable(found.created_at)}, gate {found.status}", *lines]))
-    out.result(found.to_json())
+    call.text("\n".join([f"build {found.build_id}, {readable(found.created_at)}, gate {found.status}", *lines]))
+    call.result(found.to_json())
 
 
 @click.command()
 @common
 @click.option("--out", "out_file", type=FOLDER, help="Write them here, for node_exporter's textfile collector.")
-def metrics(home_path: Path, as_json: bool, backend: str, out_file: Path | None) -> None:
+def metrics(call: Call, out_file: Path | None) -> None:
     """Print build age, memories, gate, latencies, rejects and seconds by stage in Prometheus' text format."""
     from palimpsest_eval.runs.home_metrics import metrics_text, write_metrics
 
-    out, home = Output(as_json), Home(home_path)
     if out_file:
-        write_metrics(home, out_file)
-        out.text(f"wrote {out_file}")
-        out.result({"out": str(out_file)})
+        write_metrics(call.home, out_file)
+        call.show(f"wrote {out_file}", {"out": str(out_file)})
         return
-    text = metrics_text(home)
-    out.text(text.rstrip())
-    out.result({"metrics": text})
+    text = metrics_text(call.home)
+    call.show(text.rstrip(), {"metrics": text})
 
 
 # Commands that label pairs of texts: a file of pairs, and a trial of a language model's program.
@@ -339,9 +301,7 @@ def metrics(home_path: Path, as_json: bool, backend: str, out_file: Path | None)
 @click.pass_context
 def label(
     context: click.Context,
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     pairs_file: Path | None,
     out_file: Path | None,
     labeler: str,
@@ -356,13 +316,12 @@ def label(
         raise PalimpsestError(f"label: {'--pairs' if pairs_file is None else '--out'} is required; name a file")
     from palimpsest_eval.labels.label_file import label_file
 
-    out = Output(as_json)
-    done = label_file(pairs_file, out_file, labeler, train_file, max_cost, home_path)
+    done = label_file(pairs_file, out_file, labeler, train_file, max_cost, call.home_path)
     seconds = done.seconds.load + done.seconds.features + done.seconds.predict
-    out.text(f"{counted(done.pairs, 'pair')} labelled in {seconds:.2f} s: {out_file}")
+    call.text(f"{counted(done.pairs, 'pair')} labelled in {seconds:.2f} s: {out_file}")
     if done.metrics is not None:
-        out.text(done.metrics.text())
-    out.result(done.to_json())
+        call.text(done.metrics.text())
+    call.result(done.to_json())
 
 
 def _refuse_misplaced_options(context: click.Context, subcommand: str) -> None:
@@ -395,9 +354,7 @@ def _refuse_misplaced_options(context: click.Context, subcommand: str) -> None:
 @click.option("--max-cost", type=CostParam(), help="What the LM may cost; pairs beyond it are left out.")
 @click.option("--out", "out_file", type=FOLDER, help="Write the pairs with both labels here, as JSONL.")
 def tune(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     pairs: str,
     sample: int,
     program: str | None,
@@ -414,9 +371,7 @@ def tune(
     from palimpsest_eval.labels.tune import TuneOptions, write_both_labels
     from palimpsest_eval.labels.tune import tune as run_tune
 
-    out = Output(as_json)
-    report = run_tune(Home(home_path), TuneOptions(pairs, sample, program, demonstrations or 0, train, save, max_cost))
+    report = run_tune(call.home, TuneOptions(pairs, sample, program, demonstrations or 0, train, save, max_cost))
     if out_file is not None and report.comparison is not None:
         write_both_labels(out_file, report.comparison)
-    out.text(report.text())
-    out.result(report.to_json())
+    call.show(report.text(), report.to_json())

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common, confirm
+from palimpsest.cli.shared import FOLDER, Call, common, confirm
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import counted
 from palimpsest.store.backup_archive import PASSWORD_VARIABLE, read_password
 from palimpsest.store.event_log import LEVELS, Event, Level, read_events
-from palimpsest.store.home import Home
 
 
 @click.group()
@@ -30,20 +29,19 @@ def home() -> None:
     multiple=True,
     help="Folder of collections, where the home does not have their settings. May be given again.",
 )
-def upgrade(home_path: Path, as_json: bool, backend: str, corpora: tuple[Path, ...]) -> None:
+def upgrade(call: Call, corpora: tuple[Path, ...]) -> None:
     """Make the build of a home again from its log as this version makes it, and publish it if the gate agrees."""
     from palimpsest_eval.runs.judge_build import upgrade_home
 
-    out = Output(as_json)
-    done = upgrade_home(Home(home_path), list(corpora) or None)
+    done = upgrade_home(call.home, list(corpora) or None)
     if done.before == done.format:
-        out.text(f"home {home_path}: has format {done.format} already; nothing to do")
+        call.text(f"home {call.home_path}: has format {done.format} already; nothing to do")
     else:
-        out.text(
-            f"home {home_path}: upgraded from format {done.before} to {done.format}; build {done.build_id}, "
+        call.text(
+            f"home {call.home_path}: upgraded from format {done.before} to {done.format}; build {done.build_id}, "
             f"{counted(done.memories, 'memory')}, digest {done.digest}"
         )
-    out.result(done.to_json())
+    call.result(done.to_json())
 
 
 # The commands `palimpsest backup` and `palimpsest restore`.
@@ -60,15 +58,7 @@ def upgrade(home_path: Path, as_json: bool, backend: str, corpora: tuple[Path, .
 )
 @click.option("--encrypt", is_flag=True, help="Encrypt it with the password in PALIMPSEST_BACKUP_PASSWORD.")
 @click.option("--password-file", type=FOLDER, help="Encrypt it with the password in this file.")
-def backup(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    file: Path,
-    keep: int | None,
-    encrypt: bool,
-    password_file: Path | None,
-) -> None:
+def backup(call: Call, file: Path, keep: int | None, encrypt: bool, password_file: Path | None) -> None:
     """Write a consistent copy of the home into FILE: the record, the published build and its index.
 
     With --keep N, FILE is a folder of dated backups, of which the newest N of this home stay.
@@ -78,15 +68,14 @@ def backup(
     password = read_password(password_file, PASSWORD_VARIABLE) if encrypt or password_file else None
     if encrypt and password is None:
         raise PalimpsestError(f"--encrypt: no password; set {PASSWORD_VARIABLE}, or name a file with --password-file")
-    out = Output(as_json)
-    series = backup_dated(Home(home_path), file, keep, password) if keep else None
-    done = series.backup if series else backup_home(Home(home_path), file, password)
+    series = backup_dated(call.home, file, keep, password) if keep else None
+    done = series.backup if series else backup_home(call.home, file, password)
     sealed = "encrypted" if done.encrypted else "not encrypted"
     of = f"build {done.build_id}, digest {done.digest}" if done.build_id else "no build is published"
-    out.text(f"{done.file}: {counted(done.files, 'file')}, {done.bytes >> 20:,} MiB, {sealed}; {of}")
+    call.text(f"{done.file}: {counted(done.files, 'file')}, {done.bytes >> 20:,} MiB, {sealed}; {of}")
     for removed in series.removed if series else ():
-        out.text(f"removed {removed}")
-    out.result((series or done).to_json())
+        call.text(f"removed {removed}")
+    call.result((series or done).to_json())
 
 
 @click.command()
@@ -94,23 +83,24 @@ def backup(
 @click.argument("file", type=FOLDER)
 @click.option("--password-file", type=FOLDER, help="File with the password. [default: $PALIMPSEST_BACKUP_PASSWORD]")
 @click.option("--force", is_flag=True, help="Move a home that is there aside; it stays as HOME.before-restore-N.")
-def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_file: Path | None, force: bool) -> None:
+def restore(call: Call, file: Path, password_file: Path | None, force: bool) -> None:
     """Restore the home that FILE is a backup of, and check every file and the digest of its build."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.cli.processes import BUILDS, SERVICE, read_record
     from palimpsest.pipeline.backup import restore_home
 
-    out = Output(as_json)
-    records = {c.name: read_record(home_path, c.name) for c in (SERVICE, BUILDS)}
+    records = {c.name: read_record(call.home_path, c.name) for c in (SERVICE, BUILDS)}
     if running := [name for name, record in records.items() if record and record.is_running]:
-        raise PalimpsestError(f"home {home_path}: its {running[0]} runs; stop it with palimpsest service stop first")
-    done = restore_home(file, Home(home_path), read_password(password_file, PASSWORD_VARIABLE), force)
+        raise PalimpsestError(
+            f"home {call.home_path}: its {running[0]} runs; stop it with palimpsest service stop first"
+        )
+    done = restore_home(file, call.home, read_password(password_file, PASSWORD_VARIABLE), force)
     of = f"build {done.build_id}, digest {done.digest}" if done.build_id else "it has no published build"
-    out.text(f"home {done.home}: {counted(done.files, 'file')} restored and checked; {of}")
+    call.text(f"home {done.home}: {counted(done.files, 'file')} restored and checked; {of}")
     if done.moved_aside:
-        out.text(f"what was there before is in {done.moved_aside}")
+        call.text(f"what was there before is in {done.moved_aside}")
     if done.needs_upgrade:
-        out.text(f"an earlier version wrote this home; run palimpsest home upgrade --home {done.home}")
-    out.result(done.to_json())
+        call.text(f"an earlier version wrote this home; run palimpsest home upgrade --home {done.home}")
+    call.result(done.to_json())
 
 
 # The command `palimpsest housekeeping`: what a home no longer needs.
@@ -119,17 +109,15 @@ def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_f
 @click.command()
 @common
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
-def housekeeping(home_path: Path, as_json: bool, backend: str, dry_run: bool) -> None:
+def housekeeping(call: Call, dry_run: bool) -> None:
     """Remove closed logs, vectors of no kept build, old runs of Dagster and leftovers, by the settings' policies."""
     from palimpsest.pipeline.housekeeping import keep_house
 
-    out = Output(as_json)
-    done = keep_house(Home(home_path), dry_run)
+    done = keep_house(call.home, dry_run)
     verb = "would remove" if dry_run else "removed"
     lines = [f"{verb} {r.items:,} {r.part}, {r.bytes / 2**20:,.1f} MiB" for r in done.removed]
     sizes = [f"{name:<14}{size / 2**20:>10,.1f} MiB" for name, size in sorted(done.sizes.items())]
-    out.text("\n".join([*lines, f"{'left in':<14}", *sizes]))
-    out.result(done.to_json())
+    call.show("\n".join([*lines, f"{'left in':<14}", *sizes]), done.to_json())
 
 
 # The command `palimpsest logs`: the events of a home, newest last.
@@ -164,20 +152,11 @@ class SinceParam(click.ParamType[dt.datetime]):
 @click.option("--level", type=click.Choice(LEVELS), default="info", help="This level or a more serious one.")
 @click.option("--run", "run_id", help="Only of this run: the word after run= in the output.")
 @click.option("-n", "shown", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, at most.")
-def logs(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    since: dt.datetime | None,
-    level: Level,
-    run_id: str | None,
-    shown: int,
-) -> None:
+def logs(call: Call, since: dt.datetime | None, level: Level, run_id: str | None, shown: int) -> None:
     """Show the last events of the home's log: no memory, no name of a user and no text is in it."""
-    out = Output(as_json)
-    events = read_events(home_path, since, level, run_id)[-shown:]
-    out.text("\n".join(map(_line, events)) or "no events; builds, deletes, the gate and the inbox write them")
-    out.result({"events": [e.to_json() for e in events]})
+    events = read_events(call.home_path, since, level, run_id)[-shown:]
+    call.text("\n".join(map(_line, events)) or "no events; builds, deletes, the gate and the inbox write them")
+    call.result({"events": [e.to_json() for e in events]})
 
 
 def _line(event: Event) -> str:
@@ -207,9 +186,7 @@ def _line(event: Event) -> str:
 @click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
 @click.option("--yes", is_flag=True, help="At a terminal: do not list and prompt first.")
 def delete(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     memories: tuple[str, ...],
     document: str | None,
     user: str | None,
@@ -227,10 +204,9 @@ def delete(
     """
     from palimpsest.pipeline.deletion.delete import delete as delete_from
 
-    out = Output(as_json)
     run = partial(
         delete_from,
-        Home(home_path),
+        call.home,
         memories=memories,
         document=document,
         user=user,
@@ -241,11 +217,10 @@ def delete(
         collection=collection,
     )
     if not (dry_run or yes) and sys.stdin.isatty():
-        out.text(run(dry_run=True).text)
+        call.text(run(dry_run=True).text)
         confirm("Delete this for good?", yes=False)
     done = run(dry_run=dry_run)
-    out.text(done.text)
-    out.result(done.to_json())
+    call.show(done.text, done.to_json())
 
 
 # The commands `palimpsest export`, which writes all that is stored about a person, and `palimpsest import`.
@@ -258,20 +233,20 @@ _MAX_SHOWN = 20
 @click.option("--user", required=True, help="Whose.")
 @click.option("--out", type=FOLDER, required=True, help="A new folder.")
 @click.option("--collection", help="Only of this collection. [default: all]")
-def export(home_path: Path, as_json: bool, backend: str, user: str, out: Path, collection: str | None) -> None:
+def export(call: Call, user: str, out: Path, collection: str | None) -> None:
     """Write all that is stored about a user: JSON with a schema, original files, Markdown that can be edited."""
     from palimpsest.export.export_user import export_user
 
-    done, output = export_user(Home(home_path), user, out, collection), Output(as_json)
+    done = export_user(call.home, user, out, collection)
     for left in done.left_out[:_MAX_SHOWN]:
-        output.text(f"original left out: {left['uri']} of {left['collection']}: {left['reason']}")
+        call.text(f"original left out: {left['uri']} of {left['collection']}: {left['reason']}")
     pages, originals = done.counts["pages"], done.counts["originals"]
-    output.text(
+    call.text(
         f"exported {counted(done.counts['memories'], 'memory')} of "
         f"{counted(done.counts['documents'], 'document')} to {out}: {counted(pages, 'page')}, "
         f"{counted(originals, 'original file')}; it has everything, also what is hidden: keep it private"
     )
-    output.result(done.to_json())
+    call.result(done.to_json())
 
 
 @click.command("import")
@@ -281,26 +256,21 @@ def export(home_path: Path, as_json: bool, backend: str, user: str, out: Path, c
     "--rename", "renames", multiple=True, metavar="OLD=NEW", help="Another name of a collection. [repeatable]"
 )
 @click.option("--allow-removals", is_flag=True, help="Apply the removal of more pages than max_removed allows.")
-def import_(
-    home_path: Path, as_json: bool, backend: str, folder: Path, renames: tuple[str, ...], allow_removals: bool
-) -> None:
+def import_(call: Call, folder: Path, renames: tuple[str, ...], allow_removals: bool) -> None:
     """Make collections of an export, or apply the edits of its pages where the home has them; then build."""
     from palimpsest.export.import_export import import_export
 
-    done = import_export(
-        Home(home_path), folder, rename=dict(map(_parse_rename, renames)), allow_removals=allow_removals
-    )
-    output = Output(as_json)
+    done = import_export(call.home, folder, rename=dict(map(_parse_rename, renames)), allow_removals=allow_removals)
     made = f"made {', '.join(done.collections)} of {counted(done.documents, 'document')}; " if done.collections else ""
     more = f", {counted(done.decisions, 'decision')}" if done.decisions else ""
     more += f", {counted(done.operations, 'operation')} of the inbox" if done.operations else ""
     left = f", {len(done.problems)} left as they are" if done.problems else ""
     is_new = done.collections or done.edited or done.removed or done.operations
     edited = f"{counted(len(done.edited), 'page')} edited, {len(done.removed)} removed, {done.unchanged} unchanged"
-    output.text(
+    call.text(
         f"{made}{edited}{left}{more}" + ("; the next palimpsest build reads them" if is_new else "; nothing to build")
     )
-    output.result(done.to_json())
+    call.result(done.to_json())
 
 
 def _parse_rename(text: str) -> tuple[str, str]:

@@ -6,11 +6,10 @@ from typing import Literal
 
 import click
 
-from palimpsest.cli.shared import Output, confirm, visible
+from palimpsest.cli.shared import Output, confirm, json_option, visible
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.table_store import is_remote
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")
 _name = click.argument("name")
 _port = click.option("--port", type=click.IntRange(1, 65_535), help="Of its service. [default: the first free one]")
 _backend = click.option(
@@ -32,12 +31,12 @@ def instance() -> None:
 
 
 @instance.command("list")
-@_json
-def list_(as_json: bool) -> None:
+@json_option
+def list_(out: Output) -> None:
     """List the instances, and whether they run."""
     from palimpsest.cli.manage_instances import list_instances
 
-    out, found = Output(as_json), list_instances()
+    found = list_instances()
     for s in found:
         i = s.instance
         out.text(f"{i.name}: {s.state}, port {s.port}, {i.backend}, home {i.home} ({s.home})")
@@ -47,27 +46,27 @@ def list_(as_json: bool) -> None:
 
 
 @instance.command()
-@_json
+@json_option
 @_port
 @_backend
 @_name
-def create(as_json: bool, port: int | None, backend: _BackendName, name: str) -> None:
+def create(out: Output, port: int | None, backend: _BackendName, name: str) -> None:
     """Make an instance with an empty home in the user's data folder."""
     from palimpsest.cli.manage_instances import create_instance
 
-    out, made = Output(as_json), create_instance(name, port, backend)
+    made = create_instance(name, port, backend)
     home = shlex.quote(str(made.home))
     out.text(f"made {name}: palimpsest build --corpus DIR --home {home}, then palimpsest instance start {name}")
     out.result(made.to_json())
 
 
 @instance.command()
-@_json
+@json_option
 @_port
 @_backend
 @_name
 @click.option("--home", "home_path", required=True, help="Folder of a home that exists.")
-def add(as_json: bool, port: int | None, backend: _BackendName, name: str, home_path: str) -> None:
+def add(out: Output, port: int | None, backend: _BackendName, name: str, home_path: str) -> None:
     """Register a home that exists under a name."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.cli.manage_instances import add_instance
 
@@ -76,23 +75,22 @@ def add(as_json: bool, port: int | None, backend: _BackendName, name: str, home_
             f"--home {home_path}: an instance is a folder; name the URL of a home on object storage in each command, "
             f"such as palimpsest service start --home {shlex.quote(home_path)}"
         )
-    out, made = Output(as_json), add_instance(name, Path(home_path), port, backend)
-    out.text(f"{name} is home {made.home}, port {made.port}")
-    out.result(made.to_json())
+    made = add_instance(name, Path(home_path), port, backend)
+    out.show(f"{name} is home {made.home}, port {made.port}", made.to_json())
 
 
 @instance.command(short_help="Start all parts of an instance.")
-@_json
+@json_option
 @_name
 @click.option("--builds", "with_builds", is_flag=True, help="Also run its nightly builds and the Dagster UI.")
-def start(as_json: bool, name: str, with_builds: bool) -> None:
+def start(out: Output, name: str, with_builds: bool) -> None:
     """Start all parts of an instance, its Neo4j first where it has one, and wait until it can answer.
 
     Exit code 2: a setting is missing or wrong. Exit code 3: a part did not come up.
     """
     from palimpsest.cli.manage_instances import start_instance
 
-    out, found = Output(as_json), start_instance(name, with_builds)
+    found = start_instance(name, with_builds)
     record = found.service.record if found.service else None
     out.text(f"{name}: {found.state}{f' at {record.url}' if record else ''}")
     if with_builds and found.builds and found.builds.record:
@@ -101,57 +99,55 @@ def start(as_json: bool, name: str, with_builds: bool) -> None:
 
 
 @instance.command()
-@_json
+@json_option
 @_name
-def stop(as_json: bool, name: str) -> None:
+def stop(out: Output, name: str) -> None:
     """Stop all parts of an instance."""
     from palimpsest.cli.manage_instances import stop_instance
 
-    out, stopped = Output(as_json), stop_instance(name)
+    stopped = stop_instance(name)
     out.text(f"{name}: stopped {' and '.join(stopped)}" if stopped else f"{name}: nothing ran")
     out.result({"name": name, "stopped": stopped})
 
 
 @instance.command(short_help="Show how the parts of an instance are.")
-@_json
+@json_option
 @_name
-def status(as_json: bool, name: str) -> None:
+def status(out: Output, name: str) -> None:
     """Show how the parts of an instance are; exit code 3 where its service does not answer."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.cli.manage_instances import instance_status
 
-    out, found = Output(as_json), instance_status(name)
+    found = instance_status(name)
     server = "" if found.neo4j is None else f", neo4j {'running' if found.neo4j else 'stopped'}"
     build = f", build {found.service.answer}" if found.service and found.service.answer else ""
     builds = f", nightly builds {found.builds.state if found.builds else 'with a damaged record'}"
-    out.text(f"{name}: home {found.home}, service {found.state}{build}{builds}{server}")
-    out.result(found.to_json())
+    out.show(f"{name}: home {found.home}, service {found.state}{build}{builds}{server}", found.to_json())
     if found.state != "running":
         raise ComponentFailed(f"instance {name}: service {found.state}; palimpsest instance start {name} starts it")
 
 
 @instance.command()
-@_json
+@json_option
 @_name
 @click.option("-n", "shown", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, at most.")
 @click.option("--builds", "of_builds", is_flag=True, help="Of its nightly builds.")
-def logs(as_json: bool, name: str, shown: int, of_builds: bool) -> None:
+def logs(out: Output, name: str, shown: int, of_builds: bool) -> None:
     """Show the last lines that the service of an instance wrote."""
     from palimpsest.cli.instance_registry import find_instance
     from palimpsest.cli.processes import BUILDS, SERVICE, log_lines
     from palimpsest.store.home import Home
 
     home = Home(find_instance(name).home)
-    out, lines = Output(as_json), log_lines(home, BUILDS if of_builds else SERVICE, shown)
-    out.text(visible("\n".join(lines)) or "no lines; palimpsest instance start writes them")
-    out.result({"lines": lines})
+    lines = log_lines(home, BUILDS if of_builds else SERVICE, shown)
+    out.show(visible("\n".join(lines)) or "no lines; palimpsest instance start writes them", {"lines": lines})
 
 
 @instance.command(short_help="Stop an instance and remove it.")
-@_json
+@json_option
 @_name
 @click.option("--with-home", is_flag=True, help="Also remove a home that was registered, not made here.")
 @click.option("--yes", is_flag=True, help="Do not prompt for confirmation.")
-def delete(as_json: bool, name: str, with_home: bool, yes: bool) -> None:
+def delete(out: Output, name: str, with_home: bool, yes: bool) -> None:
     """Stop an instance, remove it and, where it was made here, its home with all memories in it.
 
     Sources outside of the home stay, and so does a home that was registered.
@@ -162,31 +158,30 @@ def delete(as_json: bool, name: str, with_home: bool, yes: bool) -> None:
     found = find_instance(name)
     what = f" and its home {found.home} with all memories" if found.is_own or with_home else ""
     confirm(f"Delete instance {name}{what}?", yes)
-    out, removed = Output(as_json), delete_instance(name, with_home)
+    removed = delete_instance(name, with_home)
     out.text(f"deleted {name}" + (f" and {removed}" if removed else f"; its home {found.home} is still there"))
     out.result({"name": name, "home": str(found.home), "home_removed": removed is not None})
 
 
 @instance.command()
-@_json
+@json_option
 @_name
-def path(as_json: bool, name: str) -> None:
+def path(out: Output, name: str) -> None:
     """Print the home of an instance."""
     from palimpsest.cli.instance_registry import find_instance
 
-    out, found = Output(as_json), find_instance(name)
-    out.text(str(found.home))
-    out.result({"home": str(found.home)})
+    found = find_instance(name)
+    out.show(str(found.home), {"home": str(found.home)})
 
 
 @instance.command(short_help="Print the variables of an instance for a shell.")
-@_json
+@json_option
 @_name
-def env(as_json: bool, name: str) -> None:
+def env(out: Output, name: str) -> None:
     """Print the variables with which every command is about an instance, for a shell to evaluate."""
     from palimpsest.cli.instance_registry import find_instance
     from palimpsest.cli.manage_instances import instance_variables
 
-    out, variables = Output(as_json), instance_variables(find_instance(name))
+    variables = instance_variables(find_instance(name))
     out.text("\n".join(f"export {key}={shlex.quote(value)}" for key, value in variables.items()))
     out.result({"variables": variables})

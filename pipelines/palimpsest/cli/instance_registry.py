@@ -8,7 +8,7 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
@@ -16,7 +16,7 @@ import platformdirs
 
 from palimpsest.core.errors import ArgumentError, DamagedFile, PalimpsestError
 from palimpsest.core.files import folder_lock, read_sealed_json, write_sealed_json
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonRecord
 
 Backend = Literal["duckdb", "neo4j"]
 FIRST_PORT, MAX_INSTANCES = 8800, 1000
@@ -26,7 +26,7 @@ _LOCK_WAIT_S = 30.0
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(JsonRecord):
     """A home with a name.
 
     Attributes:
@@ -49,10 +49,6 @@ class Instance:
     def neo4j_home(self) -> Path:
         """The folder of its own Neo4j server."""
         return instances_folder() / self.name / "neo4j"
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as JSON values."""
-        return {**asdict(self), "home": str(self.home)}
 
 
 def instances_folder() -> Path:

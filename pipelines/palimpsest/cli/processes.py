@@ -169,8 +169,6 @@ def record_path(home: Path, name: str) -> Path:
     return service_folder(home) / f"{name}.json"
 
 
-# Processes in the background for a home: started and waited for, looked at, stopped.
-
 HOST = "127.0.0.1"
 """The only address: others are reached through a reverse proxy, or by `palimpsest serve --host` in a container."""
 State = Literal["running", "not ready", "ended", "stopped"]
@@ -432,11 +430,7 @@ def start_builds(home: Home, wait_s: float = START_S) -> ProcessStatus:
 
 
 def run_component(home: Home, component: Component, port: int, backend: str) -> None:
-    """Runs a component in this process until it is stopped, and writes what it prints into the home's log.
-
-    Raises:
-        SystemExit: the builds ended.
-    """
+    """Runs a component in this process until it is stopped, and writes what it prints into the home's log."""
     make_service_folder(home.path)
     BoundedLog(log_path(home, component)).start()
 
@@ -449,7 +443,8 @@ def run_component(home: Home, component: Component, port: int, backend: str) -> 
 
         port = port or _free_port()
         record(port)
-        raise SystemExit(serve_ui(home, port, HOST))
+        serve_ui(home, port, HOST, verbose=True)
+        return
     from palimpsest.serve.run_server import run_server
 
     run_server(home, backend, HOST, port, on_listening=record)

@@ -3,18 +3,16 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_args, get_origin
 
 import click
 
-from palimpsest.cli.shared import STRATEGY, WHICH_COLLECTION, Output, common, visible
+from palimpsest.cli.shared import STRATEGY, WHICH_COLLECTION, Call, common, common_options, gathered, visible
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import counted
 from palimpsest.query.request.search_request import OPTIONS, SearchOptions, bounds, offer
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import changed_line
-from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from palimpsest.query.notes import Note
     from palimpsest.query.profile import Profile
     from palimpsest.query.reader import Reader
-    from palimpsest.query.request.types import Scope
+    from palimpsest.query.request.types import Scope, Shown
     from palimpsest.query.standing import StandingAnswer
     from palimpsest.query.summarize import Summary
     from palimpsest.store.decisions import Verdict
@@ -81,9 +79,7 @@ def _click_type(field: "FieldInfo") -> dict[str, Any]:
 )
 @click.option("--message", "as_message", is_flag=True, help="Print the context as one message of a chat.")
 def query(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     text: str,
     collection: str | None,
     user: str | None,
@@ -97,9 +93,8 @@ def query(
     from palimpsest.query.reader import open_home
     from palimpsest.query.result import results_text
 
-    out = Output(as_json)
     compressor = "lm" if options["compress"] == "lm" else None
-    with open_home(home_path, backend=backend, reranker=reranker, compressor=compressor) as reader:
+    with open_home(call.home_path, backend=call.backend, reranker=reranker, compressor=compressor) as reader:
         scopes = reader.resolve_scopes(
             collection,
             user,
@@ -111,8 +106,8 @@ def query(
         if collection is None and not all_collections:
             say_collection(reader, scopes)
         results = reader.search(text, scopes, **options)
-        out.text(results.message()["content"] if as_message else results_text(results, options["explain"]))
-        out.result(results.to_json() | ({"message": {**results.message()}} if as_message else {}))
+        call.text(results.message()["content"] if as_message else results_text(results, options["explain"]))
+        call.result(results.to_json() | ({"message": {**results.message()}} if as_message else {}))
 
 
 def say_collection(reader: "Reader", scopes: "Sequence[Scope]") -> None:
@@ -135,9 +130,7 @@ def say_collection(reader: "Reader", scopes: "Sequence[Scope]") -> None:
 @click.option("--user", help="Whose names. [default: the collection's user_id]")
 @click.option("--project", default="", help="Project of the names. [default: the general memory]")
 def entity(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     name: str,
     other: str | None,
     verdict: "Verdict | None",
@@ -153,17 +146,14 @@ def entity(
         raise click.UsageError(
             "two names need one of --same, --apart or --undecided; to look up one name, give it alone"
         )
-    out, home = Output(as_json), Home(home_path)
-    with open_home(home_path, backend=backend) as reader:
+    with open_home(call.home_path, backend=call.backend) as reader:
         scope = reader.resolve_scope(collection, user, project)
     if other is None or verdict is None:
-        found = entity_decisions.explain_entity(home, scope, name)
-        out.text(entity_decisions.entity_text(found))
-        out.result({"entities": [entity.to_json() for entity in found]})
+        found = entity_decisions.explain_entity(call.home, scope, name)
+        call.show(entity_decisions.entity_text(found), {"entities": [entity.to_json() for entity in found]})
         return
-    decision = entity_decisions.decide_names(home, scope, name, other, verdict)
-    out.text(f"{name} and {other}: {verdict}, from the next palimpsest build on")
-    out.result(decision.to_json())
+    decision = entity_decisions.decide_names(call.home, scope, name, other, verdict)
+    call.show(f"{name} and {other}: {verdict}, from the next palimpsest build on", decision.to_json())
 
 
 # The command that lists the scopes of a home: collections, users and projects.
@@ -173,53 +163,28 @@ def entity(
 @common
 @click.option("--collection", help="Only scopes of this collection.")
 @click.option("--user", help="Only scopes of this user.")
-def scopes(home_path: Path, as_json: bool, backend: str, collection: str | None, user: str | None) -> None:
+def scopes(call: Call, collection: str | None, user: str | None) -> None:
     """List collections, users and projects of the published build, with the number of their memories."""
     from palimpsest.query.reader import open_home
     from palimpsest.query.result import scopes_text
 
-    out = Output(as_json)
-    with open_home(home_path, backend=backend) as reader:
+    with open_home(call.home_path, backend=call.backend) as reader:
         reader.check_names(collection, user)
         found = [
             (scope, size)
             for scope, size in reader.scope_sizes().items()
             if collection in (None, scope.collection) and user in (None, scope.user_id)
         ]
-    out.text(scopes_text(found))
-    out.result({"scopes": [{**scope._asdict(), "memories": size} for scope, size in found]})
+    call.show(scopes_text(found), {"scopes": [{**scope._asdict(), "memories": size} for scope, size in found]})
 
 
 # Options of the commands that read scopes of a home, and the reader of what they name.
 
 
-def scope_options(f: _Command) -> _Command:
-    """Adds --collection, --user and --project to a command."""
-    f = click.option("--project", help="This project and the general memory. [default: the general memory alone]")(f)
-    f = click.option("--user", help="Whose memories. [default: the collection's user_id]")(f)
-    return click.option("--collection", help=f"Collection to read. {WHICH_COLLECTION}")(f)
-
-
-def privacy_options(f: _Command) -> _Command:
-    """Adds --include-pii and --include-hidden to a command."""
-    f = click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")(f)
-    return click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")(f)
-
-
-class Shown(TypedDict):
-    """What is shown besides what anybody may see."""
-
-    include_hidden: bool
-    include_pii: bool
-
-
 @dataclass(frozen=True)
-class ScopeOptions:
-    """The values of `common`, `scope_options` and `privacy_options` of one call."""
+class ScopeCall(Call):
+    """One call of a command with `scope_options`, and perhaps with `privacy_options`."""
 
-    home_path: Path
-    as_json: bool
-    backend: str
     collection: str | None
     user: str | None
     project: str | None
@@ -227,12 +192,7 @@ class ScopeOptions:
     include_pii: bool = False
 
     @property
-    def output(self) -> Output:
-        """Where the result goes."""
-        return Output(self.as_json)
-
-    @property
-    def shown(self) -> Shown:
+    def shown(self) -> "Shown":
         """The values of `privacy_options`, as the reader takes them."""
         return {"include_hidden": self.include_hidden, "include_pii": self.include_pii}
 
@@ -258,6 +218,21 @@ class ScopeOptions:
             yield reader, scopes
 
 
+def scope_options(f: Callable[..., object]) -> Callable[..., object]:
+    """Adds the options of `common`, --collection, --user and --project to a command; it gets a `ScopeCall`."""
+    f = gathered(ScopeCall)(f)
+    f = click.option("--project", help="This project and the general memory. [default: the general memory alone]")(f)
+    f = click.option("--user", help="Whose memories. [default: the collection's user_id]")(f)
+    f = click.option("--collection", help=f"Collection to read. {WHICH_COLLECTION}")(f)
+    return common_options(f)
+
+
+def privacy_options(f: _Command) -> _Command:
+    """Adds --include-pii and --include-hidden to a command."""
+    f = click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")(f)
+    return click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")(f)
+
+
 _SHOWN = 100  # lines for people; JSON has all
 
 
@@ -270,32 +245,30 @@ def fact() -> None:
 
 
 @fact.command(name="list", short_help="The facts of a subject, or of all.")
-@common
 @scope_options
 @privacy_options
 @click.option("--subject", default="", help="A name or an alias. [default: all]")
 @click.option("--history", is_flag=True, help="Also what only superseded memories state.")
-def list_facts(subject: str, history: bool, **options: Any) -> None:
+def list_facts(given: ScopeCall, subject: str, history: bool) -> None:
     """The facts of a scope by key; those that conflict are marked."""
-    _show(lambda table: table.facts(subject, history=history), ScopeOptions(**options))
+    _show(lambda table: table.facts(subject, history=history), given)
 
 
 @fact.command(short_help="The facts of a key; the nearest where there is none.")
-@common
 @click.argument("text", metavar="KEY|TEXT")
 @scope_options
 @privacy_options
 @click.option("--history", is_flag=True, help="Also what only superseded memories state.")
-def get(text: str, history: bool, **options: Any) -> None:
+def get(given: ScopeCall, text: str, history: bool) -> None:
     """The facts of KEY, such as ana.works_for or "Ana works for"; for any other TEXT those of what a search finds."""
-    _show(lambda table: table.get(text, history=history), ScopeOptions(**options))
+    _show(lambda table: table.get(text, history=history), given)
 
 
-def _show(look_up: "Callable[[FactTable], FactAnswer]", options: ScopeOptions) -> None:
-    with options.open() as (reader, scopes):
-        answer = look_up(reader.facts(scopes, **options.shown))
-    options.output.text(_text(answer))
-    options.output.result(answer.to_json())
+def _show(look_up: "Callable[[FactTable], FactAnswer]", given: ScopeCall) -> None:
+    with given.open() as (reader, scopes):
+        answer = look_up(reader.facts(scopes, **given.shown))
+    given.text(_text(answer))
+    given.result(answer.to_json())
 
 
 def _text(answer: "FactAnswer") -> str:
@@ -330,22 +303,22 @@ _NO_NOTES = (
 
 
 @click.command()
-@common
+@common_options
 @click.argument("user")
 @click.option("--collection", help="Only this collection. [default: every one in which the user has memories]")
 @click.option("--project", help="This project and the general memory. [default: the general memory alone]")
 @privacy_options
-def profile(**options: Any) -> None:
+@gathered(ScopeCall)
+def profile(given: ScopeCall) -> None:
     """What USER states of themselves and what was formed from it: what lasts, then what is recent, each line cited.
 
     Then what the build found for the standing questions of questions.yaml; + marks what is new since the build before.
     """
-    given = ScopeOptions(**options)
     with given.open(all_collections=given.collection is None) as (reader, scopes):
         found = reader.profile(scopes, **given.shown)
         answers = reader.standing_answers(scopes)
-    given.output.text(_profile_text(found, answers))
-    given.output.result({**found.to_json(), "standing": [a.to_json() for a in answers]})
+    given.text(_profile_text(found, answers))
+    given.result({**found.to_json(), "standing": [a.to_json() for a in answers]})
 
 
 def _profile_text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> str:
@@ -366,19 +339,17 @@ def _profile_text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> st
 
 
 @click.command()
-@common
 @click.argument("session", required=False)
 @scope_options
 @click.option("--task", help="Sum up a task: uri or title of its source, with the sources that its links name.")
 @click.option("--abstractive", is_flag=True, help="Let the model of PALIMPSEST_LM rewrite it in fewer sentences.")
 @click.option("--sentences", type=click.IntRange(1, 50), default=5, show_default=True, help="How many at most.")
-def summarize(session: str | None, task: str | None, abstractive: bool, sentences: int, **options: Any) -> None:
+def summarize(given: ScopeCall, session: str | None, task: str | None, abstractive: bool, sentences: int) -> None:
     """The sentences that sum up SESSION or a task, each cited; without one, those of all sessions of the scope."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.query.summarize import MAX_SENTENCES
 
     if session and task:
         raise click.UsageError("SESSION and --task exclude each other; name one")
-    given = ScopeOptions(**options)
     read = min(sentences * _READ_PER_SENTENCE, MAX_SENTENCES) if abstractive else sentences
     with given.open() as (reader, scopes):
         if task:
@@ -391,11 +362,11 @@ def summarize(session: str | None, task: str | None, abstractive: bool, sentence
         _print_abstract(given, found, sentences)
         return
     lines = [s.cited for s in found.sentences] or ["nothing to sum up in this scope"]
-    given.output.text("\n".join(lines))
-    given.output.result(found.to_json())
+    given.text("\n".join(lines))
+    given.result(found.to_json())
 
 
-def _print_abstract(options: ScopeOptions, summary: "Summary", sentences: int) -> None:
+def _print_abstract(given: ScopeCall, summary: "Summary", sentences: int) -> None:
     from palimpsest.core.errors import ComponentFailed
     from palimpsest.query.lm_summary import LmSummarizer
 
@@ -407,26 +378,24 @@ def _print_abstract(options: ScopeOptions, summary: "Summary", sentences: int) -
         if written.dropped
         else []
     )
-    options.output.text("\n".join([*(s.cited for s in written.sentences), *note]))
-    options.output.result(written.to_json())
+    given.text("\n".join([*(s.cited for s in written.sentences), *note]))
+    given.result(written.to_json())
 
 
 @click.command()
-@common
 @click.argument("session", required=False)
 @scope_options
 @privacy_options
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many notes.")
-def notes(session: str | None, limit: int, **options: Any) -> None:
+def notes(given: ScopeCall, session: str | None, limit: int) -> None:
     """The note of SESSION, or of the newest sessions of the scope: facts, preferences, decisions, open questions.
 
     Only collections that form memories (form: [turn, reflection]) have notes.
     """
-    given = ScopeOptions(**options)
     with given.open() as (reader, scopes):
         found = reader.notes(scopes, session, **given.shown, limit=limit)
-    given.output.text(_notes_text(found) or (_NO_NOTE if session else _NO_NOTES))
-    given.output.result({"notes": [note.to_json() for note in found]})
+    given.text(_notes_text(found) or (_NO_NOTE if session else _NO_NOTES))
+    given.result({"notes": [note.to_json() for note in found]})
 
 
 def _notes_text(notes: "Sequence[Note]") -> str:
@@ -450,63 +419,55 @@ def memory() -> None:
 
 
 @memory.command()
-@common
 @click.argument("memory_id", metavar="ID")
 @scope_options
-def show(memory_id: str, **options: Any) -> None:
+def show(given: ScopeCall, memory_id: str) -> None:
     """Show the memory with ID, superseded or not, and the versions of its fact."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.query.result import history_json, memory_json, memory_text
 
-    given = ScopeOptions(**options)
     with given.open() as (reader, scopes):
         found = reader.memory_with_changes(scopes, memory_id)
         if found is None:
             raise PalimpsestError(_unknown(memory_id))
         versions = next(filter(None, (reader.history_of(s, memory_id) for s in scopes)), ())
         fields = {**memory_json(found), "history": list(history_json(versions))}
-    given.output.text(visible(memory_text(found, versions)))
-    given.output.result(fields)
+    given.text(visible(memory_text(found, versions)))
+    given.result(fields)
 
 
 @memory.command()
-@common
 @click.argument("memory_id", metavar="ID")
 @scope_options
 @click.option("--reach", type=click.IntRange(0, 100), default=12, show_default=True, help="Memories on each side.")
-def source(memory_id: str, reach: int, **options: Any) -> None:
+def source(given: ScopeCall, memory_id: str, reach: int) -> None:
     """Show the memory with ID among those before and after it in its session or document."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.query.result import memory_json
 
-    given = ScopeOptions(**options)
     with given.open() as (reader, scopes):
         found = reader.surroundings(scopes, memory_id, reach)
     if not found:
         raise PalimpsestError(_unknown(memory_id))
     for m in found:
         speaker = f"{m.speaker}: " if m.speaker else ""
-        given.output.text(f"{'>' if m.memory_id == memory_id else ' '} {speaker}{m.text}  [memory:{m.memory_id}]")
-    given.output.result({"memories": [memory_json(m) for m in found]})
+        given.text(f"{'>' if m.memory_id == memory_id else ' '} {speaker}{m.text}  [memory:{m.memory_id}]")
+    given.result({"memories": [memory_json(m) for m in found]})
 
 
 @memory.command()
-@common
 @click.argument("memory_id", metavar="ID")
 @click.argument("text")
 @scope_options
-def edit(memory_id: str, text: str, home_path: Path, as_json: bool, **options: Any) -> None:
+def edit(given: ScopeCall, memory_id: str, text: str) -> None:
     """Replace the words of the memory with ID by TEXT; the next build forms it, and what it was stays as history."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.export.edit_document import edit_memory
-    from palimpsest.store.home import Home
 
-    given = ScopeOptions(home_path=home_path, as_json=as_json, **options)
     with given.open() as (reader, scopes):
         own = [s for s in scopes if reader.memory([s], memory_id, include_hidden=True, include_pii=True)]
     if not own:
         raise PalimpsestError(_unknown(memory_id))
-    done = edit_memory(Home(home_path), (own[0].collection, own[0].user_id, own[0].project_id), memory_id, text)
-    out = Output(as_json)
-    out.text(f"{done.uri}: edited; the next palimpsest build forms the memory anew and keeps what it was as history")
-    out.result(done.to_json())
+    done = edit_memory(given.home, (own[0].collection, own[0].user_id, own[0].project_id), memory_id, text)
+    given.text(f"{done.uri}: edited; the next palimpsest build forms the memory anew and keeps what it was as history")
+    given.result(done.to_json())
 
 
 def _unknown(memory_id: str) -> str:

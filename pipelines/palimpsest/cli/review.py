@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common
+from palimpsest.cli.shared import FOLDER, Call, Output, common
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.relations.labelers.label_types import DISPUTED
 from palimpsest.relations.labelers.low_trust import REVIEW_REASONS
@@ -44,9 +44,7 @@ def _check_names(build: "Build", memories: "pl.DataFrame", collection: str | Non
 @click.option("--ids", is_flag=True, help="Print every relation's id, one a line, for `palimpsest confirm -`.")
 @click.option("--export", "export_file", type=FOLDER, help="Write what people decided as labelled pairs, to train on.")
 def review(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
+    call: Call,
     collection: str | None,
     user: str | None,
     why: str | None,
@@ -64,8 +62,7 @@ def review(
     from palimpsest.relations.relation_review import TABLES, current_build, review_table
     from palimpsest.relations.versions import refusal_lines, refused_replacements
 
-    out, home = Output(as_json), Home(home_path)
-    build = current_build(home)
+    build = current_build(call.home)
     tables = build.tables(TABLES)
     _check_names(build, tables["memories"], collection, user)
     wanted = {"collection": collection, "user_id": user, "why": why}
@@ -75,21 +72,21 @@ def review(
     refused = refused.filter(*(f for name, f in filters.items() if name != "why"))
     shown = (rows if ids else rows.head(limit)).to_dicts()
     if ids:
-        out.text("\n".join(r["relation_id"] for r in shown))
+        call.text("\n".join(r["relation_id"] for r in shown))
     else:
-        out.text("\n".join(_lines(shown)) or "nothing to review")
+        call.text("\n".join(_lines(shown)) or "nothing to review")
         if rows.height > limit:
-            out.text(f"… and {rows.height - limit} more; --limit shows them")
+            call.text(f"… and {rows.height - limit} more; --limit shows them")
         if why is None and (lines := refusal_lines(refused)):
-            out.text("\n".join(lines))
+            call.text("\n".join(lines))
     result: dict[str, object] = {
         "relations": shown,
         "total": rows.height,
         "refused_replacements": [] if why else refused.to_dicts(),
     }
     if export_file is not None:
-        result["exported"] = _export(out, home, export_file)
-    out.result(result)
+        result["exported"] = _export(call, call.home, export_file)
+    call.result(result)
 
 
 def _export(out: Output, home: Home, path: Path) -> int:
@@ -139,62 +136,42 @@ def _relation_arguments(f: _Command) -> _Command:
 @common
 @_relation_arguments
 @click.option("--as", "label", type=LABEL, help="What they are instead. [default: NONE]")
-def undo(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    relation: tuple[str, ...],
-    pairs: tuple[tuple[str, str], ...],
-    label: str | None,
-) -> None:
+def undo(call: Call, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...], label: str | None) -> None:
     """Mark relations as wrong. RELATION is an id; - reads ids from stdin.
 
     What they retired is latest again from the next build on, unless its source was edited or something else replaces it
     too; undo reports those.
     """
-    _decide(home_path, as_json, "undo", relation, pairs, label)
+    _decide(call, "undo", relation, pairs, label)
 
 
 @click.command()
 @common
 @_relation_arguments
 @click.option("--as", "label", type=LABEL, help="The right label. [default: the one each has, or was nearly given]")
-def confirm(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    relation: tuple[str, ...],
-    pairs: tuple[tuple[str, str], ...],
-    label: str | None,
-) -> None:
+def confirm(call: Call, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...], label: str | None) -> None:
     """Mark relations as right, or give the right label. RELATION is an id; - reads ids from stdin.
 
     An UPDATE ends only the part of the older memory that the build found; with --as UPDATE all of its text ends.
     """
-    _decide(home_path, as_json, "confirm", relation, pairs, label)
+    _decide(call, "confirm", relation, pairs, label)
 
 
 def _decide(
-    home_path: Path,
-    as_json: bool,
-    kind: str,
-    relation: tuple[str, ...],
-    pairs: tuple[tuple[str, str], ...],
-    label: str | None,
+    call: Call, kind: str, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...], label: str | None
 ) -> None:
     from palimpsest.relations.relation_review import current_build, decide
 
     ids = [i for name in relation for i in (_read_ids() if name == "-" else [name])]
     if not ids and not pairs:
         raise click.UsageError("name relations by id, or two memories with --pair; palimpsest review lists relations")
-    out = Output(as_json)
-    decisions = decide(Home(home_path), kind, [*((i,) for i in ids), *pairs], label)
+    decisions = decide(call.home, kind, [*((i,) for i in ids), *pairs], label)
     lines = [f"{d.relation_id}: {d.was} -> {d.label}" for d in decisions]
     lines += [f"{d.older_id} stays retired: {d.stays_retired}" for d in decisions if d.stays_retired]
-    collections = _collections_of(current_build(Home(home_path)), [d.older_id for d in decisions])
-    out.text("\n".join([*lines, f"{len(decisions)} decided, from the next palimpsest build of {collections} on"]))
+    collections = _collections_of(current_build(call.home), [d.older_id for d in decisions])
+    call.text("\n".join([*lines, f"{len(decisions)} decided, from the next palimpsest build of {collections} on"]))
     records = [asdict(d) for d in decisions]
-    out.result({"relations": records} | (records[0] if len(records) == 1 else {}))
+    call.result({"relations": records} | (records[0] if len(records) == 1 else {}))
 
 
 def _collections_of(build: "Build", memory_ids: Sequence[str]) -> str:

@@ -1,12 +1,11 @@
 """Commands of the service: run it, keep it in the background, make a token for development."""
 
 import datetime as dt
-from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
-from palimpsest.cli.shared import Output, common, visible
+from palimpsest.cli.shared import Call, common, visible
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.home import Home, home_option
 
@@ -25,7 +24,7 @@ PORT_OPTION = click.option(
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @PORT_OPTION
 @click.pass_context
-def serve(context: click.Context, home_path: Path, as_json: bool, backend: str, host: str, port: int) -> None:
+def serve(context: click.Context, call: Call, host: str, port: int) -> None:
     """Serve the published build, the inbox and deletes over HTTP, until it is stopped.
 
     Whose memories are read follows from the token of a request alone: PALIMPSEST_JWT_SECRET, or
@@ -35,7 +34,7 @@ def serve(context: click.Context, home_path: Path, as_json: bool, backend: str, 
         return
     from palimpsest.serve.run_server import run_server
 
-    run_server(Home(home_path), backend, host, port)
+    run_server(call.home, call.backend, host, port)
 
 
 @serve.command(short_help="Make a token for development.")
@@ -46,35 +45,25 @@ def serve(context: click.Context, home_path: Path, as_json: bool, backend: str, 
 @click.option(
     "--hours", type=click.FloatRange(0.01, 24 * 30), default=1.0, show_default=True, help="How long it is valid."
 )
-def token(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    user: str,
-    projects: tuple[str, ...],
-    permissions: tuple[str, ...],
-    hours: float,
-) -> None:
+def token(call: Call, user: str, projects: tuple[str, ...], permissions: tuple[str, ...], hours: float) -> None:
     """Print a token that is signed with PALIMPSEST_JWT_SECRET."""
     from palimpsest.serve.guard import PERMISSIONS, make_token
     from palimpsest.serve.settings import token_settings
 
-    out = Output(as_json)
     made = make_token(token_settings(), user, projects, permissions or PERMISSIONS, dt.timedelta(hours=hours))
-    out.text(made)
-    out.result({"token": made})
+    call.show(made, {"token": made})
 
 
 @serve.command(short_help="Serve one user's memories to a program, by MCP over its pipes.")
 @common
-def mcp(home_path: Path, as_json: bool, backend: str) -> None:
+def mcp(call: Call) -> None:
     """Speak the Model Context Protocol over stdin and stdout, for a program that starts this command.
 
     Whose memories it reads follows from the token in PALIMPSEST_TOKEN. Over HTTP, serve answers at /mcp.
     """
     from palimpsest.serve.run_server import run_stdio
 
-    run_stdio(Home(home_path), backend)
+    run_stdio(call.home, call.backend)
 
 
 # The commands `palimpsest service ...`: the service of a home, and its nightly builds, in the background.
@@ -90,7 +79,7 @@ def service() -> None:
 @PORT_OPTION
 @click.option("--builds", "with_builds", is_flag=True, help="Also run the nightly builds and the Dagster UI.")
 @click.pass_context
-def start(context: click.Context, home_path: Path, as_json: bool, backend: str, port: int, with_builds: bool) -> None:
+def start(context: click.Context, call: Call, port: int, with_builds: bool) -> None:
     """Start the service of a home unless it runs, and wait until it can answer.
 
     Exit code 2: a setting is missing or wrong, or it runs with another port or backend than the named one. Exit code 3:
@@ -98,16 +87,15 @@ def start(context: click.Context, home_path: Path, as_json: bool, backend: str, 
     """
     from palimpsest.cli.processes import start_builds, start_service
 
-    home, out = Home(home_path), Output(as_json)
-    found = start_service(home, port, backend)
+    found = start_service(call.home, port, call.backend)
     if found.record is not None:
-        _check_same(context, home, port=found.record.port, backend=found.record.backend)
-    out.text(f"serving build {found.answer} at {found.record.url if found.record else ''}")
-    builds = start_builds(home) if with_builds else None
+        _check_same(context, call.home, port=found.record.port, backend=found.record.backend)
+    call.text(f"serving build {found.answer} at {found.record.url if found.record else ''}")
+    builds = start_builds(call.home) if with_builds else None
     if builds is not None and builds.record is not None:
-        out.text(f"nightly builds run; the Dagster UI is at {builds.record.url}")
+        call.text(f"nightly builds run; the Dagster UI is at {builds.record.url}")
     extra = {} if builds is None else {"builds": builds.to_json()}
-    out.result({**found.to_json(), "build_id": found.answer, "home": str(home_path), **extra})
+    call.result({**found.to_json(), "build_id": found.answer, "home": str(call.home_path), **extra})
 
 
 def _check_same(context: click.Context, home: Home, **running: object) -> None:
@@ -127,33 +115,31 @@ def _check_same(context: click.Context, home: Home, **running: object) -> None:
 
 @service.command(short_help="Stop it, and its nightly builds.")
 @common
-def stop(home_path: Path, as_json: bool, backend: str) -> None:
+def stop(call: Call) -> None:
     """Stop the service of a home, and its nightly builds; requests in progress are answered first."""
     from palimpsest.cli.processes import BUILDS, SERVICE
     from palimpsest.cli.processes import stop as stop_component
 
-    out, home = Output(as_json), Home(home_path)
-    builds_ran, ran = stop_component(home, BUILDS), stop_component(home, SERVICE)
-    out.text("the service is stopped" if ran else "no service ran")
+    builds_ran, ran = stop_component(call.home, BUILDS), stop_component(call.home, SERVICE)
+    call.text("the service is stopped" if ran else "no service ran")
     if builds_ran:
-        out.text("the nightly builds are stopped")
-    out.result({"ran": ran, "builds_ran": builds_ran})
+        call.text("the nightly builds are stopped")
+    call.result({"ran": ran, "builds_ran": builds_ran})
 
 
 @service.command(short_help="Show whether it runs and answers.")
 @common
-def status(home_path: Path, as_json: bool, backend: str) -> None:
+def status(call: Call) -> None:
     """Show whether the service of a home runs and answers; exit code 3 where it does not."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.cli.processes import BUILDS, SERVICE
     from palimpsest.cli.processes import status as status_of
 
-    out, home = Output(as_json), Home(home_path)
-    found, builds = status_of(home, SERVICE), status_of(home, BUILDS)
+    found, builds = status_of(call.home, SERVICE), status_of(call.home, BUILDS)
     where = f": build {found.answer} at {found.record.url}, process {found.record.pid}" if found.record else ""
-    out.text(f"{found.state}{where}")
-    out.text(f"nightly builds: {builds.state}{f', the Dagster UI is at {builds.record.url}' if builds.record else ''}")
-    rest = {"build_id": found.answer, "home": str(home_path), "builds": builds.to_json()}
-    out.result({**found.to_json(), **rest})
+    call.text(f"{found.state}{where}")
+    call.text(f"nightly builds: {builds.state}{f', the Dagster UI is at {builds.record.url}' if builds.record else ''}")
+    rest = {"build_id": found.answer, "home": str(call.home_path), "builds": builds.to_json()}
+    call.result({**found.to_json(), **rest})
     if found.state != "running":
         raise ComponentFailed(f"service: {found.state}; palimpsest service start starts it")
 
@@ -162,21 +148,20 @@ def status(home_path: Path, as_json: bool, backend: str) -> None:
 @common
 @click.option("-n", "shown", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, at most.")
 @click.option("--builds", "of_builds", is_flag=True, help="Of the nightly builds.")
-def logs(home_path: Path, as_json: bool, backend: str, shown: int, of_builds: bool) -> None:
+def logs(call: Call, shown: int, of_builds: bool) -> None:
     """Show the last lines that the service wrote; `palimpsest logs` has the events of the home."""
     from palimpsest.cli.processes import BUILDS, SERVICE, log_lines
 
-    out, lines = Output(as_json), log_lines(Home(home_path), BUILDS if of_builds else SERVICE, shown)
-    out.text(visible("\n".join(lines)) or "no lines; palimpsest service start writes them")
-    out.result({"lines": lines})
+    lines = log_lines(call.home, BUILDS if of_builds else SERVICE, shown)
+    call.show(visible("\n".join(lines)) or "no lines; palimpsest service start writes them", {"lines": lines})
 
 
 @service.command(hidden=True)
 @common
 @PORT_OPTION
 @click.option("--component", "name", type=click.Choice(["service", "builds"]), default="service")
-def run(home_path: Path, as_json: bool, backend: str, port: int, name: str) -> None:
+def run(call: Call, port: int, name: str) -> None:
     """Run in this process, and write what it prints into the home: what `start` runs in the background."""
     from palimpsest.cli.processes import BUILDS, SERVICE, run_component
 
-    run_component(Home(home_path), BUILDS if name == "builds" else SERVICE, port, backend)
+    run_component(call.home, BUILDS if name == "builds" else SERVICE, port, call.backend)

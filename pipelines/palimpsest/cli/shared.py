@@ -6,6 +6,8 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -14,7 +16,7 @@ from click.core import ParameterSource
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.times import parse_time
-from palimpsest.store.home import DEFAULT_HOME, send_unwritten
+from palimpsest.store.home import DEFAULT_HOME, Home, send_unwritten
 from palimpsest.store.remote_home import local_home
 from palimpsest.store.table_store import is_remote
 
@@ -25,11 +27,11 @@ _MAX_REASONS = 3
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
 
+@dataclass(frozen=True)
 class Output:
     """Writes a command's result: text for people, or one JSON line."""
 
-    def __init__(self, as_json: bool):
-        self.as_json = as_json
+    as_json: bool
 
     def text(self, text: str) -> None:
         """Writes text for people; with --json to stderr, so that stdout is for machines only."""
@@ -39,6 +41,24 @@ class Output:
         """Writes the result as the last line of stdout, with --json."""
         if self.as_json:
             click.echo(json.dumps(value, sort_keys=True, default=str))
+
+    def show(self, text: str, value: Mapping[str, object]) -> None:
+        """Writes both."""
+        self.text(text)
+        self.result(value)
+
+
+@dataclass(frozen=True)
+class Call(Output):
+    """One call of a command: what `common` adds to it, and where its result goes."""
+
+    home_path: Path
+    backend: str
+
+    @property
+    def home(self) -> Home:
+        """The home that it is about."""
+        return Home(self.home_path)
 
 
 def columns(rows: Sequence[Sequence[str]], widest: int = 44) -> list[str]:
@@ -175,8 +195,35 @@ def _check_home(context: click.Context, parameter: click.Parameter, named: str |
     return home
 
 
-def common(f: _Command) -> _Command:
-    """Adds --home, --json and --backend to a command."""
+def gathered(kind: type) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Returns a decorator of a command: its options that are fields of a dataclass are one argument, the first."""
+    names = [field.name for field in fields(kind)]
+
+    def decorate(f: Callable[..., object]) -> Callable[..., object]:
+        @wraps(f)
+        def run(**options: Any) -> object:
+            return f(kind(**{name: options.pop(name) for name in names if name in options}), **options)
+
+        return run
+
+    return decorate
+
+
+def json_option(f: Callable[..., object]) -> Callable[..., object]:
+    """Adds --json to a command; it gets an `Output`."""
+    return _json(gathered(Output)(f))
+
+
+def common(f: Callable[..., object]) -> Callable[..., object]:
+    """Adds --home, --json and --backend to a command; it gets a `Call`."""
+    return common_options(gathered(Call)(f))
+
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")
+
+
+def common_options(f: _Command) -> _Command:
+    """Adds --home, --json and --backend to a command, each an argument of its own unless it is `gathered`."""
     f = click.option(
         "--backend",
         type=click.Choice(["duckdb", "neo4j"]),
@@ -184,7 +231,7 @@ def common(f: _Command) -> _Command:
         envvar="PALIMPSEST_BACKEND",
         help="Where queries are answered.",
     )(f)
-    f = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")(f)
+    f = _json(f)
     return click.option(
         "--home",
         "home_path",

@@ -5,20 +5,20 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from zoneinfo import ZoneInfo
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, TimeParam, collection_option, columns, common, confirm, visible
+from palimpsest.cli.shared import FOLDER, Call, Output, TimeParam, collection_option, columns, common, confirm, visible
 from palimpsest.core.errors import ArgumentError, ComponentFailed
 from palimpsest.core.files import counted
 from palimpsest.core.ids import MEMORY_TYPES
-from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
     from palimpsest.pipeline.document_info import DocumentInfo
     from palimpsest.sources.crawl.crawl_site import CrawlResult
+    from palimpsest.sources.inbox import InboxOptions
     from palimpsest.store.web_pages import Mode
 
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--user", help="Whose it is; may be new. [default: the collection's user_id]")
 @click.option("--project", help="Project that it belongs to. [default: the general memory]")
 @click.option("--session", help="Conversation that it is of.")
-@click.option("--type", "type_", type=click.Choice(MEMORY_TYPES), help="Type of its memories.")
+@click.option("--type", type=click.Choice(MEMORY_TYPES), help="Type of its memories.")
 @click.option("--tag", "tags", multiple=True, help="Tag of its memories. [repeatable]")
 @click.option("--speaker", help="Who says a text.")
 @click.option(
@@ -40,65 +40,38 @@ if TYPE_CHECKING:
     help="When it was stated, ISO 8601; UTC where it names no zone. [default of a text: now]",
 )
 @click.option("--operation-id", help="Idempotency key: a second call with the same one writes nothing. [default: new]")
-def remember(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    text: str,
-    collection: str | None,
-    user: str | None,
-    project: str | None,
-    session: str | None,
-    type_: str | None,
-    tags: tuple[str, ...],
-    speaker: str | None,
-    observed_at: dt.datetime | None,
-    operation_id: str | None,
-) -> None:
+def remember(call: Call, text: str, speaker: str | None, **options: Unpack["InboxOptions"]) -> None:
     """Send a text, or a file where TEXT is the path of one, to the inbox of the home; print the operation's id."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.sources.inbox import InboxOptions, ingest_file, ingest_text
+    from palimpsest.sources.inbox import ingest_file, ingest_text
 
-    options: InboxOptions = {
-        "collection": collection,
-        "user": user,
-        "project": project,
-        "session": session,
-        "type": type_,
-        "tags": tags,
-        "observed_at": observed_at,
-        "operation_id": operation_id,
-    }
     if not _is_file(text):
         if _is_path(text):
             raise click.UsageError(f"{text}: no such file; name a file, or write a sentence to remember")
-        receipt = ingest_text(home_path, text, speaker=speaker, **options)
+        receipt = ingest_text(call.home_path, text, speaker=speaker, **options)
     elif speaker:
         raise click.UsageError("--speaker is of a text; a file states its own speakers")
     else:
-        receipt = ingest_file(home_path, text, **options)
-    out = Output(as_json)
+        receipt = ingest_file(call.home_path, text, **options)
     known = "" if receipt.is_new else ", as before"
-    out.text(
+    call.text(
         f"received{known}: operation {receipt.operation_id} in collection {receipt.collection}; "
         "the next palimpsest build reads it"
     )
-    out.result(receipt.to_json())
+    call.result(receipt.to_json())
 
 
 @click.command()
 @common
 @click.argument("operation_id", metavar="ID")
 @click.option("--user", help="Only an operation of this user.")
-def operation(home_path: Path, as_json: bool, backend: str, operation_id: str, user: str | None) -> None:
+def operation(call: Call, operation_id: str, user: str | None) -> None:
     """Show the state of an operation: received, rejected, built, published or failed, and why."""
     from palimpsest.pipeline.document_info import operation_status
 
-    out = Output(as_json)
-    status = operation_status(Home(home_path), operation_id, user)
+    status = operation_status(call.home, operation_id, user)
     formed = _formed(status.chunks, status.entities, status.facts) if status.chunks else ""
     why = f" ({status.reason})" if status.reason else ""
-    out.text(f"{status.state}{formed}{why}; {status.uri} in collection {status.collection}")
-    out.result(status.to_json())
+    call.show(f"{status.state}{formed}{why}; {status.uri} in collection {status.collection}", status.to_json())
 
 
 def _formed(chunks: int, entities: int | None, facts: int | None) -> str:
@@ -156,21 +129,13 @@ def _render_option(f: _Command) -> _Command:
 @_render_option
 @click.argument("url", metavar="URL")
 def url(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    collection: str | None,
-    user: str | None,
-    project: str | None,
-    mode: "Mode",
-    render: bool,
-    url: str,
+    call: Call, collection: str | None, user: str | None, project: str | None, mode: "Mode", render: bool, url: str
 ) -> None:
     """Read one page; redirects and its canonical URL are followed."""
     from palimpsest.sources.crawl import ingest_url
 
-    done = ingest_url(home_path, url, mode=mode, render=render, collection=collection, user=user, project=project)
-    _show(Output(as_json), done)
+    done = ingest_url(call.home_path, url, mode=mode, render=render, collection=collection, user=user, project=project)
+    _show(call, done)
 
 
 @ingest.command(short_help="Read the pages of a site.")
@@ -201,21 +166,12 @@ def url(
     help="Time of the whole crawl, at most.",
 )
 @click.argument("url", metavar="URL")
-def site(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    collection: str | None,
-    user: str | None,
-    project: str | None,
-    url: str,
-    **options: Any,
-) -> None:
+def site(call: Call, collection: str | None, user: str | None, project: str | None, url: str, **options: Any) -> None:
     """Read the pages of a site at and below URL: those of its sitemaps, else those that links lead to."""
     from palimpsest.sources.crawl import CrawlOptions, ingest_site
 
-    done = ingest_site(home_path, url, CrawlOptions(**options), collection=collection, user=user, project=project)
-    _show(Output(as_json), done)
+    done = ingest_site(call.home_path, url, CrawlOptions(**options), collection=collection, user=user, project=project)
+    _show(call, done)
 
 
 @ingest.command(short_help="Read what sources.yaml of the collections names.")
@@ -223,29 +179,22 @@ def site(
 @click.option("--corpus", "corpora", type=FOLDER, multiple=True, help="Folder of collections. [default: the home's]")
 @click.option("--collection", "only", multiple=True, help="Only entries of this collection. [repeatable]")
 @click.option("--all", "all_entries", is_flag=True, help="Entries that their schedule says are not due, too.")
-def sites(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    corpora: tuple[Path, ...],
-    only: tuple[str, ...],
-    all_entries: bool,
-) -> None:
+def sites(call: Call, corpora: tuple[Path, ...], only: tuple[str, ...], all_entries: bool) -> None:
     """Read the sites and pages that sources.yaml beside each collection.yaml names, where they are due."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.orchestration.schedule import schedule_timezone
     from palimpsest.sources.crawl.ingest_web import ingest_due
 
-    out, now = Output(as_json), dt.datetime.now(ZoneInfo(schedule_timezone()))
-    done = ingest_due(Home(home_path), list(corpora) or None, list(only), all_entries=all_entries, now=now)
+    now = dt.datetime.now(ZoneInfo(schedule_timezone()))
+    done = ingest_due(call.home, list(corpora) or None, list(only), all_entries=all_entries, now=now)
     for crawl in done.crawls:
-        out.text(crawl.summary())
+        call.text(crawl.summary())
     for entry, why in done.skipped:
-        out.text(f"{entry}: {why}")
+        call.text(f"{entry}: {why}")
     for entry, why in done.failures:
-        out.text(f"{entry}: failed: {why}")
+        call.text(f"{entry}: failed: {why}")
     if not (done.crawls or done.skipped or done.failures):
-        out.text("no entry: a file sources.yaml beside collection.yaml names sites")
-    out.result(done.to_json())
+        call.text("no entry: a file sources.yaml beside collection.yaml names sites")
+    call.result(done.to_json())
     if done.failures:
         raise ComponentFailed(f"{len(done.failures)} of {done.number} entries failed; they are listed above")
 
@@ -254,76 +203,49 @@ def sites(
 @common
 @_owner_options
 @click.argument("text", metavar="TEXT|-")
-def text(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    collection: str | None,
-    user: str | None,
-    project: str | None,
-    text: str,
-) -> None:
+def text(call: Call, collection: str | None, user: str | None, project: str | None, text: str) -> None:
     """Send a text to the inbox, or what standard input has where TEXT is `-`."""
     from palimpsest.sources.inbox import MAX_TEXT_BYTES, ingest_text
 
     if text == "-":
         text = sys.stdin.buffer.read(MAX_TEXT_BYTES + 1).decode("utf-8", "replace")
-    receipt = ingest_text(home_path, text, collection=collection, user=user, project=project)
-    out = Output(as_json)
-    out.text(f"received: operation {receipt.operation_id} in collection {receipt.collection}; {_READ_BY_BUILD}")
-    out.result(receipt.to_json())
+    receipt = ingest_text(call.home_path, text, collection=collection, user=user, project=project)
+    call.text(f"received: operation {receipt.operation_id} in collection {receipt.collection}; {_READ_BY_BUILD}")
+    call.result(receipt.to_json())
 
 
 @ingest.command()
 @common
 @_owner_options
 @click.argument("path", metavar="PATH", type=FOLDER)
-def file(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    collection: str | None,
-    user: str | None,
-    project: str | None,
-    path: Path,
-) -> None:
+def file(call: Call, collection: str | None, user: str | None, project: str | None, path: Path) -> None:
     """Send a copy of a file to the inbox."""
     from palimpsest.sources.inbox import ingest_file
 
-    receipt = ingest_file(home_path, path, collection=collection, user=user, project=project)
-    out = Output(as_json)
-    out.text(f"received: operation {receipt.operation_id} in collection {receipt.collection}; {_READ_BY_BUILD}")
-    out.result(receipt.to_json())
+    receipt = ingest_file(call.home_path, path, collection=collection, user=user, project=project)
+    call.text(f"received: operation {receipt.operation_id} in collection {receipt.collection}; {_READ_BY_BUILD}")
+    call.result(receipt.to_json())
 
 
 @ingest.command(short_help="Send the files of a folder to the inbox.")
 @common
 @_owner_options
 @click.argument("folder", metavar="DIR", type=FOLDER)
-def directory(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    collection: str | None,
-    user: str | None,
-    project: str | None,
-    folder: Path,
-) -> None:
+def directory(call: Call, collection: str | None, user: str | None, project: str | None, folder: Path) -> None:
     """Send copies of the files of a folder to the inbox, each once; those that cannot be sent are listed.
 
     An empty file is left out with a warning.
     """  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.sources.inbox import ingest_folder
 
-    out = Output(as_json)
-    done = ingest_folder(home_path, folder, collection=collection, user=user, project=project)
+    done = ingest_folder(call.home_path, folder, collection=collection, user=user, project=project)
     where = f" in collection {', '.join(done.collections)}" if done.collections else ""
-    out.text(f"received {counted(done.received, 'new file')}, {done.known} as before{where}; {_READ_BY_BUILD}")
+    call.text(f"received {counted(done.received, 'new file')}, {done.known} as before{where}; {_READ_BY_BUILD}")
     for name in done.empty:
-        out.text(f"  warning: {name}: is empty, left out")
+        call.text(f"  warning: {name}: is empty, left out")
     for name, why in done.failures:
-        out.text(f"  {name}: {why}")
-    out.result(done.to_json())
+        call.text(f"  {name}: {why}")
+    call.result(done.to_json())
     if done.failures:
         raise ArgumentError("folder", f"{counted(len(done.failures), 'file')} cannot be sent; see above", str(folder))
 
@@ -338,16 +260,12 @@ def directory(
 )
 @click.option("--common-crawl", is_flag=True, help="Ask Common Crawl for pages of a site without sitemaps.")
 @click.argument("url", metavar="URL")
-def analyze(
-    home_path: Path, as_json: bool, backend: str, seconds: float, max_urls: int, common_crawl: bool, url: str
-) -> None:
+def analyze(call: Call, seconds: float, max_urls: int, common_crawl: bool, url: str) -> None:
     """List the pages of a site by the pattern of their paths: from its sitemaps, else by its links. Stores nothing."""
     from palimpsest.sources.crawl.analyze_site import analyze_site
 
-    out = Output(as_json)
     found = analyze_site(url, seconds=seconds, max_urls=max_urls, common_crawl=common_crawl)
-    out.text(found.summary())
-    out.result(found.to_json())
+    call.show(found.summary(), found.to_json())
 
 
 def _show(out: Output, done: "CrawlResult") -> None:
@@ -375,20 +293,20 @@ def document() -> None:
 @common
 @click.option("--collection", help="Only of this collection.")
 @click.option("--user", help="Only of this user.")
-def list_(home_path: Path, as_json: bool, backend: str, collection: str | None, user: str | None) -> None:
+def list_(call: Call, collection: str | None, user: str | None) -> None:
     """List the documents that exist now as a table; --json has all that is known of each.
 
     A document is pending until a build has read it.
     """
     from palimpsest.pipeline.document_info import list_documents
 
-    found, out = list_documents(Home(home_path), collection, user), Output(as_json)
+    found = list_documents(call.home, collection, user)
     if found:
         rows = [("ID", "TITLE", "SOURCE", "USER", "CHUNKS", "STATE"), *map(_row, found)]
-        out.text(visible("\n".join(columns(rows))))
+        call.text(visible("\n".join(columns(rows))))
     if not found:
-        out.text("no documents")
-    out.result({"documents": [d.to_json() for d in found]})
+        call.text("no documents")
+    call.result({"documents": [d.to_json() for d in found]})
 
 
 def _row(document: "DocumentInfo") -> tuple[str, ...]:
@@ -408,11 +326,11 @@ def _row(document: "DocumentInfo") -> tuple[str, ...]:
 @click.argument("uri")
 @_collection
 @click.option("--user", help="Only what is of this user.")
-def view(home_path: Path, as_json: bool, backend: str, uri: str, collection: str | None, user: str | None) -> None:
+def view(call: Call, uri: str, collection: str | None, user: str | None) -> None:
     """Print the text of a document as the home has it: URI is its path inside the collection, or URI#SESSION."""
     from palimpsest.pipeline.document_info import view_document
 
-    found, out = view_document(Home(home_path), uri, collection, user), Output(as_json)
+    found = view_document(call.home, uri, collection, user)
     for d in found:
         i = d.info
         session = f"#{i.session_id}" if i.session_id else ""
@@ -425,8 +343,8 @@ def view(home_path: Path, as_json: bool, backend: str, uri: str, collection: str
             *(f"{name}: {value}" for name, value in sorted(d.metadata.items())),
             f"\n{d.text}",
         )
-        out.text(visible("\n".join(lines)))
-    out.result({"documents": [d.to_json() for d in found]})
+        call.text(visible("\n".join(lines)))
+    call.result({"documents": [d.to_json() for d in found]})
 
 
 @document.command(short_help="Replace what a document of the inbox says.")
@@ -434,7 +352,7 @@ def view(home_path: Path, as_json: bool, backend: str, uri: str, collection: str
 @click.argument("uri")
 @click.argument("file", type=FOLDER)
 @_collection
-def update(home_path: Path, as_json: bool, backend: str, uri: str, file: Path, collection: str | None) -> None:
+def update(call: Call, uri: str, file: Path, collection: str | None) -> None:
     """Replace what a document of the inbox says by FILE; the next build makes a new version of it.
 
     A document of a collection's folder is a file of yours: the command says where, edit it there. A page of the web is
@@ -443,11 +361,10 @@ def update(home_path: Path, as_json: bool, backend: str, uri: str, file: Path, c
     from palimpsest.pipeline.document_info import find_source
     from palimpsest.sources.inbox import replace_source
 
-    home = Home(home_path)
-    name, source = find_source(home, uri, collection)
-    out, written = Output(as_json), replace_source(home, name, source, file)
-    out.text(f"{name}: {source} is replaced; palimpsest build makes a new version of it")
-    out.result({"collection": name, "uri": source, "file": str(written)})
+    name, source = find_source(call.home, uri, collection)
+    written = replace_source(call.home, name, source, file)
+    call.text(f"{name}: {source} is replaced; palimpsest build makes a new version of it")
+    call.result({"collection": name, "uri": source, "file": str(written)})
 
 
 @document.command(short_help="Delete a document from every build and log, and prove it.")
@@ -456,15 +373,11 @@ def update(home_path: Path, as_json: bool, backend: str, uri: str, file: Path, c
 @_collection
 @click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
 @click.option("--yes", is_flag=True, help="Do not prompt for confirmation.")
-def delete(
-    home_path: Path, as_json: bool, backend: str, uri: str, collection: str | None, dry_run: bool, yes: bool
-) -> None:
+def delete(call: Call, uri: str, collection: str | None, dry_run: bool, yes: bool) -> None:
     """Delete a document as `palimpsest delete --document` does: URI is its path in the collection, or URI#SESSION."""
     from palimpsest.pipeline.deletion.delete import delete as delete_from
 
     if not dry_run:
-        confirm(f"Delete {uri} with all of its memories from home {home_path}?", yes)
-    out = Output(as_json)
-    done = delete_from(Home(home_path), document=uri, collection=collection, dry_run=dry_run)
-    out.text(done.text)
-    out.result(done.to_json())
+        confirm(f"Delete {uri} with all of its memories from home {call.home_path}?", yes)
+    done = delete_from(call.home, document=uri, collection=collection, dry_run=dry_run)
+    call.show(done.text, done.to_json())

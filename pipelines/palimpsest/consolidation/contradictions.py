@@ -149,8 +149,6 @@ def _differ(a: str, b: str) -> bool:
     return bool(a and b) and not (same_value(x, y) or refines(x, y) or refines(y, x)) and x.kind == y.kind
 
 
-# Contradictions of a scope: two latest memories that cannot both be right, and that no UPDATE orders.
-
 MAX_BY_MODEL = 40
 """Contradictions of a scope that only the labeler finds, the surest first; conditional ones last."""
 _BY_RULE = 0.9

@@ -19,11 +19,9 @@ from palimpsest.store.decisions import (
     MemoryDecision,
     RelationOverride,
     append_decisions,
-    append_graph_decisions,
-    append_graph_undo,
-    append_memory_decisions,
-    append_memory_undo,
+    append_made,
     append_overrides,
+    append_undone,
     append_withdrawn,
     names_target,
 )
@@ -214,10 +212,8 @@ def _apply(home: Home, proposal: Proposal, relations: Mapping[str, _Relation], n
     if override := _override(proposal, newer):
         found = relations.get(override.relation_id) if override.label == UPDATE else None
         append_overrides(home.decisions, "confirm", replace(override, part=(found and found["part"]) or ""))
-    elif decision := _memory_decision(proposal, now):
-        append_memory_decisions(home.decisions, decision)
-    elif merge := merge_decision(proposal):
-        append_graph_decisions(home.decisions, merge)
+    elif decision := _memory_decision(proposal, now) or merge_decision(proposal):
+        append_made(home.decisions, decision)
     elif proposal.names:
         append_decisions(home.decisions, "same", [names_target(*proposal.names)])
 
@@ -252,10 +248,8 @@ def _take_back(home: Home, proposal: Proposal) -> None:
     if proposal.kind == "contradiction":
         for newer, older in (proposal.memory_ids, proposal.memory_ids[::-1]):
             append_withdrawn(home.decisions, RelationOverride(relation_id(newer, older), newer, older, ""))
-    if decision := _memory_decision(proposal, ""):
-        append_memory_undo(home.decisions, decision)
-    elif merge := merge_decision(proposal):
-        append_graph_undo(home.decisions, merge)
+    if decision := _memory_decision(proposal, "") or merge_decision(proposal):
+        append_undone(home.decisions, decision)
     elif proposal.names:
         append_decisions(home.decisions, "undecided", [names_target(*proposal.names)])
 

@@ -457,8 +457,6 @@ def notes(scope: ScopeMemories) -> Iterator[Proposal]:
         )
 
 
-# All proposals of a build: each scope by itself, each proposal a function of the memories that it names.
-
 MAX_PAIRS_READ = 400
 """Pairs that are read in one run: those that a build thought possible, then the most similar without an order."""
 

@@ -12,7 +12,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.files import folder_lock, write_bytes
+from palimpsest.core.files import folder_lock, write_bytes, write_private
 from palimpsest.core.setting_layers import Layer, check_settings, read_settings_file, user_file
 from palimpsest.core.setting_table import Setting
 
@@ -83,6 +83,7 @@ def edit_settings(layer: Layer, path: Path) -> bool:
     command = _editor()
     before = _bytes(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft.toml")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_private(draft, before)
     try:
         done = subprocess.run([*command, str(draft)], check=False)  # noqa: S603 (the user's own editor, without a shell)
@@ -111,23 +112,14 @@ def _bytes(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else _NEW.encode()
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Writes a file that its owner alone may read, from its first byte on."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
-        f.write(data)
-
-
 def _save(layer: Layer, path: Path, data: bytes) -> None:
     check_settings(layer, path, data)
     if layer == "project":
         write_bytes(path, data)
         path.chmod(path.stat().st_mode & ~0o022)  # whatever the umask: a file that others may write is refused
         return
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    write_private(aside, data)
-    aside.replace(path)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(path, data)
 
 
 def _editor() -> list[str]:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
@@ -20,15 +20,64 @@ from palimpsest.core.ids import JsonObject
 REBUILD = "remove it and run palimpsest build again"
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Writes `path` so that a reader or a crash sees the old content or the new, never a part."""
+def write_bytes(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Writes `path` so that a reader or a crash sees the old content or the new, never a part.
+
+    `mode` is that of the file from its first byte on, before the umask.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")  # of two threads each has its own
-    with aside.open("wb") as f:
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as f:
         f.write(data)
         f.flush()
         os.fsync(f.fileno())
     aside.replace(path)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Writes a file whole, for its owner alone."""
+    write_bytes(path, data, mode=0o600)
+
+
+def remove_lines(path: Path, find: Callable[[list[str]], Iterable[int]]) -> int:
+    """Removes lines from a file for its owner alone, where there is one; returns how many.
+
+    Args:
+        path: the file.
+        find: returns the numbers of the lines to remove, from 0; empty ones are not counted.
+    """
+    if not path.exists():
+        return 0
+    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
+    if gone := set(find(lines)):
+        write_private(path, "".join(f"{line}\n" for i, line in enumerate(lines) if i not in gone).encode())
+    return len(gone)
+
+
+@contextmanager
+def undamaged(path: Path, fix: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turns errors of reading a file into DamagedFile; what this user may not read is not damaged.
+
+    Args:
+        path: the file.
+        fix: what to do about a damaged one.
+        *errors: of what reads it, besides OSError.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        DamagedFile: the file cannot be read.
+        PermissionError: this user may not read it.
+    """
+    try:
+        yield
+    except PermissionError:
+        raise
+    except Exception as e:
+        if isinstance(e, (OSError, *errors)):
+            raise DamagedFile(path, fix) from None
+        raise
 
 
 def write_json(path: Path, value: Any) -> None:

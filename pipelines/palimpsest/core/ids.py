@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from dataclasses import fields, is_dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,9 +33,6 @@ def by_scope(frame: pl.DataFrame) -> dict[ScopeKey, pl.DataFrame]:
     """Splits a table by its scope columns; sorted by scope, rows in their order."""
     parts = frame.partition_by(SCOPE, as_dict=True, maintain_order=True)
     return {(str(c), str(u), str(p)): rows for (c, u, p), rows in sorted(parts.items())}
-
-
-# Content-addressed ids: 16 hex digits of blake2b, so that the same content has the same id on every machine.
 
 
 def content_id(*parts: str | int | None) -> str:
@@ -70,6 +70,47 @@ JsonValue: TypeAlias = None | bool | int | float | str | Sequence["JsonValue"] |
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 """A JSON object that its owner may fill; a parameter that is only read is `Mapping[str, JsonValue]`."""
+
+
+def json_value(value: Any, decimals: int | None = None) -> Any:
+    """Returns a value as JSON has it: dataclasses as objects, times in ISO 8601, paths as texts, floats rounded."""
+    if isinstance(value, JsonRecord):
+        return value.to_json()
+    if isinstance(value, float):
+        return value if decimals is None else round(float(value), decimals)
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, PurePath):
+        return str(value)
+    if is_dataclass(value):
+        return {f.name: json_value(getattr(value, f.name), decimals) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: json_value(v, decimals) for name, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [json_value(v, decimals) for v in value]
+    return value
+
+
+class JsonRecord:
+    """A dataclass whose JSON object has its fields.
+
+    Attributes:
+        json_names: names of fields in JSON, where they differ.
+        json_decimals: of numbers; None leaves them as they are.
+        json_hidden: fields that JSON does not have.
+        json_has_none: whether fields that are None are null; otherwise they are left out.
+    """
+
+    json_names: ClassVar[Mapping[str, str]] = {}
+    json_decimals: ClassVar[int | None] = None
+    json_hidden: ClassVar[tuple[str, ...]] = ()
+    json_has_none: ClassVar[bool] = True
+
+    def to_json(self) -> JsonObject:
+        """Returns the fields as JSON values."""
+        names = [f.name for f in fields(cast(Any, self)) if f.name not in self.json_hidden]
+        values = {self.json_names.get(n, n): json_value(getattr(self, n), self.json_decimals) for n in names}
+        return values if self.json_has_none else {n: v for n, v in values.items() if v is not None}
 
 
 # The types and units of memories.

@@ -4,12 +4,12 @@ A decision is a line in `<home>/decisions.jsonl`; the next build applies it, and
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, entity_id, scope_parts
+from palimpsest.core.ids import SCOPE, JsonRecord, ScopeKey, entity_id, scope_parts
 from palimpsest.entities.find_names import entity_key
 from palimpsest.store.builds import Build, published
 from palimpsest.store.decisions import Verdict, append_decisions, names_target, read_decisions
@@ -28,7 +28,7 @@ class MergeReason:
 
 
 @dataclass(frozen=True)
-class EntityExplanation:
+class EntityExplanation(JsonRecord):
     """An entity with its aliases and the reasons that it has them."""
 
     entity_id: str
@@ -37,13 +37,9 @@ class EntityExplanation:
     aliases: Sequence[str]
     reasons: Sequence[MergeReason]
 
-    def to_json(self) -> JsonObject:
-        """Returns the fields as a JSON object."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class NameDecision:
+class NameDecision(JsonRecord):
     """A person's verdict on two names of a scope, and when it is applied."""
 
     collection: str
@@ -52,10 +48,6 @@ class NameDecision:
     names: Sequence[str]
     verdict: Verdict
     applied: str = "by the next build"
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as a JSON object."""
-        return asdict(self)
 
 
 def explain_entity(home: Home, scope: ScopeKey, name: str) -> list[EntityExplanation]:

@@ -20,9 +20,10 @@ from palimpsest.entities.scope_evidence import (
 from palimpsest.entities.stated_names import find_stated_names
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import SCHEMAS, Schema, conform
+from palimpsest.text.markup import WEB_ADDRESS
 
 _KEY = [*SCOPE, "key"]
-_LINK = re.compile(r"\b(?:https?|ftp)://\S+|(?<=\]\()[^()\s]+|^\[[^\]\n]+\]:\s+\S+", re.MULTILINE)
+_LINK = re.compile(WEB_ADDRESS + r"|(?<=\]\()[^()\s]+|^\[[^\]\n]+\]:\s+\S+", re.MULTILINE)
 
 # Assigns each mention to the name that it refers to, and chooses among mentions that overlap.
 
@@ -271,8 +272,6 @@ def _merges(resolved: dict[ScopeKey, Resolution], assigned: pl.DataFrame, entiti
         "entity_id", "alias", "name", "why", "document_id", "memory_id", nulls_last=True
     )
 
-
-# The tables of entities: mention candidates of each memory alone, then entities, mentions and merges of each scope.
 
 _PLACE = attrgetter("char_start", "char_end", "kind", "key", "cue")
 _NO_CANDIDATE = MentionCandidate("", "", "none", False, "", None, None, 0, 0)

@@ -7,14 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from palimpsest.text.words import CALENDAR_WORDS, STOPWORDS, fold
+from palimpsest.text.words import CALENDAR_WORDS, STOPWORDS, fold, word_set
 
 # Words that show what a name can be: a firm, a body, a place, a work, a people, an office. Part of the program.
-
-
-def word_set(text: str) -> frozenset[str]:
-    """Returns the words of a list that white space separates."""
-    return frozenset(text.split())
 
 
 FIRM = word_set("inc ltd llc gmbh corp corporation company plc ag group")
@@ -164,8 +159,6 @@ def _leading_honorific(surface: str) -> str | None:
     plain = first.rstrip(".").lower()
     return plain if rest and plain in HONORIFICS else None
 
-
-# Names in one text: capitalised n-grams, acronyms and codes, each with the cue of its context.
 
 _UPPER = "A-ZÀ-ÖØ-Þ" + "".join(c for c in map(chr, range(0x100, 0x530)) if c.isupper())
 _INITIAL = rf"(?<![\w.])[{_UPPER}]\.(?=\s+[{_UPPER}])"

@@ -71,8 +71,6 @@ class NameClusters:
         return out
 
 
-# What resolution in one scope depends on (`ScopeEvidence`), works on (`MergeContext`) and finds (`Resolution`).
-
 ACRONYM_REASONS = ("long form", "initials", "short for", "stands for", "acronym plural")
 """Reasons of merges that hold only where the alias is written in capitals."""
 WITH_ARTICLE = "the only one of its kind in this document"

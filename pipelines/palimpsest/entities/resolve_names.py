@@ -410,8 +410,6 @@ def _without_extensions(keys: list[str]) -> set[str]:
     return {k for k in keys if not any(o != k and f" {o} " in f" {k} " for o in keys)}
 
 
-# Decides which names of one scope are one, by rules that state their reason; an ambiguous name is left alone.
-
 _RULES = (
     merge_stated,
     merge_brackets,

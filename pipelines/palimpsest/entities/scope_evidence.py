@@ -2,18 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import polars as pl
 
 from palimpsest.core.ids import SCOPE, ScopeKey, by_scope
-from palimpsest.entities.find_names import MAX_NAME_CHARS, ORDINARY, entity_key, word_set
+from palimpsest.entities.find_names import MAX_NAME_CHARS, ORDINARY, entity_key
 from palimpsest.entities.name_model import Merge, NameEvidence, Resolution, ScopeEvidence
 from palimpsest.entities.resolve_names import resolve
 from palimpsest.store.decisions import Decisions
-from palimpsest.store.tables import Schema
-from palimpsest.text.words import is_content_word
+from palimpsest.store.tables import SCHEMAS, Schema
+from palimpsest.text.words import is_content_word, word_set
 
 _KEY = [*SCOPE, "key"]
 _MAX_MEMORY_CHARS = 2**32  # a place in a document is the memory's ordinal times this, plus the offset
@@ -126,16 +126,8 @@ def _rows(frame: pl.DataFrame | None, *columns: str) -> Iterator[tuple[Any, ...]
 
 # Titles as names: of documents in passages, and where other texts of the scope mention them.
 
-MENTION_SCHEMA: Schema = {
-    "memory_id": pl.String,
-    **dict.fromkeys(SCOPE, pl.String),
-    "surface": pl.String,
-    "key": pl.String,
-    "kind": pl.String,
-    "cue": pl.String,
-    "char_start": pl.Int64,
-    "char_end": pl.Int64,
-}
+_OF_MENTION = ("memory_id", *SCOPE, "surface", "key", "kind", "cue", "char_start", "char_end")
+MENTION_SCHEMA: Schema = {name: SCHEMAS["surfaces"][name] for name in _OF_MENTION}
 
 
 def add_keys(frame: pl.DataFrame) -> pl.DataFrame:
@@ -228,12 +220,7 @@ def _is_word_char(char: str) -> bool:
 
 # People that a document names outside its text: its speakers, and authors, attendees and the like in its metadata.
 
-_PEOPLE: Schema = {
-    **dict.fromkeys(SCOPE, pl.String),
-    "document_id": pl.String,
-    "surface": pl.String,
-    "key": pl.String,
-}
+_PEOPLE: Schema = dict.fromkeys((*SCOPE, "document_id", "surface", "key"), pl.String)
 _FIELDS = word_set(
     """
     author authors attendee attendees participant participants present from to cc sender recipient recipients owner
@@ -241,9 +228,9 @@ _FIELDS = word_set(
     host hosts guest guests creator editor editors signed_by written_by last_modified_by
     """
 )
-_ADDRESS = re.compile(r"(?<!\s)\s*+<[^<>]*+>\s*+$")
+_ADDRESS = re.compile(r"(?<!\s)\s*+(?:<[^<>]*+>|\([^()]*+\))\s*+$")
 _NEXT_NAME = re.compile(
-    r"[;,](?![^<]{0,320}>)"
+    r"(?:[;,]|\s(?:and|&)\s)(?![^<]{0,320}>)"
 )  # a mark inside an address, which has 320 characters at most, divides none
 _FULL_NAME = re.compile(r"[^\W\d_][\w'’.\-]*(?: [^\W\d_][\w'’.\-]*){0,4}")  # noqa: RUF001
 _MAX_NAMES = 200  # of one document
@@ -273,10 +260,11 @@ def _names_in(metadata: str) -> list[str]:
     if not isinstance(fields, dict):
         return []
     values = (v for k, v in sorted(fields.items()) if k.lower().replace("-", "_") in _FIELDS for v in _strings(v))
-    return [n for n, _ in zip(_person_names(values), range(_MAX_NAMES), strict=False)]
+    return [n for n, _ in zip(person_names(values), range(_MAX_NAMES), strict=False)]
 
 
-def _person_names(values: Iterator[str]) -> Iterator[str]:
+def person_names(values: Iterable[str]) -> Iterator[str]:
+    """Yields the names of people in values such as `Ida Berg <ida@example.org>, Tom Ray and Ann Low (chair)`."""
     for value in values:
         for part in _NEXT_NAME.split(value):
             name = _ADDRESS.sub("", part).strip(" \"'")

@@ -105,8 +105,6 @@ def _may_start_long_form(first: re.Match[str], letters: list[str]) -> bool:
     return len(letters) > 1 and (word[0].isupper() or len(letters) > 2)
 
 
-# Finds what a text itself says about names: that two of them are one, or who has an office.
-
 _QUOTE = r"[\"“”'‘’]?"  # noqa: RUF001
 _THE = rf"(?:the\s++|an?\s++)?{_QUOTE}"
 _OFTEN = (

@@ -114,8 +114,6 @@ def phrase_stems(words: Iterable[str]) -> set[str]:
     return set(frame.select(pl.col("word").str.to_lowercase().str.replace(_ENDING, "${1}")).to_series())
 
 
-# Topics of a scope: phrases that its texts really use, chosen so that together they cover the texts.
-
 _BLOCK_MEMORIES = 16  # in a row that count as one text
 _MIN_BLOCKS = 4  # fewer than this: one topic
 _MAX_TOPICS = 64

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.ids import REFLECTION, SCOPE, JsonObject, JsonValue, ScopeKey, content_id
+from palimpsest.core.ids import REFLECTION, SCOPE, JsonObject, JsonRecord, JsonValue, ScopeKey, content_id
 from palimpsest.export.write_pages import Page, fields_of, parse_page, turns_of
 from palimpsest.memories.documents import version_id
 from palimpsest.sources.deletions import Deletions, TurnIndex, place_key
@@ -374,17 +374,13 @@ MAX_CHARS = 20_000
 
 
 @dataclass(frozen=True)
-class EditedMemory:
+class EditedMemory(JsonRecord):
     """What was edited: the memory as it was, and the uri of its document."""
 
     memory_id: str
     collection: str
     uri: str
     before: str
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as a JSON object."""
-        return {**self.__dict__}
 
 
 def edit_memory(home: Home, scope: ScopeKey, memory_id: str, text: str) -> EditedMemory:

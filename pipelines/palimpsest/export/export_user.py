@@ -346,8 +346,6 @@ def _relations(config: CollectionConfig, folder: Path, user: str, uris: set[str]
             yield {"newer": newer, "older": older, "label": label}
 
 
-# Writes all that a home holds on one user to a folder: whole or not at all, private to its owner.
-
 _README = """\
 # All that is stored about {user}
 

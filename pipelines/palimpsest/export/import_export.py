@@ -175,9 +175,6 @@ def write_collection(home: Home, new: NewCollection) -> Path:
     return folder
 
 
-# Imports an export: into collections that the home does not have, or as edits of those it was exported from.
-
-
 def import_export(
     home: Home, folder: Path, *, rename: Mapping[str, str] | None = None, allow_removals: bool = False
 ) -> ImportResult:

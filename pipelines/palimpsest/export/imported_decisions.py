@@ -11,7 +11,7 @@ from palimpsest.export import layout
 from palimpsest.export.export_user import name_decision_target
 from palimpsest.export.read_export import ExportFolder
 from palimpsest.store.builds import published
-from palimpsest.store.decisions import MEMORY_KINDS, NAME_KINDS, MemoryDecision, MemoryDecisionReader, memory_undo_row
+from palimpsest.store.decisions import MEMORY_KINDS, NAME_KINDS, MemoryDecision, MemoryDecisionReader
 from palimpsest.store.graph_decisions import GRAPH_KINDS, parse_graph_decision
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, parse_proposal
@@ -100,7 +100,7 @@ def _memory_row(line: dict[str, Any], proposal: Proposal) -> JsonObject | None:
         raise ValueError("at")
     stamp: JsonObject = {"at": at.isoformat()}
     if line["kind"] != "memory":
-        return stamp | memory_undo_row(MemoryDecision(proposal.proposal_id, "prune", memory_id))
+        return stamp | MemoryDecision(proposal.proposal_id, "prune", memory_id).undo_row()
     reader = MemoryDecisionReader()
     reader.read(line)
     (decision,) = reader.applied

@@ -31,7 +31,7 @@ class Modality(Enum):
     WISHED = "wished"
     REPORTED = "reported"
     SUPPOSED = "supposed"
-    ASKED = "question"
+    QUESTION = "question"
 
 
 _WORDS_OF_MODALITY = """
@@ -109,7 +109,7 @@ class ClauseTree:
         p = self.parse
         end = max(own)
         if "?" in p.words[end : end + 2]:
-            return Modality.ASKED
+            return Modality.QUESTION
         near = {w for i in own if p.pos[i] != "PROPN" for w in (p.lemmas[i], p.words[i])}
         above = p.lemmas[p.heads[head]] if p.deps[head] == "ccomp" else ""
         for words, modality in _MODALITY_WORDS:

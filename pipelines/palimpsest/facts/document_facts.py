@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
+from palimpsest.entities.scope_evidence import person_names
 from palimpsest.facts.fact import Fact, Named
-from palimpsest.text.document_status import AUTHOR, STATUS
+from palimpsest.text.document_status import AUTHOR, stated_status
 from palimpsest.text.markup import shown_words
 
 _CONFIDENCE = 0.95
-_FIELDS = {STATUS: "status", AUTHOR: "written_by"}
-_MAX_VALUE_CHARS = 80
+_ASIDE = re.compile(r"\s*[<(][^<>()]*[>)]")
 _ATTENDING = re.compile(
     r"(?:members |people |also )?(?:present|attendees|attendance|in attendance|attending|participants|attended)",
     re.IGNORECASE,
@@ -23,7 +23,6 @@ _ATTENDING = re.compile(
 _HEADING = re.compile(r"\s*(?:#{1,6}\s+|\*\*)?(?P<title>[^*\n#:]{1,60}?):?\s*(?:\*\*)?:?\s*")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?P<item>\S.*)")
 _NAME = re.compile(r"[^\W\d_][\w.'’-]*(?: (?:[^\W\d_][\w.'’-]*)){1,3}")  # noqa: RUF001
-_SEPARATORS = re.compile(r"\s*(?:,|;|\band\b|&)\s*")
 
 
 def document_facts(
@@ -54,15 +53,13 @@ def document_facts(
 
 
 def _of_fields(topic: str, metadata: Mapping[str, object], time: object, end: int) -> Iterator[Fact]:
-    for field, predicate in _FIELDS.items():
-        stated = shown_words(str(metadata.get(field) or ""))
-        values = _SEPARATORS.split(stated) if predicate == "written_by" else [stated]
-        for value in values:
-            words = re.sub(r"\s*[<(][^<>()]*[>)]", "", value).strip(" .,*_`")
-            if 0 < len(words) <= _MAX_VALUE_CHARS:
-                yield Fact(topic, predicate, "", words, 0, end, False, "stated", _CONFIDENCE)
-    if time is not None:
-        yield Fact(topic, "dated", "", str(time)[:10], 0, end, False, "stated", _CONFIDENCE)
+    status = _ASIDE.sub("", shown_words(stated_status(metadata))).strip(" .,*_`")
+    authors = person_names([shown_words(str(metadata.get(AUTHOR) or ""))])
+    stated = [("status", status), *(("written_by", name) for name in authors)]
+    stated += [("dated", str(time)[:10])] if time is not None else []
+    for predicate, words in stated:
+        if words:
+            yield Fact(topic, predicate, "", words, 0, end, False, "stated", _CONFIDENCE)
 
 
 def _of_lists(topic: str, text: str, heading: str, named: Named) -> Iterator[Fact]:

@@ -143,8 +143,6 @@ class NounFacts:
         yield from self.of_noun(self.tree.parse.lemmas[noun], owner, entity, place, _CONFIDENCE)
 
 
-# Extracts facts from a parsed text: for each verb its subject and what fills it, where one of both is an entity.
-
 _FACTUAL = {Modality.STATED: 0.9, Modality.PAST: 0.85, Modality.PLANNED: 0.7}
 _REFERRED = 0.8  # of the confidence where a pronoun is resolved
 _BE, _HAVE = "be", "have"

@@ -106,8 +106,6 @@ def extraction_key(text: str, named: Named) -> tuple[object, ...]:
     return text, names, *others, types, named.topic_name, named.is_page
 
 
-# The tables of facts: what each memory states, and the same of all memories of a scope with its time.
-
 RULES, LM, FORM = "rules", "lm", "form"
 """Values of `extractor`."""
 _TEXTS_PER_CHUNK = 512

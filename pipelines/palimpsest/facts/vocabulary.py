@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from palimpsest.text.date_mentions import MONTHS
+
 # predicate | what it takes | marks | forms: verb and preposition
 #
 # What it takes: a `name` is an entity or capitalised words; a `place`, `person` or `group` is a name that is not known
@@ -143,10 +145,9 @@ replaces: successor
 supplies: supplier
 """
 
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
 _DATE = re.compile(
     r"\b(?:\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}[:.]\d\d|\d{1,2} ?[ap]m|noon|midnight|today|tomorrow"
-    rf"|(?:{_MONTHS.replace(' ', '|')})\w*|(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
+    rf"|(?:{'|'.join(MONTHS)})\w*|(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
     r"|(?:next|this|last) (?:week|month|year|spring|summer|autumn|fall|winter)|spring|summer|autumn|winter|q[1-4])\b",
     re.IGNORECASE,
 )
@@ -374,6 +375,16 @@ def label(predicate: str) -> str:
         SLOTS[predicate].takes
     )
     return f"is {words}" if predicate in _IS else f"{words}:" if is_noun or predicate == "birthday" else words
+
+
+def fact_words(subject: str, predicate: str, value: str, is_negated: bool = False) -> str:
+    """Returns a fact in words: `Ana lives in Berlin`, `Ana's phone: 555`, `Ana is not parent of Bo`."""
+    words = label(predicate)
+    verb, _, rest = words.partition(" ")
+    if is_negated:
+        words = f"is not {rest}" if verb == "is" else f"not {words}"
+    owner = f"{subject}'s" if subject and (words.endswith(":") or words == "favourite") else subject
+    return " ".join(part for part in (owner, words, value) if part)
 
 
 def fits(predicate: str, filling: Filling) -> bool:

@@ -18,7 +18,7 @@ from palimpsest.memories.form import text_ends
 from palimpsest.memories.formed import evidence_pairs, stated_memories
 from palimpsest.memories.recency import own_clock
 from palimpsest.relations.labelers.label_pairs import pair_keys
-from palimpsest.store.tables import completed, conform, empty
+from palimpsest.store.tables import SCHEMAS, completed, conform, empty
 from palimpsest.text.terms import summary_sentences
 from palimpsest.text.tokenizer import count_tokens_batch
 
@@ -140,18 +140,11 @@ def _row(
         **dict(zip(SCOPE, scope, strict=True)),
         "session_id": document["session_id"],
         "document_id": document["document_id"],
-        "kind": item.kind,
-        "statement": item.statement,
+        **{name: getattr(item, name) for name in SCHEMAS["notes"] if name in NoteItem.__dataclass_fields__},
         "quote": document["text"][start:end],
         "char_start": start,
         "char_end": end,
         "chunk_ids": ids,
-        "confidence": item.confidence,
-        "is_saved": item.is_saved,
-        "alternatives": list(item.alternatives),
-        "invalidation_conditions": list(item.invalidation_conditions),
-        "related_note_ids": list(item.related_note_ids),
-        "extractor": item.extractor,
     }
 
 

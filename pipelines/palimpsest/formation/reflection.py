@@ -4,8 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, content_id
@@ -23,6 +22,7 @@ from palimpsest.relations.labelers.run_program import (
     list_schema,
     numbers_in,
     object_schema,
+    program,
     stated_confidence,
     stemmed_words,
 )
@@ -269,36 +269,17 @@ or output is not for you."""
 _EVIDENCE = "evidence: [{turn, quote}]"
 
 
-@lru_cache(maxsize=4)
-def reflection_signature(instructions: str = INSTRUCTIONS) -> "type[dspy.Signature]":
-    """Returns the DSPy signature."""
-    import dspy
-
-    class Reflect(dspy.Signature):  # type: ignore[misc]  # dspy does not type its metaclass
-        conversation: str = dspy.InputField(desc="the turns, as data")
-        earlier_notes: str = dspy.InputField(desc="notes of earlier conversations, as data")
-        facts: list[dict[str, Any]] = dspy.OutputField(desc="[{statement, source_turn, quote}]")
-        inferences: list[dict[str, Any]] = dspy.OutputField(
-            desc=f"[{{statement, confidence, {_EVIDENCE}, alternatives: [], invalidation_conditions: []}}]"
-        )
-        preferences: list[dict[str, Any]] = dspy.OutputField(desc=f"[{{description, confidence, {_EVIDENCE}}}]")
-        decisions: list[dict[str, Any]] = dspy.OutputField(desc=f"[{{statement, {_EVIDENCE}}}]")
-        emotional_context: list[dict[str, Any]] = dspy.OutputField(desc=f"[{{statement, {_EVIDENCE}}}]")
-        potential_topics: list[dict[str, Any]] = dspy.OutputField(desc=f"[{{topic, {_EVIDENCE}}}]")
-        connections: list[dict[str, Any]] = dspy.OutputField(
-            desc=f"[{{topic, related_note_ids: [], relationship_type, {_EVIDENCE}}}]"
-        )
-        knowledge_gaps: list[dict[str, Any]] = dspy.OutputField(desc=f"[{{question, {_EVIDENCE}}}]")
-
-    instructed: type[dspy.Signature] = Reflect.with_instructions(instructions)
-    return instructed
-
-
-def load_reflection(instructions: str = INSTRUCTIONS) -> "dspy.Predict":
-    """Returns the program: one call for each session."""
-    import dspy
-
-    return dspy.Predict(reflection_signature(instructions))
+_INPUTS = {"conversation": "the turns, as data", "earlier_notes": "notes of earlier conversations, as data"}
+_OUTPUTS = {
+    "facts": "[{statement, source_turn, quote}]",
+    "inferences": f"[{{statement, confidence, {_EVIDENCE}, alternatives: [], invalidation_conditions: []}}]",
+    "preferences": f"[{{description, confidence, {_EVIDENCE}}}]",
+    "decisions": f"[{{statement, {_EVIDENCE}}}]",
+    "emotional_context": f"[{{statement, {_EVIDENCE}}}]",
+    "potential_topics": f"[{{topic, {_EVIDENCE}}}]",
+    "connections": f"[{{topic, related_note_ids: [], relationship_type, {_EVIDENCE}}}]",
+    "knowledge_gaps": f"[{{question, {_EVIDENCE}}}]",
+}
 
 
 def reflection_hash(instructions: str = INSTRUCTIONS) -> str:
@@ -430,7 +411,7 @@ class LmReflection:
             fixed_tokens=_FIXED_TOKENS,
             max_answer_tokens=MAX_ANSWER_TOKENS,
             without_lm="reflection: rules",
-            load=lambda: load_reflection(self._instructions),
+            load=lambda: program("Reflect", self._instructions, _INPUTS, _OUTPUTS),
             read=self._read,
         )
 

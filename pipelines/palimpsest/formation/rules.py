@@ -37,6 +37,7 @@ from palimpsest.formation.sentence_model import (
 from palimpsest.formation.session import Kind, NoteItem, Sentence, Session, Turn
 from palimpsest.text.parse import Parse, parse_texts
 from palimpsest.text.terms import query_terms
+from palimpsest.text.words import word_set
 
 # What is said around a sentence that rules read: the nearest of a kind before it, and whether a turn answers it.
 #
@@ -130,20 +131,16 @@ class Reply:
 # Whether a parsed sentence states a preference or a lasting fact of its speaker, or of somebody they name.
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _SPEAKERS = frozenset({"i", "we"})
 _OWN = frozenset({"my", "our"})
 # What is thought, said or seen now is no lasting fact of who says it.
-_PASSING = _words(
+_PASSING = word_set(
     "think guess suppose know mean hope wish wonder feel see hear say tell ask agree believe remember forget thank "
     "understand imagine expect seem look sound smell doubt apologize appreciate promise bet swear admit confess "
     "want try love like enjoy hate let get find come give show notice realize recall miss talk"
 )
 # What somebody did once, and is so from then on.
-_LASTING = _words(
+_LASTING = word_set(
     "move switch buy sign book start begin quit stop join leave marry adopt order hire swap change take hand retire "
     "apply give lend rent sell enrol enroll register subscribe graduate graduate open close replace finish found "
     "become get turn drop pass bring work live grow study teach own run"
@@ -327,8 +324,6 @@ def _verb(word: str, tag: str, lemma: str) -> str | None:
         return word[:-1] + "ies"
     return word + ("es" if word.endswith(_SIBILANT) else "s")
 
-
-# Items of a note by rules: what the turns of a session say in so many words, and nothing that they suggest.
 
 _SAVED, _PREFERENCE, _DECISION, _FACT, _SOLUTION, _GAP = 0.95, 0.9, 0.85, 0.8, 0.7, 0.6
 _ANSWERS_WITHIN = 2  # turns

@@ -13,7 +13,7 @@ from palimpsest.memories.formed import repeated_by_formed
 from palimpsest.memories.vector_space import IndexedSpace
 from palimpsest.relations.labelers.label_types import DISPUTED
 from palimpsest.relations.labelers.low_trust import is_low_trust
-from palimpsest.store.tables import Schema, completed
+from palimpsest.store.tables import SCHEMAS, Schema, completed
 from palimpsest.text.terms import LONG_TOKENS, SentenceTerms, cut_sentences, keys_of_sentences, name_key, name_words
 from palimpsest.text.words import SEARCH_STOPWORDS
 
@@ -100,36 +100,9 @@ def _entities_and_mentions(
 _BATCH = 50_000  # vectors copied at a time
 _LEAST_PART_LETTERS = 3  # of a word of a name by which a node is found
 _WHOLE_ONLY = ("category", "concept", "date", "topic")  # their words are words of the language
-_NODE_COLUMNS = (
-    "node",
-    "scope",
-    "node_id",
-    "type",
-    "name",
-    "description",
-    "aliases",
-    "importance",
-    "memory_count",
-    "created_at",
-    "updated_at",
-    "metadata",
-)
-_FACT_COLUMNS = (
-    "fact",
-    "scope",
-    "fact_id",
-    "subject",
-    "predicate",
-    "object",
-    "value",
-    "is_negated",
-    "modality",
-    "valid_from",
-    "valid_until",
-    "is_latest",
-    "confidence",
-    "rows",
-)
+_BY_NUMBER = {"subject_id": "subject", "object_id": "object", "memory_ids": "rows"}
+_NODE_COLUMNS = ("node", "scope", *(c for c in SCHEMAS["nodes"] if c not in SCOPE))
+_FACT_COLUMNS = ("fact", "scope", *(_BY_NUMBER.get(c, c) for c in SCHEMAS["facts"] if c not in SCOPE))
 _EDGE_COLUMNS = ("scope", "source", "target", "type", "weight", "provenance", "rows", "created_at", "updated_at")
 
 

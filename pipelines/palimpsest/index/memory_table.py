@@ -12,6 +12,7 @@ import polars as pl
 from palimpsest.core.ids import SCOPE
 from palimpsest.core.parallel import MIN_CHUNKS, FrameRows, map_chunks
 from palimpsest.memories.recency import memory_times, own_clock
+from palimpsest.store.tables import SCHEMAS
 from palimpsest.text.date_mentions import Period, day_period, stated_periods
 from palimpsest.text.languages import ENGLISH
 from palimpsest.text.terms import text_terms
@@ -44,55 +45,19 @@ def with_decided_values(memories: pl.DataFrame, tables: Mapping[str, pl.DataFram
     )
 
 
-# The table of memories in the order of the index, and what follows from that order.
-
 PeriodRow = tuple[int, float, float]
 """Row of a memory, and where one of its periods begins and ends, in years."""
 _TEXTS_PER_CHUNK = 8192
+_NOT_INDEXED = {*SCOPE, "search_text", "chunk_ids", "refers_to", "provenance", "trust"}
 MEMORY_COLUMNS = (
     "row",
-    "memory_id",
-    "session_id",
-    "document_id",
-    "ordinal",
-    "unit",
-    "type",
-    "text",
-    "title",
-    "heading",
-    "page",
-    "speaker",
-    "char_start",
-    "char_end",
-    "observed_at",
-    "utc_offset",
-    "valid_from",
-    "valid_until",
-    "known_from",
-    "is_latest",
-    "superseded_by",
-    "confidence",
-    "importance",
-    "kind",
-    "confidence_source",
-    "importance_source",
-    "tags",
-    "token_count",
-    "uri",
-    "document_title",
-    "support",
-    "retention_until",
-    "pii",
-    "user_visible",
-    "language",
-    "created_at",
-    "updated_at",
+    *(column for column in SCHEMAS["memories"] if column not in _NOT_INDEXED),
+    *("known_from", "is_latest", "superseded_by", "uri", "document_title", "support"),
 )
 
 
-def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Returns memories sorted by (scope, id), numbered, with version and source; `scope` numbers the scopes."""
-    documents = t["documents"].select("document_id", "uri", pl.col("title").alias("document_title"))
+def versioned_memories(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Returns memories with what was decided of them, their version and their times, sorted by (scope, id)."""
     versions = t["versions"].select(
         "memory_id",
         "is_latest",
@@ -101,28 +66,31 @@ def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         "superseded_by",
         pl.lit(True).alias("_versioned"),
     )
+    times = memory_times(t["memories"], t["documents"], t["versions"])
     versioned = pl.col("_versioned").fill_null(False)
     return (
         with_decided_values(t["memories"], t)
         .drop("created_at", "updated_at")
         .sort(*SCOPE, "memory_id")
-        .join(documents, on="document_id", how="left", maintain_order="left")
         .join(versions, on="memory_id", how="left", maintain_order="left")
-        .join(
-            memory_times(t["memories"], t["documents"], t["versions"]),
-            on="memory_id",
-            how="left",
-            maintain_order="left",
-        )
-        .with_row_index("row")
+        .join(times, on="memory_id", how="left", maintain_order="left")
         .with_columns(
-            pl.col("row").cast(pl.Int32),
-            pl.struct(SCOPE).rle_id().cast(pl.Int32).alias("scope"),
             pl.col("is_latest").fill_null(True),
             pl.when(versioned).then("_from").otherwise("valid_from").alias("valid_from"),
             pl.when(versioned).then("_until").otherwise("valid_until").alias("valid_until"),
             pl.col("token_count").fill_null(0),
         )
+    )
+
+
+def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Returns `versioned_memories`, numbered, with their source; `scope` numbers the scopes."""
+    documents = t["documents"].select("document_id", "uri", pl.col("title").alias("document_title"))
+    return (
+        versioned_memories(t)
+        .join(documents, on="document_id", how="left", maintain_order="left")
+        .with_row_index("row")
+        .with_columns(pl.col("row").cast(pl.Int32), pl.struct(SCOPE).rle_id().cast(pl.Int32).alias("scope"))
     )
 
 

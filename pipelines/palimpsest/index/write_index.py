@@ -268,9 +268,6 @@ def _select(table: str, frame: pl.DataFrame) -> str:
     return f"SELECT row, vector::FLOAT[{int(dtype.size)}] AS vector FROM read_parquet($path)"
 
 
-# The index: one DuckDB file with all that queries read of one build; derived from the tables, never edited.
-
-
 @dataclass(frozen=True)
 class IndexStats:
     """What `write_index` wrote, and the seconds each part took."""

@@ -7,13 +7,14 @@ that a tenth of the documents have says nothing of any of them. They are kept, a
 import polars as pl
 
 from palimpsest.core.ids import SCOPE
+from palimpsest.text.markup import WEB_ADDRESS
 
 BOILERPLATE = "boilerplate"
 """Tag of these memories."""
 _MIN_DOCUMENTS = 4
 _MIN_SHARE = 0.1
 _MAX_CHARACTERS = 240
-_NOISE = r"https?://\S+|\S+@\S+|\d+|[^\p{L}\d\s]+"
+_NOISE = rf"{WEB_ADDRESS}|\S+@\S+|\d+|[^\p{{L}}\d\s]+"
 
 
 def find_boilerplate(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from palimpsest.core.ids import DOCUMENT, GENERAL, SCOPE, VERSION_ORDER, content
 from palimpsest.core.times import utc_offset
 from palimpsest.sources.extracted import HEADINGS, SUITE_ROW, ExtractedDocument, Kind, Segment, combine_stated_fields
 from palimpsest.store.collection_config import CollectionConfig, Unit
-from palimpsest.store.tables import conform, empty
+from palimpsest.store.tables import SCHEMAS, conform, empty
 from palimpsest.text.referents import opening_referents
 from palimpsest.text.sentences import MAX_SENTENCE_CHARS, document_sentence_spans, skip_list_marker
 from palimpsest.text.tokenizer import CountTokens, count_tokens_batch
@@ -327,6 +327,10 @@ class Chunk:
     refers_to: str | None = None
 
 
+_OF_CHUNK = tuple(name for name in SCHEMAS["chunks"] if name in Chunk.__dataclass_fields__)
+"""Columns of a chunk that it has itself."""
+
+
 def chunk_documents(
     documents: Sequence[ExtractedDocument],
     unit: Unit,
@@ -586,17 +590,9 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
                     "chunk_id": content_id("chunk", *scope, document.uri, document.session_id, *content, n),
                     "document_id": document_id,
                     **dict(zip(SCOPE, owner, strict=True)),
-                    "ordinal": chunk.ordinal,
-                    "text": chunk.text,
-                    "char_start": chunk.char_start,
-                    "char_end": chunk.char_end,
-                    "heading": chunk.heading,
-                    "page": chunk.page,
-                    "speaker": chunk.speaker,
+                    **{name: getattr(chunk, name) for name in _OF_CHUNK},
                     "said_at": said_at,
                     "utc_offset": utc_offset(chunk.said_at),
-                    "token_count": chunk.token_count,
-                    "refers_to": chunk.refers_to,
                     "stated": stated(chunk),
                 }
             )

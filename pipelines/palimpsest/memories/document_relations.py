@@ -88,9 +88,6 @@ def _words(title: str) -> str:
     return " ".join(re.findall(r"\w+", _TITLE_NUMBER.sub("", title.casefold())))
 
 
-# The document_relations table: which documents state that they replace or extend another.
-
-
 def document_relations(rows: pl.DataFrame, config: CollectionConfig, folder: Path) -> tuple[pl.DataFrame, list[str]]:
     """Returns the document_relations table, and a line for each relation of which an end is no source.
 

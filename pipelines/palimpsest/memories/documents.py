@@ -123,9 +123,6 @@ def without_repeated_quotes(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(~pl.col("document_id").is_in(sorted(repeated)))
 
 
-# The documents table: every version of every document in the ingest log, and which of them is current.
-
-
 def document_tables(
     log: IngestLog, config: CollectionConfig, folder: Path
 ) -> tuple[dict[str, pl.DataFrame], list[str]]:

@@ -117,8 +117,6 @@ def load_network(folder: Path, number_format: "dtype") -> MiniLmNetwork:
     return MiniLmNetwork(weights, config["num_hidden_layers"], config["num_attention_heads"], config["layer_norm_eps"])
 
 
-# The batch embedder: all-MiniLM-L6-v2 in batches of a fixed shape.
-
 MODEL_ID = "all-MiniLM-L6-v2"
 DIMENSIONS = 384
 MAX_TOKENS = 256

@@ -110,8 +110,6 @@ def load_bge() -> BgeSmall:
     return BgeSmall()
 
 
-# The space and the embedder of a setting.
-
 _PACKAGED: dict[str, Callable[[], Space]] = {BGE_SMALL: bge_space, MULTILINGUAL_E5: e5_space}
 """The spaces of embedders whose weights are known before they are loaded."""
 

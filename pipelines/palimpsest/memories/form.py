@@ -6,7 +6,7 @@ from typing import TypedDict
 
 import polars as pl
 
-from palimpsest.core.ids import REFLECTION, SCOPE, VERSION_ORDER, content_id, text_hash
+from palimpsest.core.ids import REFLECTION, VERSION_ORDER, content_id, text_hash
 from palimpsest.memories.embed import MAX_TOKENS
 from palimpsest.memories.recency import own_clock, stated_since
 from palimpsest.memories.source_trust import attribute_columns, memory_trust
@@ -58,8 +58,6 @@ def _end_of(day: dt.date | None, utc_offset: int) -> dt.datetime | None:
     return dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC) + after if day else None
 
 
-# Memories from chunks: one memory a chunk, with the texts that are embedded and that word search indexes.
-
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
 _CONTEXT_FIELDS = (
     "unit",
@@ -95,46 +93,14 @@ def form_memories(
     rows = rows.with_columns(text_ends(rows, previous[0] if previous else None))
     rows = rows.with_columns(attribute_columns(rows, _TYPES[config.unit], config.retention_days))
     rows = rows.with_columns(memory_trust(rows, config.trust))
-    memories = conform(
-        "memories",
-        rows.select(
-            "memory_id",
-            *SCOPE,
-            "session_id",
-            "document_id",
-            "ordinal",
-            pl.lit(config.unit).alias("unit"),
-            "type",
-            "text",
-            _search_text().alias("search_text"),
-            pl.concat_list("chunk_id").alias("chunk_ids"),
-            "title",
-            "heading",
-            "refers_to",
-            "page",
-            "speaker",
-            "char_start",
-            "char_end",
-            "observed_at",
-            "utc_offset",
-            "valid_from",
-            "valid_until",
-            "confidence",
-            "importance",
-            "tags",
-            pl.col("uri").alias("provenance"),
-            "retention_until",
-            "token_count",
-            "kind",
-            "pii",
-            "user_visible",
-            "importance_source",
-            "confidence_source",
-            "trust",
-            "created_at",
-            pl.max_horizontal("updated_at", "stated_since"),
-        ),
+    rows = rows.with_columns(
+        unit=pl.lit(config.unit),
+        search_text=_search_text(),
+        chunk_ids=pl.concat_list("chunk_id"),
+        provenance="uri",
+        updated_at=pl.max_horizontal("updated_at", "stated_since"),
     )
+    memories = conform("memories", rows.select(*SCHEMAS["memories"]))
     return memories, embed_inputs(memories, previous)
 
 

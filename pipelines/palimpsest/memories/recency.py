@@ -84,9 +84,6 @@ def natural_key(uri: str) -> str:
 _NUMBER = re.compile(r"\d+")
 
 
-# Which memory is the newer one (decision 4), once, for candidate pairs and for versions.
-
-
 def recency_columns(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
     """Returns the columns that the order of memories depends on, in the rows' order.
 

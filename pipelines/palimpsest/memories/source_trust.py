@@ -9,6 +9,7 @@ import polars as pl
 
 from palimpsest.sources.extracted import StatedFields, combine_stated_fields, parse_stated_fields
 from palimpsest.store.collection_config import TrustConfig
+from palimpsest.store.tables import SCHEMAS, Schema
 
 # Attributes that sources state of memories: type, tags, importance, confidence, kind, privacy and retention.
 
@@ -46,17 +47,8 @@ def attribute_columns(rows: pl.DataFrame, default_type: str, retention_days: int
     return [*columns, ends.set(ends > _END_OF_TIME, None)]
 
 
-_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
-    "type": pl.String,
-    "tags": pl.List(pl.String),
-    "importance": pl.Float64,
-    "importance_source": pl.String,
-    "confidence": pl.Float64,
-    "confidence_source": pl.String,
-    "kind": pl.String,
-    "pii": pl.Boolean,
-    "user_visible": pl.Boolean,
-}
+_STATED = ("type", "tags", "importance", "importance_source", "confidence", "confidence_source", "kind", "pii")
+_COLUMNS: Schema = {name: SCHEMAS["memories"][name] for name in (*_STATED, "user_visible")}
 
 _Attributes = tuple[str, tuple[str, ...], float, str, float, str, str, bool, bool, int | None]
 
@@ -109,9 +101,6 @@ def _first(*found: tuple[float | None, str]) -> tuple[float, str]:
 
 
 _NOTHING = StatedFields()
-
-
-# How far documents and memories are trusted: what the collection's settings say, lowered by what sources state.
 
 
 def document_trust(documents: pl.DataFrame, config: TrustConfig) -> pl.Series:

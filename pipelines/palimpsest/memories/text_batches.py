@@ -68,8 +68,6 @@ def _word_start(words: Sequence[int | None], token: int) -> int:
     return token
 
 
-# Texts cut into batches that any worker embeds to the same bits, and an embedder that has them computed elsewhere.
-
 # The shapes of `memories.embed`, which a test compares; its module is part of the key of labels and stays as it is.
 _WIDTH_STEP = 16
 _TOKENS_PER_BATCH = 512

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from palimpsest.core.ids import JsonObject, content_id
+from palimpsest.core.ids import JsonRecord, content_id
 
 MINILM, BGE_SMALL, MULTILINGUAL_E5 = "minilm", "bge-small-en-v1.5", "multilingual-e5-small"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -24,7 +24,7 @@ VectorLookup = Callable[[Sequence[str]], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Space:
+class Space(JsonRecord):
     """A vector space.
 
     Attributes:
@@ -36,10 +36,6 @@ class Space:
     embedder: str
     name: str
     dimensions: int
-
-    def to_json(self) -> JsonObject:
-        """Returns the space as an index records it."""
-        return {"embedder": self.embedder, "name": self.name, "dimensions": self.dimensions}
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> "Space":

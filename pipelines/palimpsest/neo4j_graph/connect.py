@@ -22,7 +22,7 @@ from palimpsest.relations.labelers.lm_client import RateLimiter
 _REQUIRED = "Neo4j 2026.01 or later (Community is enough)"
 _POOL_SIZE = 32
 _MAX_TRIES = 4
-RPM_VARIABLE, MAX_RPM = "PALIMPSEST_NEO4J_RPM", 1_000_000
+RPM_VARIABLE = "PALIMPSEST_NEO4J_RPM"
 """Requests per minute of loads and deletes; 0 means no limit."""
 RETRY_S = 10.0  # how long the driver retries, with back-off, after a transient error
 
@@ -50,7 +50,7 @@ class Connection:
             PalimpsestError: PALIMPSEST_NEO4J_RPM is no whole number.
         """
         self.driver, self.database, self.capabilities, self.uri = driver, database, capabilities, uri
-        self.rate_limiter = RateLimiter(whole_number(RPM_VARIABLE, 0, 0, MAX_RPM))
+        self.rate_limiter = RateLimiter(whole_number(RPM_VARIABLE))
 
     def __enter__(self) -> "Connection":
         return self

@@ -473,8 +473,6 @@ def _stats(mine: pl.DataFrame, beyond: pl.DataFrame, vectors: VectorLookup) -> b
     return ScopeStats(ids, latest, count, mean, covariance).pack()
 
 
-# The rows of the graph, from the tables of a build: pure functions; each row has a key, the hash of its contents.
-
 TABLES = (
     "documents",
     "chunks",

@@ -239,8 +239,6 @@ def _is_published(load: LoadContext, record: Mapping[str, object]) -> bool:
     return bool(found) and found[0]["record"].get("digest") == record["digest"]
 
 
-# The loader: brings what the server has of a home to what a build has, while readers go on reading.
-
 _T = TypeVar("_T")
 
 

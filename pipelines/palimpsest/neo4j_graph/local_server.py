@@ -155,8 +155,6 @@ def fetch_jars(jars: Iterable[Jar] | None = None, folder: Path | None = None, so
     return fetch_jar_set(_JARS, jars, folder, source)
 
 
-# A real Neo4j server for one OS user: no Docker, no installed Java, loopback only, running until it is stopped.
-
 USER = "neo4j"
 _DATABASE = "neo4j"
 PORT = 7687

@@ -178,8 +178,6 @@ def _times(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: values[name].to_native() if values[name] is not None else None for name in names}
 
 
-# The served backend: one build in a Neo4j server, by number; the same answers as the embedded one.
-
 CACHE_BYTES = 512 * 2**20
 _PROPOSALS = 1000  # of 5 proposals 25 to 60 % are among the true best five; 1,000 contain all five, at 42,925 memories
 _BEST_BY_WORDS = 100  # scored as well

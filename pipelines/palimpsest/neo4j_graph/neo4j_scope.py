@@ -1,7 +1,7 @@
 """A scope in Neo4j as dense arrays, from packed parts; implements `palimpsest.query.scope.view.ScopeView`."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -24,10 +24,10 @@ from palimpsest.neo4j_graph.packed import (
     unpack_postings,
 )
 from palimpsest.query.request.types import MEMORY_TIMES, Filters, Memory, Scope, stored_memory
-from palimpsest.query.scope.scope_arrays import Arrays, ByteCache, Flags, Postings, ScopeVectors, rows_of, word_sums
-from palimpsest.query.scope.scope_graph import NO_SENTENCES, MemorySentences, PassageGraph, Sentences, join_named
-from palimpsest.query.scope.view import CachedScopeView, Part, Withheld
-from palimpsest.text.terms import SentenceTerms, keys_of_sentences
+from palimpsest.query.scope.scope_arrays import Arrays, ByteCache, Flags, Postings, ScopeVectors, rows_of
+from palimpsest.query.scope.scope_graph import NO_SENTENCES, MemorySentences, PassageGraph
+from palimpsest.query.scope.view import CachedScopeView, Withheld
+from palimpsest.text.terms import SentenceTerms
 
 # Reads of one build in a server: a build that was swept meanwhile is an error, never a part of an answer.
 
@@ -200,8 +200,6 @@ def _starts(counts: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-# A scope in Neo4j as dense arrays, from packed parts; implements `palimpsest.query.scope.view.ScopeView`.
-
 _BLOCKS_AT_ONCE = 64  # some 50 MiB
 
 
@@ -222,7 +220,8 @@ class Neo4jScope(CachedScopeView):
     """
 
     def __init__(self, scope: Scope, reads: BuildReads, cache: ByteCache):
-        self.scope, self._reads, self._cache = scope, reads, cache
+        super().__init__(cache, scope)
+        self.scope, self._reads = scope, reads
         self._id = content_id("scope", *scope_parts(*scope))
 
     @property
@@ -287,35 +286,9 @@ class Neo4jScope(CachedScopeView):
         """See ScopeView."""
         return self._vectors().windows()
 
-    def words(self, terms: Sequence[str]) -> np.ndarray:
-        """Returns the BM25 sum of each local row."""
-        return word_sums(self.postings(terms), len(self.ids))
-
-    def postings(self, terms: Sequence[str]) -> list[Postings]:
-        """See ScopeView."""
-        found = {t: self._cache.peek((self.scope, "term", t)) for t in terms}
-        if missing := [t for t, postings in found.items() if postings is None]:
-            found |= self._load_postings(missing)
-        return [postings for _, postings in sorted(found.items())]
-
     def passages(self) -> PassageGraph | None:
         """See ScopeView."""
         return self._passages().graph
-
-    def sentences(self, rows: np.ndarray) -> Sentences:
-        """See ScopeView."""
-        found = {row: s for row, s in self._read_sentences(rows).items() if s.counts is not None}
-        embedded = all(s.vectors is not None for s in found.values())
-        return join_named(found, {} if embedded else self._words_of(found))
-
-    def sentence_terms(self, rows: np.ndarray) -> dict[int, SentenceTerms]:
-        """See ScopeView."""
-        return self._words_of({row: s for row, s in self._read_sentences(rows).items() if len(s.spans)})
-
-    def _read_sentences(self, rows: np.ndarray) -> dict[int, MemorySentences]:
-        """Returns the sentences of some memories by local row, ascending."""
-        keys = {row: (self.scope, ("sentences", row)) for row in np.sort(rows).tolist()}
-        return self._cache.get_each(keys, self._load_sentences)
 
     def _load_sentences(self, rows: Sequence[int]) -> dict[int, MemorySentences]:
         wanted = {str(self.ids[r]): r for r in rows}
@@ -333,16 +306,9 @@ class Neo4jScope(CachedScopeView):
         read = {b: bytes(found.get(name, b"")) for b, name in ids.items()}
         return {b: SizedValue(data, len(data) + 400) for b, data in read.items()}
 
-    def _words_of(self, found: Mapping[int, MemorySentences]) -> dict[int, SentenceTerms]:
-        """Returns the words of sentences; those that an earlier version loaded without are made of the texts."""
-        bare = {row: str(self.ids[row]) for row, s in found.items() if s.words is None}
-        memories = self.memories(list(bare.values()))
-        words = {}
-        for row, s in found.items():
-            text = memories[bare[row]].text if row in bare else ""
-            spans = s.spans.tolist()
-            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences((text[a:b], None) for a, b in spans))
-        return words
+    def _texts_of(self, rows: Sequence[int]) -> dict[int, str]:
+        memories = self.memories([str(self.ids[row]) for row in rows])
+        return {row: memories[str(self.ids[row])].text for row in rows}
 
     def memories(self, ids: Sequence[str]) -> dict[str, Memory]:
         """Returns the memories of the scope among `ids`."""
@@ -352,10 +318,6 @@ class Neo4jScope(CachedScopeView):
     @property
     def _size(self) -> int:
         return len(self.ids)
-
-    def _cached(self, name: str, load: Callable[[], Part]) -> Part:
-        value: Part = self._cache.get((self.scope, name), load)
-        return value
 
     def _arrays(self, part: str) -> Arrays:
         found = self._reads.packed(cypher.PART, ids=[f"{self._id}:{part}"])

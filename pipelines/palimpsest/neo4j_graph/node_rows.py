@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from palimpsest.core.ids import SCOPE, content_id
-from palimpsest.index.memory_table import with_decided_values
-from palimpsest.memories.recency import memory_times
+from palimpsest.index.memory_table import versioned_memories
 from palimpsest.sources.extracted import CONVERSATION, SUITE_ROW
 
 # Documents under the names that a reader of the graph expects: file name, kind of source, time of creation.
@@ -49,8 +48,6 @@ def with_names(documents: pl.DataFrame) -> pl.DataFrame:
         .with_columns(filename=pl.col("uri").str.split("/").list.last().str.split("#").list.last())
     )
 
-
-# Nodes of the graph that people look at, and windows: one frame of properties for each kind.
 
 _MEMORY_PROPERTIES = (
     "memory_id",
@@ -134,32 +131,14 @@ def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     Raises:
         ValueError: a memory has no row in embed_inputs.
     """
-    versions = t["versions"].select(
-        "memory_id",
-        "is_latest",
-        pl.col("valid_from").alias("_from"),
-        pl.col("valid_until").alias("_until"),
-        "superseded_by",
-        pl.lit(True).alias("_versioned"),
-    )
     inputs = _numbered_inputs(t["embed_inputs"])
     windows = inputs.group_by("memory_id").agg((pl.len() - 1).cast(pl.Int64).alias("windows"))
-    versioned = pl.col("_versioned").fill_null(False)
+    first = inputs.filter(pl.col("number") == 0).drop("number")
     memories = (
-        with_decided_values(t["memories"], t)
-        .drop("created_at", "updated_at")
-        .join(versions, on="memory_id", how="left")
-        .join(inputs.filter(pl.col("number") == 0).drop("number"), on="memory_id", how="left")
-        .join(windows, on="memory_id", how="left")
-        .join(memory_times(t["memories"], t["documents"], t["versions"]), on="memory_id", how="left")
-        .with_columns(
-            pl.col("is_latest").fill_null(True),
-            pl.when(versioned).then("_from").otherwise("valid_from").alias("valid_from"),
-            pl.when(versioned).then("_until").otherwise("valid_until").alias("valid_until"),
-            pl.col("token_count").fill_null(0),
-            pl.col("tags").fill_null([]),
-        )
-        .sort(*SCOPE, "memory_id")
+        versioned_memories(t)
+        .join(first, on="memory_id", how="left", maintain_order="left")
+        .join(windows, on="memory_id", how="left", maintain_order="left")
+        .with_columns(pl.col("tags").fill_null([]))
     )
     if without_vector := memories.filter(pl.col("text_hash").is_null())["memory_id"].head(1).to_list():
         raise ValueError(f"memory {without_vector[0]} has no row in embed_inputs")

@@ -97,8 +97,6 @@ def _texts(column: Any) -> list[str]:
     return [content[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends)]
 
 
-# What a reader needs of a whole scope, packed as Arrow: ids, vectors, words, and the parts that scorers read.
-
 _POSTINGS_PER_BUCKET = 8192
 _VECTORS_PER_BLOCK = 512
 _MEMORIES_PER_BLOCK = 16  # of sentences: a question reads those of twenty, and each brings its block

@@ -148,8 +148,6 @@ def _check_versions(connection: Connection, home: str, number: int) -> list[str]
     ]
 
 
-# The published build of a home on the server: loaded and checked, for assets, the command line and verify.
-
 _LATENCY_QUERIES = 25
 _WORDS_PER_QUERY = 8
 

@@ -90,8 +90,6 @@ def _with_blocks(part: pl.DataFrame, vectors: VectorLookup) -> Batch:
     return [row | {"data": pack_block(np.array(counts), vectors(hashes))} for row, counts, hashes in packed]
 
 
-# Writing in batches: each is applied exactly once, whatever is retried, and never after a later load began.
-
 _NO_LIMIT = 2**31 - 1
 
 

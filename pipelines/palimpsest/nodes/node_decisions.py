@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, scope_parts
+from palimpsest.core.ids import SCOPE, JsonObject, JsonRecord, ScopeKey, content_id, scope_parts
 from palimpsest.entities.entity_decisions import decide_names
 from palimpsest.nodes.node_types import DEFAULT_TYPE
 from palimpsest.store.builds import published
-from palimpsest.store.decisions import append_graph_decisions, append_graph_undo, read_decisions
+from palimpsest.store.decisions import append_made, append_undone, read_decisions
 from palimpsest.store.graph_decisions import EDGE_TYPES, NODE_TYPES, PROPERTIES, GraphDecision, NodeValues
 from palimpsest.store.home import Home
 from palimpsest.text.words import fold
@@ -190,8 +190,6 @@ def _with_decision(metadata: str | None, decision: GraphDecision) -> str:
     return json.dumps(values | ({PROPERTIES: stated} if stated else {}), ensure_ascii=False)
 
 
-# What a person decides of nodes and edges: checked against the published build, written down, and undone.
-
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 200, 2_000
 _MAX_LISTED = 5
 
@@ -206,17 +204,13 @@ class KnownNode:
 
 
 @dataclass(frozen=True)
-class Decided:
+class Decided(JsonRecord):
     """What was decided of which names, and the id by which it is undone."""
 
     decision_id: str
     action: str
     names: Sequence[str]
     applied: str = "by the next build"
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as a JSON object."""
-        return {**vars(self), "names": list(self.names)}
 
 
 def add_node(home: Home, scope: ScopeKey, name: str, values: NodeValues) -> Decided:
@@ -309,7 +303,7 @@ def undo(home: Home, decision_id: str) -> Decided:
             raise PalimpsestError(
                 f"graph undo: no decision {decision_id!r} applies; palimpsest graph decisions lists them"
             )
-        append_graph_undo(home.decisions, found)
+        append_undone(home.decisions, found)
     return Decided(decision_id, f"undo of {found.action}", [])
 
 
@@ -352,7 +346,7 @@ def _record(home: Home, decision: GraphDecision, names: Sequence[str]) -> Decide
     with home.lock():
         if decision.decision_id in {d.decision_id for d in read_decisions(home.decisions).graph}:
             raise PalimpsestError(f"graph: {decision.decision_id} was decided already; graph undo takes it back")
-        append_graph_decisions(home.decisions, decision)
+        append_made(home.decisions, decision)
     return Decided(decision.decision_id, decision.action, names)
 
 

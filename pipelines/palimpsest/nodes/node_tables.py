@@ -259,8 +259,6 @@ def _properties(fields: dict[str, set[str]]) -> JsonObject:
     return kept
 
 
-# The tables of nodes and of edges between them, derived from entities, topics, facts and memories of each scope.
-
 READS = (
     "memories",
     "documents",

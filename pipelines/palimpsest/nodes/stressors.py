@@ -82,8 +82,6 @@ def words_of(column: str) -> pl.Expr:
     return pl.concat_str(pl.lit(" "), words, pl.lit(" "))
 
 
-# Stressors: what people say, of themselves, that it worries or strains them.
-
 ROLE = "stressor"
 """Value of the property `role` of a node that is a stressor."""
 _OFTEN = r"(?:\s++(?:really|still|always|often|constantly|also|just|now|so|very|very much|a lot|a bit|quite|too))*"

@@ -21,12 +21,11 @@ from palimpsest.entities.find_names import (
     RELATIVE,
     SETTLEMENTS,
     is_full_name,
-    word_set,
 )
 from palimpsest.entities.gazetteers import is_city, is_person_name
 from palimpsest.entities.scope_evidence import find_people
 from palimpsest.facts.vocabulary import IS_A
-from palimpsest.text.words import CALENDAR_WORDS, fold
+from palimpsest.text.words import CALENDAR_WORDS, fold, word_set
 
 # Nouns that show of what type a node is: `a village` is a place, `a cellist` a person. Part of the program.
 #
@@ -245,7 +244,6 @@ def head_noun(phrase: str) -> str:
 _BEFORE_CHARS, _AFTER_CHARS = 60, 160
 _DETERMINER = r"(?i:a|an|the|our|my|his|her|their|its|your|one of the|one of our|one of my)"
 _ASIDE = r"(?:\s*\([^()]*\))?"
-_CALLED = "(?:called|named|known as)"
 _SETTLED = "town|city|village|hamlet|island|isle|county|province|district|borough|parish|port|state|kingdom|region"
 _TECHNICAL = (
     "database|server|service|gateway|probe|logger|app|portal|broker|software|modem|sensor|board|tool|firmware|library|"
@@ -452,8 +450,6 @@ def _is_counted(name: str) -> bool:
     return name.split()[0].split("-")[0].lower() in COUNTED
 
 
-# Evidence of what type an entity is: its name, the words at its mentions, its facts, and documents about it.
-
 _SCHEMA = ("node_id", "type", "rule", "weight", "noun", "memory_id")
 _OF_ENTITY_TYPE = {"person": 0.8, "organisation": 1.5, "place": 0.3}
 _OF_PREDICATE = {
@@ -490,7 +486,6 @@ def type_evidence(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         _of_names(entities),
         _of_shapes(entities, memories),
         _of_entity_types(entities),
-        _of_gazetteers(entities),
         _of_people(entities, memories, tables["documents"]),
         _of_facts(tables["clause_facts"]),
         _of_models(tables["stated_entities"]),
@@ -547,23 +542,14 @@ def _of_shapes(entities: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_entity_types(entities: pl.DataFrame) -> pl.DataFrame:
-    known = entities.filter(pl.col("type").is_in(list(_OF_ENTITY_TYPE)))
-    return known.select(
-        "type",
-        node_id="entity_id",
-        rule=pl.lit("names"),
-        weight=pl.col("type").replace_strict(_OF_ENTITY_TYPE, return_dtype=pl.Float64),
-        noun=pl.lit(""),
-        memory_id=pl.lit(None, pl.String),
-    )
-
-
-def _of_gazetteers(entities: pl.DataFrame) -> pl.DataFrame:
-    """Returns what a name alone says: that of a person, or of a city."""
+    """Returns the types that entities have by their names, and what a name alone says: a person's, or a city's."""
     rows = []
-    for node_id, name in entities.select("entity_id", "name").sort("entity_id").iter_rows():
-        kind = "person" if is_person_name(name) else "place" if is_city(name) else ""
-        rows += [(node_id, kind, "gazetteer", _GAZETTEER_WEIGHT, "")] if kind else []
+    for node_id, name, kind in entities.select("entity_id", "name", "type").sort("entity_id").iter_rows():
+        named = "person" if is_person_name(name) else "place" if is_city(name) else ""
+        rows += [(node_id, named, "gazetteer", _GAZETTEER_WEIGHT, "")] if named else []
+        rows += (
+            [(node_id, kind, "names", _OF_ENTITY_TYPE[kind], "")] if kind in _OF_ENTITY_TYPE.keys() - {named} else []
+        )
     return _rows(rows)
 
 

@@ -1,14 +1,17 @@
 """The jobs, and what starts them without a person: schedules (their times are in `schedule`) and sensors."""
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.storage.tags import AUTO_RETRY_RUN_ID_TAG, PARTITION_NAME_TAG, WILL_RETRY_TAG
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
+from palimpsest.core.parallel import process_created_s
 from palimpsest.orchestration.build_assets import collection_months, fresh_collections
 from palimpsest.orchestration.published_assets import GOLDEN, known_suites, suites
 from palimpsest.orchestration.resources import (
@@ -32,6 +35,12 @@ from palimpsest.store.home import DEFAULT_CORPUS, Home
 SCHEDULE, EXECUTOR = schedule_from_environment(), executor_from_environment()
 _POLL_INTERVAL_S = 30
 NIGHTLY = "nightly-"
+_UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
 
 
 build_collection = dg.define_asset_job(
@@ -103,6 +112,18 @@ def _requests(
         yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
 
 
+def _in_progress(instance: dg.DagsterInstance) -> set[str]:
+    """Returns the collections of which a build waits, runs, or will be tried again by Dagster."""
+    waiting = instance.get_runs(dg.RunsFilter(job_name=build_collection.name, statuses=_UNFINISHED))
+    failed = instance.get_runs(
+        dg.RunsFilter(
+            job_name=build_collection.name, statuses=[dg.DagsterRunStatus.FAILURE], tags={WILL_RETRY_TAG: "true"}
+        )
+    )
+    runs = [*waiting, *(run for run in failed if AUTO_RETRY_RUN_ID_TAG not in run.tags)]
+    return {run.tags[PARTITION_NAME_TAG] for run in runs if PARTITION_NAME_TAG in run.tags}
+
+
 @dg.schedule(
     cron_schedule=SCHEDULE.nightly,
     job=build_collection,
@@ -143,15 +164,26 @@ def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
 def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Yields a run for each collection with a changed file, or the reason to skip.
 
-    Names, sizes and times are compared first; contents are read only where one of those changed.
+    Names, sizes and times are compared first; contents are read only where one of those changed. The first look of a
+    process compares all with the published build: a run that an earlier process launched may never have begun.
     """
-    requests = _requests_once(context, home.home(), "folders", _folder_state(home.home()), "no file changed")
+    this_process = (str(os.getpid()), str(process_created_s(os.getpid())))
+    state, cursor = content_id(_folder_state(home.home()), *this_process), context.cursor
+    requests = _requests_once(context, home.home(), "folders", state, "no file changed")
     if isinstance(requests, dg.SkipReason):
         yield requests
         return
-    yield from requests
-    if not requests:
-        yield dg.SkipReason("files were touched, contents are the same")
+    in_progress = _in_progress(context.instance)
+    if context.instance.get_runs(dg.RunsFilter(job_name=publish_build.name, statuses=_UNFINISHED), limit=1):
+        in_progress |= {str(r.partition_key) for r in requests}
+    waiting = sorted({str(r.partition_key) for r in requests} & in_progress)
+    if waiting:  # their builds may have read the files before they changed: the next look compares again
+        context.update_cursor(cursor)
+    ready = [r for r in requests if r.partition_key not in in_progress]
+    yield from ready
+    if not ready:
+        why = f"a build of {', '.join(waiting)} is in progress" if waiting else "files changed, contents are the same"
+        yield dg.SkipReason(why)
 
 
 @dg.schedule(

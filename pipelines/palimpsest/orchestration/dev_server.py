@@ -2,11 +2,13 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from palimpsest.core.parallel import configured_runner
 from palimpsest.orchestration.resources import executor_from_environment
 from palimpsest.orchestration.schedule import AUTOMATION, first_month, schedule_from_environment
 from palimpsest.pipeline.summary import overdue_hours
-from palimpsest.store.home import Home
+from palimpsest.store.home import OLDER, Home, make_service_folder
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -56,7 +58,7 @@ freshness:
 """
 POOL_LIMITS = {"embedder": "PALIMPSEST_POOL_EMBEDDER", "lm": "PALIMPSEST_POOL_LM", "neo4j": "PALIMPSEST_POOL_NEO4J"}
 """The variable with the limit of each pool. The pool `home` has none: a home has one writer."""
-_WRITERS, _MAX_LIMIT = "home", 64
+_WRITERS = "home"
 
 
 def write_dagster_yaml(home: Home) -> None:
@@ -75,7 +77,7 @@ def set_pool_limits(instance: "dg.DagsterInstance") -> None:
     Raises:
         PalimpsestError: a variable is no whole number.
     """
-    named = {p: whole_number(v, 1, 1, _MAX_LIMIT) for p, v in POOL_LIMITS.items() if os.environ.get(v, "").strip()}
+    named = {p: whole_number(v) for p, v in POOL_LIMITS.items() if os.environ.get(v, "").strip()}
     for pool, limit in named.items():
         instance.event_log_storage.set_concurrency_slots(pool, limit)
     known = instance.event_log_storage.get_concurrency_keys()
@@ -84,29 +86,31 @@ def set_pool_limits(instance: "dg.DagsterInstance") -> None:
             instance.event_log_storage.initialize_concurrency_limit_to_default(pool)
 
 
-# `palimpsest dev`: runs a server and its child processes until it ends or is signalled; then none of them is left.
-
-_STOP_WAIT_S = 15.0
+LOG = "dev.log"
+_STOP_WAIT_S = 3.0
 _POLL_S = 0.1
 
 
-def serve_ui(home: Home, port: int, host: str = "127.0.0.1") -> int:
-    """Runs `dagster dev` on the home until it is stopped, in any folder; returns its exit code.
+def serve_ui(home: Home, port: int, host: str = "127.0.0.1", verbose: bool = False) -> None:
+    """Runs `dagster dev` on the home until it is stopped, in any folder.
 
-    SIGTERM and SIGINT stop all of its processes: web server, daemon, code server and running builds.
+    SIGTERM and SIGINT stop all of its processes in a few seconds: web server, daemon, code server and running builds.
 
     Args:
         home: the home.
         port: to listen on.
         host: address to listen on. The UI has no login, and can start and delete runs.
+        verbose: let Dagster write to stdout and stderr, instead of into `<home>/.service/dev.log`.
 
     Raises:
-        PalimpsestError: a variable of the schedule, of an executor or of a pool, or dagster.yaml, cannot be read.
-        ComponentFailed: the database of Dagster's runs does not answer.
+        PalimpsestError: a variable of the schedule, of an executor or of a pool, or dagster.yaml, cannot be read, or
+            the port is in use.
+        ComponentFailed: the database of Dagster's runs does not answer, or Dagster ended by itself.
     """
     schedule = schedule_from_environment()
     # Mistakes in these are reported before anything starts: Dagster would serve a UI without definitions.
     first_month(), overdue_hours(), executor_from_environment(), configured_runner()
+    _check_port(host, port)
     home.create()
     write_dagster_yaml(home)
     _set_pool_limits(home)
@@ -117,7 +121,51 @@ def serve_ui(home: Home, port: int, host: str = "127.0.0.1") -> int:
         "PALIMPSEST_HOME": str(home.path.resolve()),
     }
     command = [sys.executable, "-m", "dagster", "dev", "-m", DEFINITIONS, "-h", host, "-p", str(port)]
-    return run_group(command, environment)
+    command += ["--log-level", "warning"]
+    log = None if verbose else _new_log(home)
+    code = run_group(command, environment, log, _announcement(host, port, log))
+    if code:
+        where = f"{log} says why" if log else "its output says why"
+        raise ComponentFailed(f"Dagster ended with exit code {code}; {where}")
+
+
+def _check_port(host: str, port: int) -> None:
+    """Checks that nothing listens on a port.
+
+    Raises:
+        PalimpsestError: something does, or the address is not of this machine.
+    """
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as e:
+        raise PalimpsestError(f"{host}:{port}: {e.strerror or e}; choose another --port or --host") from None
+
+
+def _new_log(home: Home) -> Path:
+    """Returns the file of Dagster's log; the one of the run before is moved to `dev.log.1`."""
+    path = make_service_folder(home.path) / LOG
+    if path.exists():
+        path.replace(path.with_name(f"{LOG}{OLDER}"))
+    return path
+
+
+def _announcement(host: str, port: int, log: Path | None) -> Callable[[], None]:
+    """Returns a function that prints the address of the UI once, as soon as it answers."""
+    address = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
+    lines = [f"Dagster UI: http://{address}:{port}", *([f"Dagster's log: {log}"] if log else []), "Ctrl-C stops it"]
+
+    def announce() -> None:
+        if not lines:
+            return
+        try:
+            socket.create_connection((address, port), _POLL_S).close()
+        except OSError:
+            return
+        for line in lines:
+            say(line)
+        lines.clear()
+
+    return announce
 
 
 def _set_pool_limits(home: Home) -> None:
@@ -144,27 +192,58 @@ def _set_pool_limits(home: Home) -> None:
         raise
 
 
-def run_group(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def run_group(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path | None = None,
+    look: Callable[[], None] = lambda: None,
+) -> int:
     """Runs a command in a new process group and waits; returns its exit code, 0 where a signal stopped it.
 
-    A first SIGINT, SIGTERM or SIGHUP is passed to the whole group; what still runs after 15 seconds, or at a second
+    A first SIGINT, SIGTERM or SIGHUP stops the whole group by SIGTERM; what still runs after 3 seconds, or at a second
     signal, is killed.
+
+    Args:
+        command: the program and its arguments.
+        environment: its environment variables.
+        log: file that gets its output; None where it writes to this process's.
+        look: is called ten times a second while it runs.
     """
     stopping: list[int] = []
-    with _on_signals(stopping):
-        server = subprocess.Popen(command, env=dict(environment), start_new_session=True)  # noqa: S603
+    with _on_signals(stopping), _output(log) as output:
+        server = subprocess.Popen(  # noqa: S603
+            command,
+            env=dict(environment),
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
         try:
             while not stopping and server.poll() is None:
+                look()
                 _wait(server, _POLL_S)
             _signal_group(server.pid, signal.SIGTERM)
-            waited = 0.0
-            while waited < _STOP_WAIT_S and len(stopping) < 2 and _has_members(server.pid):
+            end = time.monotonic() + _STOP_WAIT_S
+            while time.monotonic() < end and len(stopping) < 2 and _has_members(server.pid):
                 _wait(server, _POLL_S)
-                waited += _POLL_S
         finally:
             _signal_group(server.pid, signal.SIGKILL)
             code = server.wait()
     return 0 if stopping else code
+
+
+@contextmanager
+def _output(log: Path | None) -> Iterator[int | None]:
+    """Yields the descriptor of a log that is its owner's alone; None where there is none."""
+    if log is None:
+        yield None
+        return
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _wait(server: subprocess.Popen[bytes], seconds: float) -> None:

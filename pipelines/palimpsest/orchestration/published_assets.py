@@ -25,6 +25,7 @@ from palimpsest.orchestration.resources import (
     OWNERS,
     POOL,
     HomeResource,
+    pooled,
     retried,
     run_of,
     tag_run,
@@ -53,15 +54,7 @@ _GATE = dg.AssetCheckSpec(
 )
 
 
-@dg.asset(
-    group_name="serving",
-    kinds={"duckdb"},
-    owners=OWNERS,
-    deps=last_stages(),
-    check_specs=[_INVARIANTS],
-    tags={POOL: HOME},
-    pool=HOME,
-)
+@dg.asset(group_name="serving", kinds={"duckdb"}, deps=last_stages(), check_specs=[_INVARIANTS], **pooled(HOME))
 def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
     """One DuckDB file over all collections: vectors, words, graph and versions, staged next to the published one."""  # noqa: DOC402 (the docstring is the description in the UI)
     from palimpsest_eval.runs.judge_build import check_staged
@@ -90,15 +83,7 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
     _stop_if(violations, manifest, shown)
 
 
-@dg.asset(
-    group_name="serving",
-    kinds={"python"},
-    owners=OWNERS,
-    deps=[index],
-    check_specs=[_GATE],
-    tags={POOL: HOME},
-    pool=HOME,
-)
+@dg.asset(group_name="serving", kinds={"python"}, deps=[index], check_specs=[_GATE], **pooled(HOME))
 def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
     """Golden questions on the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""  # noqa: DOC402 (the docstring is the description in the UI)
     from palimpsest_eval.runs.judge_build import PICTURE, REPORT, judge_staged
@@ -129,11 +114,9 @@ def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> I
 @dg.asset(
     group_name="serving",
     kinds={"file"},
-    owners=OWNERS,
-    tags={POOL: HOME},
-    pool=HOME,
     deps=[retrieval_report],
     freshness_policy=freshness_of_builds(),
+    **pooled(HOME),
 )
 def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """The build that readers see, switched in one rename; the five newest builds are kept."""  # noqa: DOC501 (the docstring is the description in the UI)
@@ -147,7 +130,7 @@ def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
     return dg.MaterializeResult(metadata={"build": build_id, "how": "published"})
 
 
-@dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[published], tags={POOL: HOME}, pool=HOME)
+@dg.asset(group_name="serving", kinds={"python"}, deps=[published], **pooled(HOME))
 def memory_health(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """Growth, ages, confidence, disputes, orphans, use, cost and time of the published build."""
     from palimpsest_eval.runs.home_metrics import PAGE, record_health
@@ -307,12 +290,10 @@ def known_suites() -> dict[str, Path]:
 @dg.asset(
     group_name="evaluation",
     kinds={"python"},
-    owners=OWNERS,
-    tags={POOL: EMBEDDER},
-    pool=EMBEDDER,
     partitions_def=suites,
     code_version=code_hash(("palimpsest_eval.runs.suite_runs",)),
     freshness_policy=dg.FreshnessPolicy.time_window(fail_window=2 * _WEEK, warn_window=_WEEK + dt.timedelta(days=1)),
+    **pooled(EMBEDDER),
 )
 def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """R@5, nDCG@10, recall after packing and latency on one suite or golden set, built apart and cached by content."""  # noqa: DOC501 (the docstring is the description in the UI)
@@ -334,7 +315,7 @@ def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.M
         metadata={
             **{name: float(value) for name, value in sorted(done.metrics.items())},
             **{name: float(value) for name, value in sorted((done.quality or {}).items())},
-            **{f"{p}_ms": float(v) for p, v in done.latency_ms.to_json().items()},
+            **{f"{p}_ms": round(v, 3) for p, v in vars(done.latency_ms).items()},
             "queries": done.queries,
             "memories": int(str((done.build or {})["memories"])),
             "by_type": dg.MetadataValue.md(f"| type | queries | R@5 | packed recall |\n|---|---|---|---|\n{types}"),
@@ -355,7 +336,7 @@ def offline_labeler() -> dg.MaterializeResult:
 # Group `consolidation`: what the night shift proposes of the published build.
 
 
-@dg.asset(group_name="consolidation", kinds={"python"}, owners=OWNERS, tags={POOL: LM}, pool=LM, deps=["published"])
+@dg.asset(group_name="consolidation", kinds={"python"}, deps=["published"], **pooled(LM))
 def proposals(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """Contradictions, duplicates, what to prune, confidence, connections and notes, for a person to confirm."""
     from palimpsest.consolidation.consolidate import consolidate
@@ -368,7 +349,7 @@ def proposals(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
     return dg.MaterializeResult(metadata=counts)
 
 
-@dg.asset(group_name="consolidation", kinds={"python"}, owners=OWNERS, tags={POOL: LM}, pool=LM, deps=[proposals])
+@dg.asset(group_name="consolidation", kinds={"python"}, deps=[proposals], **pooled(LM))
 def applied_proposals(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """The kinds of proposals that settings name, confirmed where no golden question gets worse; none by default."""
     from palimpsest_eval.runs.apply_proposals import apply_proposals
@@ -383,9 +364,7 @@ def applied_proposals(context: dg.AssetExecutionContext, home: HomeResource) -> 
     return dg.MaterializeResult(metadata=counts)
 
 
-@dg.asset(
-    group_name="consolidation", kinds={"python"}, owners=OWNERS, tags={POOL: HOME}, pool=HOME, deps=[applied_proposals]
-)
+@dg.asset(group_name="consolidation", kinds={"python"}, deps=[applied_proposals], **pooled(HOME))
 def housekeeping(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """What the policies do not keep is removed: closed logs, orphaned vectors, old runs of Dagster, leftovers."""
     from palimpsest.pipeline.housekeeping import keep_house
@@ -396,9 +375,7 @@ def housekeeping(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Ma
     return dg.MaterializeResult(metadata={f"{r.part}_removed": r.items for r in done.removed} | done.sizes)
 
 
-@dg.asset(
-    group_name="consolidation", kinds={"python"}, owners=OWNERS, tags={POOL: HOME}, pool=HOME, deps=[housekeeping]
-)
+@dg.asset(group_name="consolidation", kinds={"python"}, deps=[housekeeping], **pooled(HOME))
 def backup_file(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """A dated backup of the home in the folder that a variable names, and no more of them than policy; none without."""
     from palimpsest.pipeline.backup import FOLDER_VARIABLE, backup_dated, series_from_environment

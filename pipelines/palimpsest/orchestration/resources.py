@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypedDict
 
 import dagster as dg
 
@@ -15,6 +16,21 @@ from palimpsest.store.remote_home import refresh
 from palimpsest.store.working_copy import working_copy
 
 OWNERS = ["team:palimpsest"]
+
+
+class Pooled(TypedDict):
+    """What the assets of a pool have in common: their owners, and the pool with its tag."""
+
+    owners: list[str]
+    tags: dict[str, str]
+    pool: str
+
+
+def pooled(pool: str) -> Pooled:
+    """Returns what the assets of a pool have in common."""
+    return {"owners": OWNERS, "tags": {POOL: pool}, "pool": pool}
+
+
 LOCK_WAIT_S = 3600.0
 BATCH = "palimpsest/batch"
 """Tag of all runs that one night or one change of a folder starts."""
@@ -126,7 +142,6 @@ def tag_run(context: dg.AssetExecutionContext, build_id: str, collection: str = 
 
 EXECUTOR, PROCESSES = "PALIMPSEST_EXECUTOR", "PALIMPSEST_EXECUTOR_PROCESSES"
 EXECUTORS = ("in_process", "multiprocess", "k8s")
-DEFAULT_PROCESSES, MAX_PROCESSES = 2, 64
 
 
 def executor_from_environment() -> dg.ExecutorDefinition:
@@ -141,7 +156,7 @@ def executor_from_environment() -> dg.ExecutorDefinition:
     if name == "in_process":
         return dg.in_process_executor
     if name == "multiprocess":
-        processes = whole_number(PROCESSES, DEFAULT_PROCESSES, 1, MAX_PROCESSES)
+        processes = whole_number(PROCESSES)
         return dg.multiprocess_executor.configured({"max_concurrent": processes}, name=name)
     try:
         from dagster_k8s import k8s_job_executor

@@ -125,8 +125,6 @@ def _usage_errors(kind: type[PalimpsestError]) -> set[str]:
     return names.union(*(_usage_errors(k) for k in kind.__subclasses__()))
 
 
-# `palimpsest build`: the asset graph in this process, one run for each changed collection and one for the tail.
-
 _LOCK_WAIT_S = 5.0
 _QUIET_CONFIG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 # A job's page finds its runs by the second tag: the location is named after the module that `dagster dev` loads.

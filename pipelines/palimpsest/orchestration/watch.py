@@ -132,7 +132,7 @@ _CLOCK_S = 1.0  # two clocks name the start of a process
 
 
 def close_interrupted_runs(instance: dg.DagsterInstance, home: Home) -> list[str]:
-    """Marks started runs as failed whose process has ended; returns their ids.
+    """Marks runs as failed whose process has ended, or that an earlier code server was launching; returns their ids.
 
     Only where all runs are processes of this machine: Dagster keeps them in files, and its default launcher starts
     them. While the home is being written, nothing is marked: a `palimpsest build` in another container has its own
@@ -141,8 +141,9 @@ def close_interrupted_runs(instance: dg.DagsterInstance, home: Home) -> list[str
     local = isinstance(instance.run_launcher, DefaultRunLauncher)
     if not local or not isinstance(instance.event_log_storage, SqliteEventLogStorage):
         return []
-    started = instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
-    lost = [r.dagster_run for r in started if not _has_process(instance, r)]
+    statuses = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+    begun = instance.get_run_records(dg.RunsFilter(statuses=statuses))
+    lost = [r.dagster_run for r in begun if not _has_process(instance, r)]
     closed = []
     with suppress(PalimpsestError):
         for run in lost:
@@ -154,7 +155,12 @@ def close_interrupted_runs(instance: dg.DagsterInstance, home: Home) -> list[str
 
 
 def _has_process(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
-    """Returns whether the process that began a run still runs; another one may have its number now."""
+    """Returns whether the process that began a run still runs; another one may have its number now.
+
+    A run that is being launched has none yet: this process launches it where the launch began after it did.
+    """
+    if record.dagster_run.status == dg.DagsterRunStatus.STARTING:
+        return record.update_timestamp.timestamp() + _CLOCK_S >= (process_created_s(os.getpid()) or 0.0)
     logs = instance.all_logs(record.dagster_run.run_id, of_type=dg.DagsterEventType.RUN_START)
     pids = [log.dagster_event.pid for log in logs if log.dagster_event is not None]
     if not pids or pids[-1] is None or record.start_time is None:
@@ -162,8 +168,6 @@ def _has_process(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
     created_s = process_created_s(pids[-1])
     return created_s is not None and created_s <= record.start_time + _CLOCK_S
 
-
-# Alerts and health: hooks on failed runs, what is overdue, and runs whose process is gone.
 
 _POLL_INTERVAL_S = 900
 _REPEAT_S = 86_400.0

@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import FORMAT, read_format, read_json_object, write_json
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest.core.parallel import process_started
 from palimpsest.index.index_format import index_format
 from palimpsest.pipeline.finish import digest
@@ -44,7 +44,7 @@ _ASIDE = "{}.before-restore-{}"
 
 
 @dataclass(frozen=True)
-class BackupResult:
+class BackupResult(JsonRecord):
     """What a backup contains; `bytes` is the size of its file."""
 
     file: str
@@ -55,13 +55,9 @@ class BackupResult:
     encrypted: bool
     seconds: float
 
-    def to_json(self) -> JsonObject:
-        """Returns the JSON that `backup --json` prints."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class RestoreResult:
+class RestoreResult(JsonRecord):
     """What was restored.
 
     Attributes:
@@ -83,10 +79,6 @@ class RestoreResult:
     moved_aside: str | None
     needs_upgrade: bool
     seconds: float
-
-    def to_json(self) -> JsonObject:
-        """Returns the JSON that `restore --json` prints."""
-        return asdict(self)
 
 
 def backup_home(home: Home, file: Path, password: str | None = None) -> BackupResult:
@@ -302,7 +294,6 @@ def _free_name(target: Path) -> Path:
 # Dated backups of a home in one folder, of which the newest are kept.
 
 FOLDER_VARIABLE, KEPT_VARIABLE = "PALIMPSEST_BACKUP_FOLDER", "PALIMPSEST_BACKUPS_KEPT"
-DEFAULT_KEPT, MAX_KEPT = 7, 10_000
 _ID_FILE = "backup-series.json"
 _STAMP = "%Y%m%dT%H%M%S%fZ"
 
@@ -326,7 +317,7 @@ def series_from_environment() -> tuple[Path, int] | None:
         PalimpsestError: the number cannot be used.
     """
     folder = os.environ.get(FOLDER_VARIABLE, "").strip()
-    kept = whole_number(KEPT_VARIABLE, DEFAULT_KEPT, 1, MAX_KEPT)
+    kept = whole_number(KEPT_VARIABLE)
     return (Path(folder), kept) if folder else None
 
 

@@ -1,13 +1,13 @@
 """What a home says of its collections: settings, when they were made, and how much of what is in them."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest.store.builds import Build, published
 from palimpsest.store.collection_config import CollectionConfig, load_collection
 from palimpsest.store.home import Home
@@ -166,7 +166,7 @@ def _types(documents: pl.DataFrame, sources: pl.DataFrame) -> dict[str, tuple[in
 
 
 @dataclass(frozen=True)
-class SourceInfo:
+class SourceInfo(JsonRecord):
     """A source that exists now.
 
     Attributes:
@@ -186,10 +186,6 @@ class SourceInfo:
     versions: int
     created_at: str
     updated_at: str
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as a JSON object."""
-        return asdict(self)
 
 
 def list_sources(home: Home, collection: str) -> list[SourceInfo]:

@@ -9,7 +9,7 @@ from typing import Literal
 import polars as pl
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest.core.times import on_own_clock
 from palimpsest.sources.storage_policy import redact_text
 from palimpsest.store.builds import Build, published, staged
@@ -33,7 +33,7 @@ _COUNTS = ("chunks", "memories", "latest")
 
 
 @dataclass(frozen=True)
-class DocumentInfo:
+class DocumentInfo(JsonRecord):
     """A document: a source, a conversation of one, or a part of one such as an attachment.
 
     Attributes:
@@ -68,10 +68,6 @@ class DocumentInfo:
     chunks: int = 0
     memories: int = 0
     latest: int = 0
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

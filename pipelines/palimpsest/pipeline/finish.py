@@ -146,8 +146,6 @@ def _latest(tables: Tables) -> pl.DataFrame:
     return memories.join(source, on="document_id", how="left").select("memory_id", *_DOCUMENT)
 
 
-# The end of a build: unchanged collections taken over, stages that run once, the index, and the manifest.
-
 _INDEX_MODULES = ("palimpsest.index.write_index",)
 _QUERY_MODULES = ("palimpsest.query.reader",)
 _LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")

@@ -7,13 +7,13 @@ are the record, and nothing here touches them.
 import datetime as dt
 import shutil
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import FORMAT, check_format, nothing_published, read_format, say
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonRecord
 from palimpsest.index.index_format import index_format
 from palimpsest.memories.embedders import embedding_stores
 from palimpsest.pipeline.deletion.run_history import remove_run_files
@@ -21,7 +21,7 @@ from palimpsest.pipeline.finish import finish_staged
 from palimpsest.pipeline.plan import log_context
 from palimpsest.pipeline.run_stage import run_from_record
 from palimpsest.pipeline.stages import tables
-from palimpsest.store.builds import ONCE, kept, published, staged
+from palimpsest.store.builds import ONCE, kept_builds, published, staged
 from palimpsest.store.collection_config import find_collections
 from palimpsest.store.event_log import LogPolicy, files_to_remove, log_policy, observed, run_scope
 from palimpsest.store.home import Home
@@ -33,7 +33,7 @@ from palimpsest.store.tables import SCHEMAS
 def retained_texts(home: Home) -> set[str]:
     """Returns the hashes of all texts that a kept build embeds, the staged one included."""
     embedded = [t.name for t in tables() if "text_hash" in SCHEMAS[t.name]]
-    found = (b.table(c, t)["text_hash"] for b in kept(home) for c in (*b.collections, ONCE) for t in embedded)
+    found = (b.table(c, t)["text_hash"] for b in kept_builds(home) for c in (*b.collections, ONCE) for t in embedded)
     return {text_hash for column in found for text_hash in column.drop_nulls()}
 
 
@@ -58,7 +58,7 @@ def _folders(home: Home) -> list[Path]:
     return [folder for folder in sorted(home.embeddings.glob("*")) if folder.is_dir()]
 
 
-RUN_DAYS_VARIABLE, DEFAULT_RUN_DAYS, MAX_RUN_DAYS = "PALIMPSEST_RUN_DAYS", 365, 36_500
+RUN_DAYS_VARIABLE = "PALIMPSEST_RUN_DAYS"
 _LEFTOVER_S = 86_400.0
 
 
@@ -72,15 +72,11 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Housekeeping:
+class Housekeeping(JsonRecord):
     """What was removed, and the size of each folder of the home afterwards, in bytes."""
 
     removed: tuple[Removed, ...]
     sizes: dict[str, int]
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as JSON values."""
-        return {"removed": [asdict(r) for r in self.removed], "sizes": self.sizes}
 
 
 def keep_house(home: Home, dry_run: bool = False, now: dt.datetime | None = None) -> Housekeeping:
@@ -96,7 +92,7 @@ def keep_house(home: Home, dry_run: bool = False, now: dt.datetime | None = None
     """
     now = now or dt.datetime.now(dt.UTC)
     policy = log_policy()
-    run_days = whole_number(RUN_DAYS_VARIABLE, DEFAULT_RUN_DAYS, 1, MAX_RUN_DAYS)
+    run_days = whole_number(RUN_DAYS_VARIABLE)
     with home.lock(), run_scope():
         if dry_run:
             return Housekeeping(_keep_house(home, True, now, policy, run_days), home_sizes(home))

@@ -15,7 +15,7 @@ from palimpsest.index.write_index import write_index
 from palimpsest.memories.embedders import indexed_spaces
 from palimpsest.pipeline.finish import answer_standing_questions, finish_build, refusal
 from palimpsest.pipeline.stages import collection_stages, indexed_tables
-from palimpsest.store.builds import Build, BuildTables, kept, published, remove_build
+from palimpsest.store.builds import Build, BuildTables, kept_builds, published, remove_build
 from palimpsest.store.collection_config import find_collections
 from palimpsest.store.home import SOURCES_FILE, Home
 from palimpsest.store.manifest import MANIFEST, BuildManifest, has_hash
@@ -73,9 +73,6 @@ def is_format_damaged(home: Home) -> bool:
     return (home.path / FORMAT_FILE).exists() and read_format(home.path) is None
 
 
-# Repairs the kept builds: tables from another build with the same bytes, the index from the tables.
-
-
 @dataclass(frozen=True)
 class BuildRepair:
     """What was repaired, a line each, collections whose tables have to be made again, and what derives from tables."""
@@ -121,7 +118,7 @@ def repair_older(home: Home, read_all: bool = False) -> list[str]:
     """Repairs the builds before the published one; removes those that cannot be repaired. Returns a line for each."""
     current = published(home)
     lines = []
-    for build in [b for b in kept(home) if current is not None and b.build_id < current.build_id]:
+    for build in [b for b in kept_builds(home) if current is not None and b.build_id < current.build_id]:
         try:
             damaged = build.damaged_files(read_all) if build.is_finished else [MANIFEST]
         except DamagedFile:
@@ -145,11 +142,11 @@ def _repair_pointer(home: Home) -> list[str]:
         error = None
     except DamagedPointer as e:
         error = e
-    for build in reversed(kept(home)):
+    for build in reversed(kept_builds(home)):
         if build.is_finished and _may_be_published(build):
             write_pointer(home.path, build.build_id)
             return [f"published.json was damaged; readers see build {build.build_id}"]
-    if error and not kept(home):  # nothing is lost: what builds are made of is the log
+    if error and not kept_builds(home):  # nothing is lost: what builds are made of is the log
         error.path.unlink()
         return ["no build is left; published.json is removed, and all is built again from the log"]
     if error:
@@ -218,7 +215,7 @@ def _take_from_another(home: Home, build: Build, path: PurePosixPath) -> bool:
 
 
 def _others(home: Home, build: Build) -> Iterator[Build]:
-    return (b for b in reversed(kept(home)) if b.build_id != build.build_id)
+    return (b for b in reversed(kept_builds(home)) if b.build_id != build.build_id)
 
 
 def repair_derived(home: Home, damaged: Collection[str]) -> list[str]:

@@ -24,7 +24,7 @@ from palimpsest.pipeline.run_stage import run_from_record
 from palimpsest.sources.discovery import hash_source, scan_sources
 from palimpsest.sources.ingest import DELETED, STORED_BY
 from palimpsest.store.backup_archive import PENDING_DELETES
-from palimpsest.store.builds import ONCE, Build, count_decisions_again, kept, published
+from palimpsest.store.builds import ONCE, Build, count_decisions_again, kept_builds, published
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import count_decisions, drop_damaged, read_decisions
 from palimpsest.store.home import Home
@@ -334,9 +334,6 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-# Repairs a home before it is built, and finds every damaged file of one for `palimpsest verify`.
-
-
 @dataclass
 class Repairs:
     """What was repaired for a build.
@@ -443,7 +440,7 @@ def find_damage(home: Home) -> list[str]:
 def _damaged(home: Home) -> Iterator[Path]:
     yield from damaged_settings(home)
     current = published(home)
-    for build in kept(home):
+    for build in kept_builds(home):
         if current is None or build.build_id <= current.build_id:
             yield from _damaged_of(build)
     for name in sorted(_collections(home)):

@@ -14,7 +14,7 @@ from palimpsest.core.files import link, say
 from palimpsest.core.ids import content_id
 from palimpsest.pipeline.stage import PreviousTable, Stage, StageContext
 from palimpsest.pipeline.stages import STAGES, collection_stages, producer
-from palimpsest.store.builds import ONCE, Build, kept
+from palimpsest.store.builds import ONCE, Build, kept_builds
 from palimpsest.store.event_log import observed
 from palimpsest.store.manifest import CacheStatus, StageRecord
 
@@ -84,7 +84,7 @@ def _bases(context: StageContext) -> Iterator[Build]:
         return
     yield base
     if not _is_whole(base, context.name):
-        yield from (b for b in reversed(kept(context.home)) if b.build_id < base.build_id and b.is_finished)
+        yield from (b for b in reversed(kept_builds(context.home)) if b.build_id < base.build_id and b.is_finished)
 
 
 def _is_whole(build: Build, name: str) -> bool:

@@ -16,7 +16,7 @@ import polars as pl
 from palimpsest.core.code import code_hash
 from palimpsest.memories.embedders import configured_space
 from palimpsest.memories.vector_space import Space
-from palimpsest.store.builds import ONCE, Build, kept
+from palimpsest.store.builds import ONCE, Build, kept_builds
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.home import Home
@@ -94,7 +94,7 @@ class StageContext:
         """
         if self.base is None:
             return None
-        older = (b for b in reversed(kept(self.home)) if b.build_id < self.base.build_id)
+        older = (b for b in reversed(kept_builds(self.home)) if b.build_id < self.base.build_id)
         has_it = (b for b in (self.base, *older) if b.has_intact(self.name, name))
         return found.table(self.name, name) if (found := next(has_it, None)) else empty(name)
 

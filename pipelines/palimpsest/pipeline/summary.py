@@ -116,7 +116,7 @@ def _sum_number(manifest: BuildManifest, name: str) -> float:
 # when its sources were read for the published build, or looked at and found unchanged: where one collection cannot be
 # built, the others are published without it.
 
-HOURS_VARIABLE, DEFAULT_HOURS, MAX_HOURS = "PALIMPSEST_OVERDUE_HOURS", 26, 24 * 365
+HOURS_VARIABLE = "PALIMPSEST_OVERDUE_HOURS"
 _CONFIRMING = ("build_confirmed", "publish_finished")
 _CONFIRMED = "collection_confirmed"
 
@@ -141,7 +141,7 @@ def overdue_hours() -> int:
     Raises:
         PalimpsestError: PALIMPSEST_OVERDUE_HOURS is no whole number.
     """
-    return whole_number(HOURS_VARIABLE, DEFAULT_HOURS, 1, MAX_HOURS)
+    return whole_number(HOURS_VARIABLE)
 
 
 def freshness(home: Home, now: dt.datetime) -> Freshness | None:

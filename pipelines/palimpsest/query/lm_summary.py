@@ -10,8 +10,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from palimpsest.core.ids import JsonObject, content_id
+from palimpsest.core.ids import JsonRecord, content_id
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
 from palimpsest.query.request.types import cited_line, one_line
 from palimpsest.query.summarize import Summary, SummarySentence
@@ -47,7 +48,7 @@ class AbstractSentence:
 
 
 @dataclass(frozen=True)
-class AbstractSummary:
+class AbstractSummary(JsonRecord):
     """What a model wrote, and the extractive summary that it read.
 
     Attributes:
@@ -57,19 +58,12 @@ class AbstractSummary:
         failed: why there is none; None where there is one.
     """
 
+    json_names: ClassVar = {"read": "extractive"}
+
     sentences: tuple[AbstractSentence, ...]
     read: Summary
     dropped: int = 0
     failed: str | None = None
-
-    def to_json(self) -> JsonObject:
-        """Returns the summary as JSON values, with the extractive one that it rests on."""
-        return {
-            "sentences": [{"text": s.text, "memory_ids": list(s.memory_ids)} for s in self.sentences],
-            "dropped": self.dropped,
-            "failed": self.failed,
-            "extractive": self.read.to_json(),
-        }
 
 
 class LmSummarizer:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest.query.request.types import Memory, Scope, cited_line, one_line
 from palimpsest.query.scope.served_scope import ServedScope
 
@@ -27,7 +27,7 @@ SECTIONS = {
 
 
 @dataclass(frozen=True)
-class NoteLine:
+class NoteLine(JsonRecord):
     """An item of a note that may be shown.
 
     Attributes:
@@ -42,6 +42,8 @@ class NoteLine:
         related_note_ids: notes that it is connected with.
         extractor: `rules` or `lm`.
     """
+
+    json_decimals = 6
 
     kind: str
     statement: str
@@ -61,22 +63,11 @@ class NoteLine:
 
     def to_json(self) -> JsonObject:
         """Returns the item as JSON values; lists that are empty are left out but for the evidence."""
-        out: JsonObject = {
-            "statement": self.statement,
-            "quote": self.quote,
-            "evidence": list(self.evidence),
-            "confidence": round(self.confidence, 6),
-            "is_saved": self.is_saved,
-            "extractor": self.extractor,
-        }
-        for name in ("alternatives", "invalidation_conditions", "related_note_ids"):
-            if values := getattr(self, name):
-                out[name] = list(values)
-        return out
+        return {n: v for n, v in super().to_json().items() if n != "kind" and (n == "evidence" or v != [])}
 
 
 @dataclass(frozen=True)
-class Note:
+class Note(JsonRecord):
     """What one session says that is worth keeping.
 
     Attributes:
@@ -86,6 +77,8 @@ class Note:
         time: when the last of the evidence was observed.
         items: in the order of the session.
     """
+
+    json_decimals = 6
 
     note_id: str
     session_id: str
@@ -104,15 +97,9 @@ class Note:
 
     def to_json(self) -> JsonObject:
         """Returns the note as JSON values, a list for each kind of item."""
-        sections: JsonObject = {name: [i.to_json() for i in self.of_kind(kind)] for kind, name in SECTIONS.items()}
-        return {
-            "note_id": self.note_id,
-            "session_id": self.session_id,
-            "scope": list(self.scope),
-            "time": self.time.isoformat() if self.time else None,
-            "confidence_avg": round(self.confidence_avg, 6),
-            **sections,
-        }
+        fields = super().to_json() | {"confidence_avg": round(self.confidence_avg, 6)}
+        del fields["items"]
+        return fields | {name: [i.to_json() for i in self.of_kind(kind)] for kind, name in SECTIONS.items()}
 
 
 # Reads the notes of a build for some scopes. An item is shown where all memories that it rests on may be shown.

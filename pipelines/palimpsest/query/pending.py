@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palimpsest.core.files import read_json_object
-from palimpsest.core.ids import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonRecord, JsonValue
 from palimpsest.core.times import comparable
 from palimpsest.query.context.lines import ContextLine, CountTokens
 from palimpsest.query.embed_query import count_tokens
@@ -117,13 +117,15 @@ _MAX_LINE_CHARS = 600
 
 
 @dataclass(frozen=True)
-class PendingMemory:
+class PendingMemory(JsonRecord):
     """A text of the inbox that matches a question by words and is in no published build yet.
 
     Attributes:
         score: share of the question's words that it has.
         uri: of the source that it will be.
     """
+
+    json_decimals = 6
 
     text: str
     score: float
@@ -139,9 +141,7 @@ class PendingMemory:
 
     def to_json(self) -> JsonObject:
         """Returns the fields as a JSON object, marked with the state `pending`."""
-        observed = self.observed_at.isoformat() if self.observed_at else None
-        fields = {**self.__dict__, "observed_at": observed, "tags": list(self.tags), "score": round(self.score, 6)}
-        return {"state": "pending", **fields}
+        return {"state": "pending", **super().to_json()}
 
     @property
     def operation(self) -> str:

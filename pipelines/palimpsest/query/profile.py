@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from palimpsest.core.ids import REFLECTION, JsonObject
-from palimpsest.facts.vocabulary import LASTING, label
+from palimpsest.core.ids import REFLECTION, JsonObject, JsonRecord
+from palimpsest.facts.vocabulary import LASTING, fact_words
 from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
 from palimpsest.query.request.types import (
     Fact,
@@ -34,7 +34,7 @@ Section: TypeAlias = Literal["static", "dynamic"]
 
 
 @dataclass(frozen=True)
-class ProfileLine:
+class ProfileLine(JsonRecord):
     """What is known of a user, in one sentence.
 
     Attributes:
@@ -50,6 +50,8 @@ class ProfileLine:
         later: what else was said later and may have ended it, newest first.
         first_time: when it was stated first, where it was stated more than once.
     """
+
+    json_decimals = 6
 
     section: Section
     kind: str
@@ -71,22 +73,6 @@ class ProfileLine:
             since = f" since {self.first_time.date().isoformat()}" if self.first_time else ""
             line = f"{line} (said {len(self.memory_ids)} times{since})"
         return changed_line(line, self.disputed_by, self.later)
-
-    def to_json(self) -> JsonObject:
-        """Returns the line as JSON values."""
-        return {
-            "section": self.section,
-            "kind": self.kind,
-            "key": self.key,
-            "text": self.text,
-            "memory_ids": list(self.memory_ids),
-            "time": self.time.isoformat() if self.time else None,
-            "first_time": self.first_time.isoformat() if self.first_time else None,
-            "confidence": round(self.confidence, 6),
-            "scope": list(self.scope),
-            "disputed_by": self.disputed_by.to_json() if self.disputed_by else None,
-            "later": [newer.to_json() for newer in self.later],
-        }
 
 
 @dataclass(frozen=True)
@@ -288,11 +274,12 @@ def _fact_lines(
         disputed_by, later = _changes(memory, sentence, texts[memory.memory_id])
         if fact.predicate in _PERMANENT:
             disputed_by, later = None, ()
+        subject = nodes[fact.subject_id].name if fact.subject_id in nodes else memory.speaker or ""
         line = ProfileLine(
             section=_section(memory, is_lasting and not disputed_by, recent_since),
             kind="fact",
             key=fact.predicate,
-            text=_in_words(fact, nodes, memory.speaker or ""),
+            text=fact_words(subject, fact.predicate, _value(fact, nodes)),
             memory_ids=tuple(stated),
             time=_time(memory),
             confidence=fact.confidence or 0.0,
@@ -306,19 +293,13 @@ def _fact_lines(
     return lines
 
 
-def _in_words(fact: Fact, nodes: Mapping[str, Node], speaker: str) -> str:
-    """Returns a fact as a sentence: `Ana lives in Berlin`."""
-    subject = nodes[fact.subject_id].name if fact.subject_id in nodes else speaker
-    value = nodes[fact.object_id].name if fact.object_id in nodes and fact.object_id else fact.value or ""
-    words = label(fact.predicate)
-    return (
-        f"{subject}'s {words} {value}" if words.endswith(":") or words == "favourite" else f"{subject} {words} {value}"
-    )
+def _value(fact: Fact, nodes: Mapping[str, Node]) -> str:
+    return nodes[fact.object_id].name if fact.object_id in nodes and fact.object_id else fact.value or ""
 
 
 def _sentence(memory: Memory, fact: Fact, nodes: Mapping[str, Node]) -> str:
     """Returns the first sentence of a memory that has what a fact states, the first one where none has all of it."""
-    value = nodes[fact.object_id].name if fact.object_id in nodes and fact.object_id else fact.value or ""
+    value = _value(fact, nodes)
     sentences = [memory.text[a:b] for a, b in memory_sentence_spans(memory.text)] or [memory.text]
     found = next((s for s in sentences if fold(value) in fold(s)), sentences[0])
     return " ".join(found.split())

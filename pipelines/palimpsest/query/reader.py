@@ -17,7 +17,7 @@ from palimpsest.query.context.pack import neighbor_ids
 from palimpsest.query.context.quotes import Compressor, open_compressor
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.search_request import ScopeArgument, SearchOptions, SearchRequest, parse_scopes
-from palimpsest.query.request.types import Filters, Memory, Scope, ShownMemory
+from palimpsest.query.request.types import Filters, Memory, Scope, Shown, ShownMemory
 from palimpsest.query.rerank import AnyReranker, open_reranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
@@ -88,9 +88,6 @@ if TYPE_CHECKING:
 # What can be read of a build besides searching it: its graph, facts, profiles, summaries and histories.
 
 _FACT_MEMORIES = 10  # whose facts are shown for a text that is no key
-
-
-# The query API: open a home, search a scope, get ranked memories and a cited context.
 
 
 def real_time() -> dt.datetime:
@@ -305,7 +302,7 @@ class Reader:
 
         brief = find_task(SearchRequest.create(task, scope, task=task), self._search_uncounted)
         uris = task_uris(self._home / "builds" / self.build_id, brief) if self._home else [brief.memories[0].uri or ""]
-        return summarize_sources(self._latest(scope), uris, sentences)
+        return summarize_sources(self._served(scope), uris, sentences)
 
     def warm(self, scope: Scope) -> None:
         """Reads what searches of a scope need into memory, as far as it fits there: a first search takes longer."""
@@ -322,28 +319,22 @@ class Reader:
             usage.add(((m.collection, m.user_id, m.project_id), m.memory_id) for m in result.memories)
         return result
 
-    def graph(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> "GraphReader":
+    def graph(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> "GraphReader":
         """Returns what answers questions over the nodes, edges and facts of one scope or several.
 
         Args:
             scope: as in `search`.
-            include_hidden: what only memories marked `user_visible: false` state, too.
-            include_pii: the same for memories marked `pii: true`.
+            **shown: see `Shown`.
 
         Raises:
             PalimpsestError: the build was made before nodes were indexed.
         """
         from palimpsest.query.graph.graph_reader import GraphReader
 
-        return GraphReader(self._backend, parse_scopes(scope), self._clock(), include_hidden, include_pii, self._usage)
+        return GraphReader(self._backend, parse_scopes(scope), self._filters(history=True, **shown), self._usage)
 
     def graph_page(
-        self,
-        scope: ScopeArgument,
-        offset: int = 0,
-        limit: int = 1000,
-        include_hidden: bool = False,
-        include_pii: bool = False,
+        self, scope: ScopeArgument, offset: int = 0, limit: int = 1000, **shown: Unpack[Shown]
     ) -> "GraphPage":
         """Returns a page of the whole graph of one scope or several, superseded facts included.
 
@@ -351,23 +342,17 @@ class Reader:
             scope: as in `search`.
             offset: nodes to skip.
             limit: nodes of the page, 1 to 5,000.
-            include_hidden: what only memories marked `user_visible: false` state, too.
-            include_pii: the same for memories marked `pii: true`.
+            **shown: see `Shown`.
 
         Raises:
             ArgumentError: an argument is out of range.
         """
         from palimpsest.query.graph.subgraph import graph_page
 
-        return graph_page(self._graphs(scope, include_hidden, include_pii), offset, limit)
+        return graph_page(self._graphs(scope, **shown), offset, limit)
 
     def graph_outline(
-        self,
-        scope: ScopeArgument,
-        nodes: int = 10_000,
-        links: int = 15_000,
-        include_hidden: bool = False,
-        include_pii: bool = False,
+        self, scope: ScopeArgument, nodes: int = 10_000, links: int = 15_000, **shown: Unpack[Shown]
     ) -> "GraphOutline":
         """Returns the shape of the whole graph of one scope or several, for a picture of it.
 
@@ -375,33 +360,28 @@ class Reader:
             scope: as in `search`.
             nodes: how many at most, the most important ones.
             links: how many at most; see `graph_outline`.
-            include_hidden: what only memories marked `user_visible: false` state, too.
-            include_pii: the same for memories marked `pii: true`.
+            **shown: see `Shown`.
 
         Raises:
             ArgumentError: an argument is out of range.
         """
         from palimpsest.query.graph.graph_answer import graph_outline
 
-        return graph_outline(self._graphs(scope, include_hidden, include_pii), nodes, links)
+        return graph_outline(self._graphs(scope, **shown), nodes, links)
 
-    def _graphs(self, scope: ScopeArgument, include_hidden: bool, include_pii: bool) -> list[ServedGraph]:
-        filters = self._filters(include_hidden, include_pii, history=True)
-        graphs = (ServedGraph.of(ServedScope(self._backend, s, filters)) for s in parse_scopes(scope))
+    def _graphs(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> list[ServedGraph]:
+        graphs = map(ServedGraph.of, self._served(scope, history=True, **shown))
         return [g for g in graphs if g is not None]
 
-    def memory(
-        self, scope: ScopeArgument, memory_id: str, include_hidden: bool = False, include_pii: bool = False
-    ) -> Memory | None:
+    def memory(self, scope: ScopeArgument, memory_id: str, **shown: Unpack[Shown]) -> Memory | None:
         """Returns a memory of one scope or several, a superseded one too; None where none has it or may show it.
 
         Args:
             scope: as in `search`.
             memory_id: the memory, as a context cites it.
-            include_hidden: one marked `user_visible: false` too.
-            include_pii: one marked `pii: true` too.
+            **shown: see `Shown`.
         """
-        served = self._serving(scope, memory_id, include_hidden, include_pii)
+        served = self._serving(scope, memory_id, **shown)
         return None if served is None else self._backend.memories(served.scope, [memory_id]).get(memory_id)
 
     def memory_with_changes(self, scope: ScopeArgument, memory_id: str) -> ShownMemory | None:
@@ -414,7 +394,7 @@ class Reader:
 
     def memory_count(self, scope: ScopeArgument) -> int:
         """Returns how many memories of one scope or several may be shown, superseded ones included."""
-        filters = self._filters(False, False, history=True)
+        filters = self._filters(history=True)
         views = (self._backend.view(s) for s in parse_scopes(scope))
         return sum(int(view.allowed(filters).sum()) for view in views if view is not None)
 
@@ -436,44 +416,37 @@ class Reader:
         found = self._backend.memories(served.scope, ids)
         return [found[i] for i in ids if i in found]
 
-    def facts(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> "FactTable":
+    def facts(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> "FactTable":
         """Returns the fact table of one scope or several: `facts()` and `get("ana.works_for")`.
 
         Args:
             scope: as in `search`.
-            include_hidden: what only memories marked `user_visible: false` state, too.
-            include_pii: the same for memories marked `pii: true`.
+            **shown: see `Shown`.
 
         Raises:
             PalimpsestError: the build was made before nodes were indexed.
         """
         from palimpsest.query.graph.fact_table import FactTable
 
-        scopes = parse_scopes(scope)
-        filters = self._filters(include_hidden, include_pii, history=True)
-        options = SearchOptions(include_hidden=include_hidden, include_pii=include_pii, k=_FACT_MEMORIES)
-
         def find_memories(text: str) -> list[str]:
-            return [m.memory_id for m in self.search(text, scopes, **options).memories]
+            return [m.memory_id for m in self.search(text, scope, k=_FACT_MEMORIES, **shown).memories]
 
-        return FactTable.of([ServedScope(self._backend, s, filters) for s in scopes], find_memories)
+        return FactTable.of(self._served(scope, history=True, **shown), find_memories)
 
-    def profile(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> "Profile":
+    def profile(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> "Profile":
         """Returns what is known of a user in one scope or several, read without a search.
 
         Args:
             scope: as in `search`: scopes of one user.
-            include_hidden: what only memories marked `user_visible: false` state, too.
-            include_pii: the same for memories marked `pii: true`.
+            **shown: see `Shown`.
 
         Raises:
             PalimpsestError: the build was made before nodes were indexed.
         """
         from palimpsest.query.profile import read_profile
 
-        scopes = parse_scopes(scope)
-        filters = self._filters(include_hidden, include_pii)
-        return read_profile([ServedScope(self._backend, s, filters) for s in scopes], scopes[0].user_id)
+        served = self._served(scope, **shown)
+        return read_profile(served, served[0].scope.user_id)
 
     def standing_answers(self, scope: ScopeArgument) -> "list[StandingAnswer]":
         """Returns what the build found for the standing questions of the user of some scopes, read without a search.
@@ -484,15 +457,10 @@ class Reader:
 
         if self._home is None:
             return []
-        return read_standing(self._home / "builds" / self._backend.build_id, self._latest(scope))
+        return read_standing(self._home / "builds" / self._backend.build_id, self._served(scope))
 
     def notes(
-        self,
-        scope: ScopeArgument,
-        session_id: str | None = None,
-        include_hidden: bool = False,
-        include_pii: bool = False,
-        limit: int = 100,
+        self, scope: ScopeArgument, session_id: str | None = None, limit: int = 100, **shown: Unpack[Shown]
     ) -> "list[Note]":
         """Returns what the sessions of a scope say that is worth keeping, newest first, read without a search.
 
@@ -502,9 +470,8 @@ class Reader:
         Args:
             scope: as in `search`.
             session_id: only of this session.
-            include_hidden: items that rest on memories marked `user_visible: false`, too.
-            include_pii: the same for memories marked `pii: true`.
             limit: how many notes, 1 to 1,000.
+            **shown: see `Shown`.
 
         Raises:
             ArgumentError: `limit` is out of range.
@@ -513,9 +480,8 @@ class Reader:
 
         if self._home is None:
             return []
-        filters = self._filters(include_hidden, include_pii)
-        scopes = [ServedScope(self._backend, s, filters) for s in parse_scopes(scope)]
-        return read_notes(self._home / "builds" / self._backend.build_id, scopes, session_id, limit)
+        folder = self._home / "builds" / self._backend.build_id
+        return read_notes(folder, self._served(scope, **shown), session_id, limit)
 
     def summarize_session(self, scope: ScopeArgument, session_id: str, sentences: int = 5) -> "Summary":
         """Returns the sentences that sum up a session, in their order, each with its memory.
@@ -525,7 +491,7 @@ class Reader:
         """
         from palimpsest.query.summarize import summarize_session
 
-        return summarize_session(self._latest(scope), session_id, sentences)
+        return summarize_session(self._served(scope), session_id, sentences)
 
     def summarize(self, scope: ScopeArgument, sentences: int = 10) -> "Summary":
         """Returns the sentences that sum up the summaries of the sessions of a scope, such as a project's.
@@ -535,29 +501,23 @@ class Reader:
         """
         from palimpsest.query.summarize import summarize_scope
 
-        return summarize_scope(self._latest(scope), sentences)
+        return summarize_scope(self._served(scope), sentences)
 
-    def _serving(
-        self, scope: ScopeArgument, memory_id: str, include_hidden: bool = False, include_pii: bool = False
-    ) -> ServedScope | None:
+    def _serving(self, scope: ScopeArgument, memory_id: str, **shown: Unpack[Shown]) -> ServedScope | None:
         """Returns the scope, with every version, that has a memory and may show it; None where none does."""
-        filters = self._filters(include_hidden, include_pii, history=True)
-        found = (ServedScope(self._backend, each, filters) for each in parse_scopes(scope))
+        found = self._served(scope, history=True, **shown)
         return next((served for served in found if memory_id in served.passing([memory_id])), None)
 
-    def _filters(self, include_hidden: bool, include_pii: bool, history: bool = False) -> Filters:
-        return Filters(history=history, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+    def _filters(self, history: bool = False, **shown: Unpack[Shown]) -> Filters:
+        return Filters(history=history, clock=self._clock(), **shown)
 
-    def _latest(self, scope: ScopeArgument) -> list[ServedScope]:
-        """Returns scopes behind the default filters: latest memories, none that is hidden or personal."""
-        return [ServedScope(self._backend, s, Filters(clock=self._clock())) for s in parse_scopes(scope)]
+    def _served(self, scope: ScopeArgument, history: bool = False, **shown: Unpack[Shown]) -> list[ServedScope]:
+        """Returns scopes behind filters; without arguments those of latest memories, none hidden or personal."""
+        filters = self._filters(history, **shown)
+        return [ServedScope(self._backend, s, filters) for s in parse_scopes(scope)]
 
     def history_of(
-        self,
-        scope: Scope | tuple[str, str] | tuple[str, str, str],
-        memory_id: str,
-        include_hidden: bool = False,
-        include_pii: bool = False,
+        self, scope: Scope | tuple[str, str] | tuple[str, str, str], memory_id: str, **shown: Unpack[Shown]
     ) -> tuple[Version, ...]:
         """Returns all versions of a memory's fact, newest first; empty where the scope does not have the memory.
 
@@ -567,10 +527,9 @@ class Reader:
         Args:
             scope: the scope of the memory.
             memory_id: the memory, as a context cites it.
-            include_hidden: versions marked `user_visible: false` too.
-            include_pii: versions marked `pii: true` too.
+            **shown: see `Shown`.
         """
-        filters = self._filters(include_hidden, include_pii)
+        filters = self._filters(**shown)
         return histories(ServedScope(self._backend, Scope(*scope), filters), [memory_id]).get(memory_id, ())
 
 

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,6 +20,8 @@ from palimpsest.query.ranking.scoring import z_values
 from palimpsest.query.request.types import Memory, one_line
 from palimpsest.query.scope.scope_query import Ranked
 from palimpsest.store.home import SHIPPED
+from palimpsest.text.sentences import memory_sentence_spans
+from palimpsest.text.terms import terms
 from palimpsest.text.tokenizer import tokenizer
 
 if TYPE_CHECKING:
@@ -34,12 +37,13 @@ if TYPE_CHECKING:
 
 MODEL_FILE = "models/answer_reader.onnx"
 MAX_TOKENS = 96
-"""Of a question and a memory together; the rest of the memory is not read."""
+"""Of a question and a part of a memory together."""
 _MAX_QUESTION_TOKENS = 48
 _MARKS, _MARKS_OF_CODE = frozenset('{}()[];=<>_/*&|#\\:"$@'), 0.06
-_MAX_CHARS = 2_000  # of either
+_MAX_CHARS, _MAX_MEMORY_CHARS, _MAX_PLACE_CHARS = 2_000, 8_000, 80
+_PASSAGES = 3  # of a memory
 _THREADS = 2
-_CACHED = 4_096
+_CACHED = 16_384
 
 
 class AnswerReader:
@@ -50,13 +54,18 @@ class AnswerReader:
     def read(self, question: str, memories: Sequence[Memory]) -> np.ndarray:
         """Returns the log odds that each memory answers the question or a part of it, shape (n,).
 
+        A memory that is too long to be read at once is read in parts, and answers as well as its best part does.
+
         Raises:
             ComponentFailed: the graph is missing or damaged.
         """
-        lines = [memory_line(m) for m in memories]
-        if lines:
+        parts = [(n, line) for n, m in enumerate(memories) for line in memory_lines(question, m)]
+        if parts:
             _session()  # opened once, before threads ask for it
-        return np.array(list(_threads().map(_read, [question] * len(lines), lines)), float)
+        found = np.full(len(memories), -np.inf)
+        odds = _threads().map(_read, [question] * len(parts), [line for _, line in parts])
+        np.maximum.at(found, [n for n, _ in parts], np.fromiter(odds, float, len(parts)))
+        return found
 
 
 def is_prose(memories: Sequence[Memory]) -> bool:
@@ -65,10 +74,43 @@ def is_prose(memories: Sequence[Memory]) -> bool:
     return not shares or float(np.median(shares)) < _MARKS_OF_CODE
 
 
-def memory_line(memory: Memory) -> str:
-    """Returns a memory as it is read: after its day and who said it."""
+def memory_lines(question: str, memory: Memory) -> list[str]:
+    """Returns what is read of a memory: its sentences that fit, after its day, who said it, and the heading above it.
+
+    Of a memory that does not fit, the passages that share most words with the question are each read by themselves.
+    """
+    start = memory_head(memory)
+    room = MAX_TOKENS - len(_question_tokens(question)) - len(tokenizer().encode(start).ids)
+    parts = passages(memory.text[:_MAX_MEMORY_CHARS], room)
+    if len(parts) > _PASSAGES:
+        wanted = set(terms(question))
+        shared = [len(wanted.intersection(terms(part))) for part in parts]
+        best = sorted(range(len(parts)), key=lambda n: (-shared[n], n))[:_PASSAGES]
+        parts = [parts[n] for n in sorted(best)]
+    return [start + part for part in parts]
+
+
+def memory_head(memory: Memory) -> str:
+    """Returns what is read before a memory or a passage of it: its day, who said it, and the heading above it."""
     day = f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else ""
-    return spoken_line(day, memory.speaker or "", one_line(memory.text[:_MAX_CHARS]))
+    section = (memory.heading or "").rpartition(" > ")[2]
+    place = " > ".join(dict.fromkeys(part for part in (memory.title, section) if part)) if section else ""
+    return spoken_line(day, memory.speaker or "", f"{place[:_MAX_PLACE_CHARS]}: " if place else "")
+
+
+def passages(text: str, room: int) -> list[str]:
+    """Returns a text in parts of whole sentences, each of at most `room` tokens; a longer sentence is a part alone."""
+    starts = [start for start, _ in tokenizer().encode(text).offsets[1:-1]]
+    spans: list[tuple[int, int]] = []
+    used = 0
+    for start, end in memory_sentence_spans(text):
+        tokens = bisect_left(starts, end) - bisect_left(starts, start)
+        if spans and used + tokens <= room:
+            spans[-1], used = (spans[-1][0], end), used + tokens
+        else:
+            spans.append((start, end))
+            used = tokens
+    return [one_line(text[start:end]) for start, end in spans] or [one_line(text)]
 
 
 def spoken_line(day: str, speaker: str, text: str) -> str:
@@ -79,10 +121,13 @@ def spoken_line(day: str, speaker: str, text: str) -> str:
 
 def pair_tokens(question: str, line: str) -> tuple[list[int], list[int]]:
     """Returns token ids and token types of a question and a memory: `[CLS] question [SEP] memory [SEP]`."""
-    first, second = (tokenizer().encode(text[:_MAX_CHARS]).ids for text in (question, line))
-    first = _truncated(first, _MAX_QUESTION_TOKENS)
-    second = _truncated(second[1:], MAX_TOKENS - len(first))
+    first = _question_tokens(question)
+    second = _truncated(tokenizer().encode(line[:_MAX_CHARS]).ids[1:], MAX_TOKENS - len(first))
     return [*first, *second], [0] * len(first) + [1] * len(second)
+
+
+def _question_tokens(question: str) -> list[int]:
+    return _truncated(tokenizer().encode(question[:_MAX_CHARS]).ids, _MAX_QUESTION_TOKENS)
 
 
 def _truncated(ids: list[int], most: int) -> list[int]:
@@ -178,9 +223,6 @@ def open_reranker(name: str | None, home: Path | None) -> AnyReranker | None:
         raise ArgumentError("reranker", "is no folder and no name of a model; fix it", name[:80])
 
     return CrossEncoderReranker(name)
-
-
-# Puts the best candidates of a search in a new order: by their relevance, or by what another reranker says.
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.ids import REFLECTION, JsonObject
+from palimpsest.core.ids import REFLECTION, JsonRecord
 from palimpsest.query.request.types import Memory, Scope, cited_line, one_line
 from palimpsest.query.request.where import Condition, Value, Where
 from palimpsest.query.scope.served_scope import ServedScope
@@ -52,7 +52,7 @@ class SummarySentence:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(JsonRecord):
     """The sentences that sum up some memories, in their order.
 
     Attributes:
@@ -64,20 +64,6 @@ class Summary:
     sentences: tuple[SummarySentence, ...]
     memories: int
     sessions: int
-
-    def to_json(self) -> JsonObject:
-        """Returns the summary as JSON values."""
-        found: list[JsonObject] = [
-            {
-                "text": s.text,
-                "speaker": s.speaker,
-                "memory_id": s.memory_id,
-                "time": s.time.isoformat() if s.time else None,
-                "scope": list(s.scope),
-            }
-            for s in self.sentences
-        ]
-        return {"sentences": [*found], "memories": self.memories, "sessions": self.sessions}
 
 
 def summarize_session(scopes: Sequence[ServedScope], session_id: str, n: int) -> Summary:

@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.files import counted
@@ -123,7 +122,6 @@ def task_uris(build: Path, brief: TaskBrief) -> list[str]:
 
 _TURN_TOKENS = 4  # of a message around its text
 _FILES_SHARE = 2  # files take half of the window at most
-_EVERY: dict[str, Any] = {"k": MAX_K, "hops": 0, "budget_tokens": 0, "all_results": True}  # of a search for all
 _LONG_AGO = dt.datetime(1, 1, 1, tzinfo=dt.UTC)
 
 

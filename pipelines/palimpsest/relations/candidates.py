@@ -32,6 +32,8 @@ PER_RETIRED = 1
 """Live newer memories of each retired one."""
 MIN_SIMILARITY = 0.1
 """Of the vectors of `change_vectors`; see there."""
+MAX_TOKENS = 160
+"""Chunks that are both longer are no pair: each says many things, and which of them changed cannot be told."""
 _SCALE = 4000  # integers below it: any sum of products is under 2^24, so float32 adds them exactly in every order
 _UNIT = float(_SCALE * _SCALE)
 _MIN_PRODUCT = (MIN_SIMILARITY - 0.0006) * _UNIT  # what rounds to the minimum
@@ -76,6 +78,7 @@ class ScopeSearch:
         self._newer, self._older = as_newer, as_older
         self._live = rows["live"].to_numpy()
         self._is_person = rows["is_person"].to_numpy()
+        self._is_long = rows["is_long"].to_numpy()
         self._texts = texts
         self._entities = entities
         n = len(self.ids)
@@ -86,9 +89,12 @@ class ScopeSearch:
         self._first_dated = int(at.null_count())
         self._time_end = _run_starts(at.rle_id().to_numpy())
         self._time_end[: self._first_dated] = self._first_dated
-        runs = rows.select(line=pl.struct("at", line), position=pl.struct("at", line, "seq", "ordinal"))
+        places = {"line": ("at", line), "version": ("at", line, "seq"), "position": ("at", line, "seq", "ordinal")}
+        runs = rows.select(**{name: pl.struct(*columns) for name, columns in places.items()})
         self._line_start = _run_starts(runs["line"].rle_id().to_numpy())
         self._line_end = _run_starts(runs["position"].rle_id().to_numpy())
+        is_chunk = rows["is_chunk"].to_numpy()  # the chunks of one version of a document were written together
+        self._line_end[is_chunk] = _run_starts(runs["version"].rle_id().to_numpy())[is_chunk]
 
     def reason(self, newer: str, older: str) -> str:
         """Returns why two memories are a pair: an entity that both name, else their vectors alone."""
@@ -223,7 +229,7 @@ class ScopeSearch:
 
         The long replies of an assistant are about the same and are nearest. What it says itself may be about anything.
         """
-        return np.asarray(self._is_person[j] | ~self._is_person[i])
+        return np.asarray((self._is_person[j] | ~self._is_person[i]) & ~(self._is_long[i] & self._is_long[j]))
 
     def _worst_carried(self, carried: pl.DataFrame) -> np.ndarray:
         """Returns the lowest score of the carried pairs of each row, -1 where it may have more of them."""
@@ -256,7 +262,7 @@ def _run_starts(runs: np.ndarray) -> np.ndarray:
 
 TURN_BEFORE = "turn before"
 """`why` of a pair of a turn that refers back with one before it: found anew by each build."""
-_SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id", "is_person"]
+_SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id", "is_person", "is_chunk", "is_long"]
 
 
 @dataclass(frozen=True)
@@ -296,7 +302,8 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
     """Returns the order of each memory, and all else that its pairs depend on, in the rows' order.
 
     Columns: those of `memories.recency.recency_columns`, uri, session_id, text_hash (of its vectors), entity_id (of its
-    mentions), is_person (False for the turns of an assistant, a tool or instructions).
+    mentions), is_person (False for the turns of an assistant, a tool or instructions), is_chunk, is_long (a chunk of
+    more than `MAX_TOKENS`).
     """
     embedded = (
         inputs.embed_inputs.sort("memory_id", "ordinal").group_by("memory_id").agg(pl.col("text_hash").str.join())
@@ -311,9 +318,9 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
     )
     sources = inputs.documents.select("document_id", "uri", "session_id")
     is_person = ~pl.col("speaker").fill_null("").str.to_lowercase().is_in(sorted(NO_PERSON_ROLES))
-    sources = inputs.memories.select("memory_id", "document_id", is_person=is_person).join(
-        sources, on="document_id", how="left"
-    )
+    is_chunk = pl.col("unit") == "chunk"
+    kinds = {"is_person": is_person, "is_chunk": is_chunk, "is_long": is_chunk & (pl.col("token_count") > MAX_TOKENS)}
+    sources = inputs.memories.select("memory_id", "document_id", **kinds).join(sources, on="document_id", how="left")
     return (
         recency_columns(inputs.memories, inputs.documents)
         .join(sources.drop("document_id"), on="memory_id", how="left", maintain_order="left")
@@ -348,8 +355,6 @@ def find_changes(state: pl.DataFrame, previous: PreviousCandidates | None) -> Ch
     carried = pairs.filter(~pl.col("searched").is_in(list(todo | gone))).select(previous.pairs.columns)
     return Changes(carried, todo, changed)
 
-
-# The table of candidate pairs: finds those of every scope, or updates those of the previous build.
 
 TURNS_BEFORE = 3
 """Turns before one that refers back, in its session and in its scope: candidates whatever their vectors say."""
@@ -408,7 +413,8 @@ def unordered_pairs(
         of: ids of memories whose pairs are found.
     """
     newer, older = (quantize(of_role) for of_role in vectors)
-    state = recency_columns(memories, documents).with_columns(is_person=pl.lit(True))
+    alike = {"is_person": pl.lit(True), "is_chunk": pl.lit(False), "is_long": pl.lit(False)}
+    state = recency_columns(memories, documents).with_columns(**alike)
     for _, search in _searches(state, memories["text"], (newer, older), {}):
         yield from search.unordered_pairs(of)
 

@@ -92,8 +92,6 @@ def find_conclusion(text: str) -> Conclusion | None:
     return computed
 
 
-# DERIVE relations from a memory to all its premises, added to the labels of candidate pairs.
-
 NEXT_TO = 3
 """The distance of a near premise where the other one is anywhere in the scope."""
 

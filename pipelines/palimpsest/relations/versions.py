@@ -222,8 +222,6 @@ def _is_acyclic(links: Iterable[tuple[str, ...]]) -> list[bool]:
     return [not reaches((*scope, old), (*scope, new)) for *scope, new, old in links]
 
 
-# Versions: which memories are valid now, from when, until when and what replaced them. Derived, never stored as state.
-
 UPDATE = "UPDATE"
 # Of numbers: a literal of a time is computed when the module is imported, and starts the threads of Polars.
 _EARLIEST = pl.lit(-62_135_596_800_000_000, pl.Int64).cast(pl.Datetime("us", "UTC"))

@@ -63,8 +63,6 @@ class StoreSync:
         send_unwritten(self.home, wait_s=0)
 
 
-# The app: endpoints, errors, limits, and what they share.
-
 MCP_PATH = "/mcp"
 _PROBLEMS = {
     400: "the body cannot be read",

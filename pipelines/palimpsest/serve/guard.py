@@ -161,8 +161,6 @@ def make_token(
     return jwt.encode(claims, settings.secret, algorithm="HS256")
 
 
-# What every request passes: its size, its time, its caller, how many there were, and headers of the answer.
-
 MAX_HEADER_BYTES = 2**15
 SMALL_BODY_BYTES = 2**20
 UNCOUNTED_BYTES = 2**18

@@ -197,8 +197,6 @@ def check_start(home: Home, backend: str) -> None:
     open_backend(home.path, backend).close()
 
 
-# Runs the service with uvicorn.
-
 TOKEN = "PALIMPSEST_TOKEN"  # noqa: S105 (the name of a variable)
 _BACKLOG = 1024
 _CLOSE_S = 10

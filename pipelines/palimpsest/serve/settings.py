@@ -70,10 +70,10 @@ def serve_settings() -> ServeSettings:
     """
     return ServeSettings(
         token_settings(),
-        whole_number("PALIMPSEST_SERVE_RPM", 600, 1, 1_000_000),
-        whole_number("PALIMPSEST_SERVE_FAILURES_RPM", 60, 1, 1_000_000),
-        whole_number("PALIMPSEST_SERVE_MAX_MIB", 32, 1, 4096) * 2**20,
-        whole_number("PALIMPSEST_SERVE_TIMEOUT_S", 30, 1, 3600),
+        whole_number("PALIMPSEST_SERVE_RPM"),
+        whole_number("PALIMPSEST_SERVE_FAILURES_RPM"),
+        whole_number("PALIMPSEST_SERVE_MAX_MIB") * 2**20,
+        whole_number("PALIMPSEST_SERVE_TIMEOUT_S"),
         frozenset(filter(None, (n.strip() for n in os.environ.get("PALIMPSEST_SERVE_SHARED", "").split(",")))),
         _all_tools(os.environ.get(TOOLS, "").strip()),
     )

@@ -131,9 +131,6 @@ class Writer:
             yield self._home
 
 
-# What the endpoints of one app share.
-
-
 @dataclass(frozen=True)
 class Service:
     """The home, its reader, what changes it, who is connected, and the settings."""

@@ -300,6 +300,10 @@ class StatedRelation:
     label: RelationLabel
 
 
+_PLAIN = ("uri", "media_type", "text", "title", "session_id", "user_id", "project_id")
+"""Fields of a document that its JSON object and its row have as they are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedDocument:
     """The text of one source, one conversation session or one suite row, with what the source states about it.
@@ -340,17 +344,9 @@ class ExtractedDocument:
     def to_json(self) -> JsonObject:
         """Returns the document without its redactions; segments are rows, to keep 20,000 turns small."""
         return {
-            "uri": self.uri,
-            "media_type": self.media_type,
-            "text": self.text,
-            "title": self.title,
-            "session_id": self.session_id,
-            "user_id": self.user_id,
-            "project_id": self.project_id,
+            **{name: getattr(self, name) for name in (*_PLAIN, "kind", "metadata")},
             "source_time": _to_iso(self.source_time),
-            "metadata": self.metadata,
             "relations": [[r.other_uri, r.label] for r in self.relations],
-            "kind": self.kind,
             "segments": [s.to_row() for s in self.segments],
         }
 
@@ -362,13 +358,7 @@ class ExtractedDocument:
             KeyError, TypeError, ValueError: `data` was not written by `to_json`.
         """
         return cls(
-            uri=data["uri"],
-            media_type=data["media_type"],
-            text=data["text"],
-            title=data["title"],
-            session_id=data["session_id"],
-            user_id=data["user_id"],
-            project_id=data["project_id"],
+            **{name: data[name] for name in _PLAIN},
             source_time=on_own_clock(_from_iso(data["source_time"]), data.get("utc_offset")),
             kind=data.get("kind"),
             metadata=dict(data["metadata"]),
@@ -438,20 +428,14 @@ def document_to_row(document: ExtractedDocument, user_id: str, project_id: str |
     """Returns the row of a document; `user_id` and `project_id` apply where it names none."""
     data = document.to_json()
     return {
+        **{name: getattr(document, name) for name in (*_PLAIN, "kind", "redactions")},  # type: ignore[typeddict-item]
         "user_id": document.user_id or user_id,
         "project_id": document.project_id or project_id,
-        "session_id": document.session_id,
-        "uri": document.uri,
-        "title": document.title,
-        "media_type": document.media_type,
-        "text": document.text,
         "source_time": document.source_time,
         "utc_offset": utc_offset(document.source_time),
         "metadata": json.dumps(document.metadata, sort_keys=True, ensure_ascii=False, default=str),
         "relations": json.dumps(data["relations"], sort_keys=True),
         "segments": json.dumps(data["segments"], ensure_ascii=False),
-        "kind": document.kind,
-        "redactions": document.redactions,
     }
 
 

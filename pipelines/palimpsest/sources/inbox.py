@@ -13,8 +13,8 @@ from typing import TypedDict, Unpack
 import yaml
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.files import file_hash, write_bytes
-from palimpsest.core.ids import JsonObject, content_id
+from palimpsest.core.files import file_hash, write_bytes, write_private
+from palimpsest.core.ids import JsonObject, JsonRecord, content_id
 from palimpsest.core.times import with_offset
 from palimpsest.sources.discovery import hash_source
 from palimpsest.sources.extracted import TYPES
@@ -232,7 +232,7 @@ MAX_TURNS = 10_000
 
 
 @dataclass(frozen=True)
-class Receipt:
+class Receipt(JsonRecord):
     """What the inbox received.
 
     Attributes:
@@ -248,10 +248,6 @@ class Receipt:
     user_id: str
     uri: str
     is_new: bool
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as a JSON object."""
-        return {**self.__dict__}
 
 
 def ingest_text(
@@ -428,12 +424,6 @@ def _receive(
     return Receipt(operation_id, collection, destination.user_id, uri, is_new)
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Writes a file whole, for its owner alone."""
-    write_bytes(path, data)
-    path.chmod(0o600)
-
-
 def _is_same(before: bytes, now: bytes, ignored: str | None) -> bool:
     if ignored is None:
         return before == now
@@ -456,7 +446,7 @@ __all__ = ["Receipt", "ingest_file", "ingest_session", "ingest_text"]
 
 
 @dataclass(frozen=True)
-class FolderReceipt:
+class FolderReceipt(JsonRecord):
     """What the inbox received of a folder.
 
     Attributes:
@@ -475,14 +465,7 @@ class FolderReceipt:
 
     def to_json(self) -> JsonObject:
         """Returns the JSON that `palimpsest ingest directory` prints."""
-        failures = [{"path": path, "reason": why} for path, why in self.failures]
-        return {
-            "received": self.received,
-            "known": self.known,
-            "collections": list(self.collections),
-            "empty": list(self.empty),
-            "failures": failures,
-        }
+        return super().to_json() | {"failures": [{"path": path, "reason": why} for path, why in self.failures]}
 
 
 def ingest_folder(home: Home | Path | str, folder: Path, **options: Unpack[InboxOptions]) -> FolderReceipt:

@@ -153,8 +153,6 @@ def check_removals(
     )
 
 
-# Brings the ingest log of a collection up to what is in its folder now.
-
 _LEADS_OUT = "a link that leads out of the collection or to no file; copy the file in"
 _MAX_USER_BYTES = 800  # what a collection.yaml may name: 200 characters
 _MAX_URI_BYTES = 4096

@@ -117,8 +117,6 @@ class WorkerProcess:
             process.communicate()
 
 
-# Reads sources in worker processes, so that no file can hang, end or fill the build that reads it.
-
 _MAX_WORKERS = 2
 _PATIENCE_S = 1.0
 _FEW_SOURCES = 64

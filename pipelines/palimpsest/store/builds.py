@@ -63,8 +63,6 @@ class UnfinishedRows:
         return sorted(self.folder.glob("[0-9]*.parquet"))
 
 
-# Numbered builds: a folder each, immutable once published; how many are kept, and which one readers see.
-
 KEPT_BUILDS = 5
 _REPAIR = "run palimpsest build, which makes it again, or restore a backup"
 _FIX = "restore it, or remove published.json and run palimpsest build again"
@@ -305,7 +303,7 @@ def _restore(before: Path, folder: Path) -> None:
         aside.replace(folder / path.name)
 
 
-def kept(home: Home) -> list[Build]:
+def kept_builds(home: Home) -> list[Build]:
     """Returns every build of the home, oldest first; the staged one, if any, is last."""
     return [Build(p) for p in sorted(home.builds.glob("[0-9]*")) if p.is_dir()]
 
@@ -327,7 +325,7 @@ def publish(home: Home, build: Build) -> None:
     """Makes `build` the one that readers see, in one rename, and drops the builds beyond the last five."""
     write_format(home.path)
     write_pointer(home.path, build.build_id)
-    for old in kept(home)[:-KEPT_BUILDS]:
+    for old in kept_builds(home)[:-KEPT_BUILDS]:
         remove_build(old)
 
 

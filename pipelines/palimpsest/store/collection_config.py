@@ -290,8 +290,6 @@ def why_no_corpus(folder: Path) -> str:
     return f"no folder in it has a collection.yaml; {command} writes one"
 
 
-# Checked settings of a collection, read from its collection.yaml.
-
 Unit = Literal["chunk", "turn", "statement"]
 _MAX_PROBLEMS = 10
 _ToolName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import write_bytes
+from palimpsest.core.files import remove_lines
 from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, entity_id
 from palimpsest.core.needles import Needle, Needles, RowSearch
 from palimpsest.store.graph_decisions import (
@@ -23,7 +23,6 @@ from palimpsest.store.graph_decisions import (
     GraphDecision,
     GraphDecisionReader,
     graph_key,
-    undo_row,
 )
 
 # The lines of `decisions.jsonl`: each has a checksum of what it says; lines of earlier versions have none.
@@ -67,9 +66,7 @@ def count_decisions(path: Path) -> tuple[int, list[int]]:
 
 def drop_damaged(path: Path) -> None:
     """Removes the lines that are damaged."""
-    kept = [line for line in decision_lines(path) if _is_decision(line)]
-    write_bytes(path, "".join(line + "\n" for line in kept).encode())
-    path.chmod(0o600)
+    remove_lines(path, lambda lines: [i for i, line in enumerate(lines) if not _is_decision(line)])
 
 
 def _is_decision(line: str) -> bool:
@@ -149,6 +146,10 @@ class MemoryDecision:
         row |= dict(zip(SCOPE, self.scope, strict=True)) if self.scope else {}
         return row | ({"value": self.value} if self.value is not None else {})
 
+    def undo_row(self) -> JsonObject:
+        """Returns the line that takes it back, without its time."""
+        return {"kind": "memory_undo", "target": self.proposal_id, "memory_id": self.memory_id}
+
     def to_list(self) -> list[str]:
         """Returns the fields as texts, for a manifest."""
         value = "" if self.value is None else str(self.value)
@@ -159,11 +160,6 @@ class MemoryDecision:
         """Reads what `to_list` returns."""
         proposal, action, memory, by, value, at, *scope = fields
         return cls(proposal, action, memory, by, float(value) if value else None, at, tuple(scope) or None)  # type: ignore[arg-type]
-
-
-def memory_undo_row(decision: MemoryDecision) -> JsonObject:
-    """Returns the line that takes a decision back, without its time."""
-    return {"kind": "memory_undo", "target": decision.proposal_id, "memory_id": decision.memory_id}
 
 
 class MemoryDecisionReader:
@@ -201,8 +197,6 @@ def memory_decisions_key(decisions: Iterable[MemoryDecision]) -> str:
     """Returns a hash of the decisions."""
     return content_id(*(" ".join(d.to_list()) for d in decisions))
 
-
-# People's decisions about a home: undo, confirm, names that are one or not, tombstones. Lines in `decisions.jsonl`.
 
 Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)
@@ -435,24 +429,14 @@ def append_withdrawn(path: Path, override: RelationOverride) -> None:
     _append(path, [{"kind": "withdraw", "target": override.relation_id, **ids}])
 
 
-def append_memory_decisions(path: Path, *decisions: MemoryDecision) -> None:
-    """Appends what was decided of memories, a line for each."""
+def append_made(path: Path, *decisions: MemoryDecision | GraphDecision) -> None:
+    """Appends what was decided of memories, or of nodes and edges, a line for each."""
     _append(path, [d.to_row() for d in decisions])
 
 
-def append_memory_undo(path: Path, *decisions: MemoryDecision) -> None:
-    """Takes decisions about memories back, a line for each."""
-    _append(path, [memory_undo_row(d) for d in decisions])
-
-
-def append_graph_decisions(path: Path, *decisions: GraphDecision) -> None:
-    """Appends what a person decided of nodes and edges, a line for each."""
-    _append(path, [d.to_row() for d in decisions])
-
-
-def append_graph_undo(path: Path, *decisions: GraphDecision) -> None:
-    """Takes decisions about nodes and edges back, a line for each."""
-    _append(path, [undo_row(d) for d in decisions])
+def append_undone(path: Path, *decisions: MemoryDecision | GraphDecision) -> None:
+    """Takes decisions about memories, or about nodes and edges, back, a line for each."""
+    _append(path, [d.undo_row() for d in decisions])
 
 
 def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
@@ -491,12 +475,8 @@ def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def forget_overrides(path: Path, probes: RowSearch) -> int:
     """Removes the overrides of relations of deleted memories, and decisions about them; returns how many lines."""
-    if not path.exists():
-        return 0
-    lines = path.read_text(encoding="utf-8").splitlines()
-    gone = {i for i in probes.rows_in(lines) if json.loads(lines[i])["kind"] in ABOUT_MEMORIES}
-    if gone:
-        kept = [line for i, line in enumerate(lines) if i not in gone]
-        write_bytes(path, "".join(line + "\n" for line in kept).encode())
-        path.chmod(0o600)
-    return len(gone)
+
+    def find(lines: list[str]) -> list[int]:
+        return [i for i in probes.rows_in(lines) if json.loads(lines[i])["kind"] in ABOUT_MEMORIES]
+
+    return remove_lines(path, find)

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from palimpsest.core.errors import DamagedFile
-from palimpsest.core.files import read_json, remove_leftovers
+from palimpsest.core.files import read_json, remove_leftovers, undamaged
 from palimpsest.core.ids import content_id
 from palimpsest.store.builds import published
 from palimpsest.store.collection_config import CollectionConfig
@@ -108,23 +107,15 @@ def _copy_vectors(part: Path, at: np.ndarray, out: np.ndarray, to: np.ndarray) -
     """
     column = pl.scan_parquet(part, glob=False).select("vector")
     for start in (np.unique(at // _GROUP_ROWS) * _GROUP_ROWS).tolist():
-        try:
+        with undamaged(part, _FIX, pl.exceptions.PolarsError):
             vectors = column.slice(start, _GROUP_ROWS).collect()["vector"].to_numpy()
-        except PermissionError:
-            raise  # it is not damaged
-        except (OSError, pl.exceptions.PolarsError):
-            raise DamagedFile(part, _FIX) from None
         here = (at >= start) & (at < start + _GROUP_ROWS)
         out[to[here]] = vectors[at[here] - start]
 
 
 def _hashes_of(part: Path) -> pl.Series:
-    try:
+    with undamaged(part, _FIX, pl.exceptions.PolarsError):
         return pl.read_parquet(part, columns=["text_hash"], glob=False)["text_hash"]
-    except PermissionError:
-        raise  # it is not damaged
-    except (OSError, pl.exceptions.PolarsError):
-        raise DamagedFile(part, _FIX) from None
 
 
 # Which embedder a collection is searched with: its own setting, else the home's, else the environment's.

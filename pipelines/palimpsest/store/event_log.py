@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import say, write_bytes
+from palimpsest.core.files import remove_lines, say
 from palimpsest.core.ids import JsonObject
 
 # OpenTelemetry spans, where OTEL_EXPORTER_OTLP_ENDPOINT names a collector; else they cost nothing.
@@ -81,10 +81,6 @@ def _tracer() -> Any:
     return provider.get_tracer("palimpsest")
 
 
-# The event log of a home: what builds, deletes, the gate and the inbox did, one line of JSON an event.
-
-DAYS_VARIABLE, DEFAULT_DAYS, MAX_DAYS = "PALIMPSEST_LOG_DAYS", 30, 3650
-MIB_VARIABLE, DEFAULT_MIB, MAX_MIB = "PALIMPSEST_LOG_MIB", 64, 1 << 20
 MAX_FILE_BYTES = 8 * 2**20
 LEVELS = ("info", "warning", "error")
 WORDS = ("cache", "collection", "error", "kind", "selectors", "stage", "status")
@@ -134,8 +130,7 @@ def log_policy() -> LogPolicy:
     Raises:
         PalimpsestError: a variable is no whole number in its range.
     """
-    days = whole_number(DAYS_VARIABLE, DEFAULT_DAYS, 1, MAX_DAYS)
-    return LogPolicy(days, whole_number(MIB_VARIABLE, DEFAULT_MIB, 1, MAX_MIB) * 2**20)
+    return LogPolicy(whole_number("PALIMPSEST_LOG_DAYS"), whole_number("PALIMPSEST_LOG_MIB") * 2**20)
 
 
 _run: ContextVar[str] = ContextVar("palimpsest_run", default="")
@@ -240,17 +235,10 @@ def erase_events(home: Path, is_erased: Callable[[list[str]], list[int]]) -> int
         home: the home's folder.
         is_erased: returns the indexes of the lines to remove.
     """
-    removed = 0
     if not log_files(home):
         return 0
     with _lock(home, -1):
-        for path in log_files(home):
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            if gone := set(is_erased(lines)):
-                write_bytes(path, "".join(f"{line}\n" for i, line in enumerate(lines) if i not in gone).encode())
-                path.chmod(0o600)
-                removed += len(gone)
-    return removed
+        return sum(remove_lines(path, is_erased) for path in log_files(home))
 
 
 def logs_folder(home: Path) -> Path:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from palimpsest.core.files import write_bytes
+from palimpsest.core.files import remove_lines
 from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, scope_parts
 from palimpsest.core.needles import RowSearch
 
@@ -80,6 +80,10 @@ class GraphDecision:
         row |= dict(zip(SCOPE, self.scope, strict=True)) | {"node_id": self.node_id}
         return row | ({"other_id": self.other_id} if self.other_id else {}) | self.values.to_row()
 
+    def undo_row(self) -> JsonObject:
+        """Returns the line that takes it back, without its time."""
+        return {"kind": "graph_undo", "target": self.decision_id, **dict(zip(SCOPE, self.scope, strict=True))}
+
 
 def parse_graph_decision(row: Mapping[str, Any]) -> GraphDecision:
     """Returns the decision of a line.
@@ -105,11 +109,6 @@ def parse_graph_decision(row: Mapping[str, Any]) -> GraphDecision:
         NodeValues(name, type_, description, tuple(map(str, row.get("aliases") or ())), importance, weight, properties),
         str(row.get("at") or ""),
     )
-
-
-def undo_row(decision: GraphDecision) -> JsonObject:
-    """Returns the line that takes a decision back, without its time."""
-    return {"kind": "graph_undo", "target": decision.decision_id, **dict(zip(SCOPE, decision.scope, strict=True))}
 
 
 class GraphDecisionReader:
@@ -153,16 +152,12 @@ def forget_graph_decisions(
         project: of the scope, None for any.
         whole_scope: the scope is deleted with all it has; otherwise only lines with deleted text are removed.
     """
-    if not path.exists():
-        return 0
-    lines = path.read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    about_graph = {i for i, row in enumerate(rows) if row["kind"] in GRAPH_KINDS}
     wanted = tuple(zip(SCOPE, (collection, user, project), strict=True))
-    gone = {i for i in about_graph if whole_scope and all(v is None or rows[i].get(c) == v for c, v in wanted)}
-    gone |= about_graph & set(probes.rows_in(lines))
-    if gone:
-        kept = [line for i, line in enumerate(lines) if i not in gone]
-        write_bytes(path, "".join(line + "\n" for line in kept).encode())
-        path.chmod(0o600)
-    return len(gone)
+
+    def find(lines: list[str]) -> set[int]:
+        rows = [json.loads(line) for line in lines]
+        about_graph = {i for i, row in enumerate(rows) if row["kind"] in GRAPH_KINDS}
+        gone = {i for i in about_graph if whole_scope and all(v is None or rows[i].get(c) == v for c, v in wanted)}
+        return gone | about_graph & set(probes.rows_in(lines))
+
+    return remove_lines(path, find)

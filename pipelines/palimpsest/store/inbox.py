@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.errors import DamagedFile
-from palimpsest.core.files import folder_lock, read_json_object, write_json
+from palimpsest.core.files import folder_lock, read_json_object, undamaged, write_json
 from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.core.times import parse_time
 
@@ -77,12 +77,8 @@ class InboxFile:
             DamagedFile: the file is not as it was written.
             PermissionError: this user may not read it.
         """
-        try:
+        with undamaged(self.path, "remove it and send its text again", ValueError):
             rows = [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
-        except PermissionError:
-            raise  # it is not damaged
-        except (OSError, ValueError):
-            raise DamagedFile(self.path, "remove it and send its text again") from None
         if not rows or not all(isinstance(row, dict) for row in rows):
             raise DamagedFile(self.path, "remove it and send its text again")
         return rows

@@ -20,9 +20,9 @@ from typing import BinaryIO, cast
 import polars as pl
 
 from palimpsest.core.errors import DamagedFile
-from palimpsest.core.files import remove_leftovers
+from palimpsest.core.files import remove_leftovers, undamaged
 from palimpsest.core.ids import JsonObject, content_id
-from palimpsest.store.tables import Schema
+from palimpsest.store.tables import SCHEMAS, Schema
 
 # Parquet files that contain the checksum of their own bytes, so that a flipped bit is found wherever it is.
 #
@@ -71,12 +71,8 @@ def read_sealed(path: Path, fix: str) -> pl.DataFrame:
         PermissionError: this user may not read it.
     """
     check_sealed(path, fix)
-    try:
+    with undamaged(path, fix, pl.exceptions.PolarsError):
         return pl.read_parquet(path, glob=False)
-    except PermissionError:
-        raise  # it is not damaged
-    except (OSError, pl.exceptions.PolarsError):
-        raise DamagedFile(path, fix) from None
 
 
 def check_sealed(path: Path, fix: str) -> None:
@@ -151,22 +147,9 @@ def _add(digest: "hashlib.blake2b", file: BinaryIO, count: int) -> None:
 # file of so few rows takes two. Files that an earlier version wrote are Parquet and are read as well.
 
 SUFFIX = ".extracted"
-EXTRACTION: Schema = {
-    "user_id": pl.String,
-    "project_id": pl.String,
-    "session_id": pl.String,
-    "uri": pl.String,
-    "title": pl.String,
-    "media_type": pl.String,
-    "text": pl.String,
-    "source_time": pl.Datetime("us", "UTC"),
-    "utc_offset": pl.Int64,
-    "metadata": pl.String,
-    "relations": pl.String,
-    "segments": pl.String,
-    "kind": pl.String,
-    "redactions": pl.String,
-}
+_OF_SOURCE = ("user_id", "project_id", "session_id", "uri", "title", "media_type", "text", "source_time", "utc_offset")
+_STATED = ("metadata", "relations", "segments", "kind", "redactions")
+EXTRACTION: Schema = {name: SCHEMAS["documents"].get(name, pl.String) for name in (*_OF_SOURCE, *_STATED)}
 _NO_FIX = ""
 
 
@@ -195,12 +178,8 @@ def read_extraction(path: Path, fix: str) -> tuple[list[dict[str, object]], Json
     if path.suffix != SUFFIX:
         found = read_sealed(path, fix)
         return [{name: row.get(name) for name in EXTRACTION} for row in found.to_dicts()], {}
-    try:
+    with undamaged(path, fix):
         checksum, _, data = path.read_bytes().partition(b"\n")
-    except PermissionError:
-        raise  # it is not damaged
-    except OSError:
-        raise DamagedFile(path, fix) from None
     if checksum != _checksum(data):
         raise DamagedFile(path, fix)
     value = json.loads(data)
@@ -238,8 +217,6 @@ def _to_row(values: Sequence[object]) -> dict[str, object]:
 def _checksum(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).hexdigest().encode()
 
-
-# The ingest log of a collection: every version of every source that was read and not deleted (decision 6).
 
 _FIX = "run palimpsest build, which reads again what it can, or restore a backup"
 _T = pl.Datetime("us", "UTC")

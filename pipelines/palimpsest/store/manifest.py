@@ -5,13 +5,13 @@ and the manifest's `stages` as `markers`. A manifest of an older version reads w
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, cast
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, cast
 
 from palimpsest.core.files import file_hash
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, JsonRecord
 
 # Size, time of change and checksum of each file of a build, as its manifest lists them.
 
@@ -98,8 +98,6 @@ def _files(folder: Path) -> list[tuple[str, Path]]:
     )
 
 
-# What a build records about itself, as typed records with one JSON form each: `manifest.json` and stage records.
-
 CacheStatus = Literal["done", "linked", "kept", "adopted"]
 """Whether a stage ran, took the published build's tables over, or was finished by a run that was stopped."""
 
@@ -114,7 +112,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class StageRecord:
+class StageRecord(JsonRecord):
     """What a finished stage recorded for one collection.
 
     Attributes:
@@ -125,6 +123,8 @@ class StageRecord:
         seconds: wall time.
         cache_status: how the tables came to be.
     """
+
+    json_names: ClassVar = {"code_key": "logic", "cache_status": "how"}
 
     key: str
     code_key: str
@@ -144,31 +144,18 @@ class StageRecord:
         numbers = {k: 0.0 if k.endswith("_s") else v for k, v in self.numbers.items()}
         return replace(self, numbers=numbers, seconds=seconds, work=Work(), cache_status=cache_status)
 
-    def to_json(self) -> JsonObject:
-        """Returns the record as JSON values."""
-        return {
-            "key": self.key,
-            "logic": self.code_key,
-            "outputs": dict(self.outputs),
-            "work": asdict(self.work),
-            "numbers": dict(self.numbers),
-            "seconds": self.seconds,
-            "how": self.cache_status,
-        }
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StageRecord":
         """Reads a record; figures that an older version did not write are zero."""
+        empty = {"key": "", "code_key": "", "outputs": {}}
         work = {f.name: value.get("work", {}).get(f.name, 0) for f in fields(Work)}
-        return cls(
-            value.get("key", ""),
-            value.get("logic", ""),
-            value.get("outputs", {}),
-            Work(**work),
-            value.get("numbers", {}),
-            value.get("seconds", 0.0),
-            value.get("how", "done"),
-        )
+        return cls(**{**empty, **_found(cls, value), "work": Work(**work)})
+
+
+def _found(kind: type[JsonRecord], value: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a record that a JSON object has, by their names in Python."""
+    names = {f.name: kind.json_names.get(f.name, f.name) for f in fields(cast(Any, kind))}
+    return {name: value[key] for name, key in names.items() if key in value}
 
 
 class CollectionSettings(TypedDict, total=False):
@@ -210,7 +197,7 @@ class ChangesRecord(TypedDict):
 
 
 @dataclass(frozen=True)
-class BuildManifest:
+class BuildManifest(JsonRecord):
     """What a finished build is. All fields are empty where the build is unfinished.
 
     Attributes:
@@ -234,6 +221,8 @@ class BuildManifest:
             older versions.
         decisions: lines of `decisions.jsonl` that the build was made with; 0 in builds of older versions.
     """
+
+    json_names: ClassVar = {"tail_code_key": "tail_logic", "stages": "markers"}
 
     build_id: str = ""
     created_at: str = ""
@@ -273,9 +262,7 @@ class BuildManifest:
 
     def to_json(self) -> JsonObject:
         """Returns the manifest as JSON values; what is not known yet is left out."""
-        values = {_KEYS.get(f.name, f.name): getattr(self, f.name) for f in fields(self)}
-        values["markers"] = {c: {s: r.to_json() for s, r in stages.items()} for c, stages in self.stages.items()}
-        return {k: v for k, v in values.items() if v is not None or k not in _LEFT_OUT}
+        return {k: v for k, v in super().to_json().items() if v is not None or k not in _LEFT_OUT}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "BuildManifest":
@@ -288,13 +275,13 @@ class BuildManifest:
         """
         if not value:
             raise ValueError("an empty manifest")
-        found = {f.name: value[key] for f in fields(cls) if (key := _KEYS.get(f.name, f.name)) in value}
+        found = _found(cls, value)
         found["files"] = {name: FileState(*state) for name, state in value.get("files", {}).items()}
         found["stages"] = {
             collection: {stage: StageRecord.from_json(record) for stage, record in stages.items()}
             for collection, stages in value.get("markers", {}).items()
         }
-        manifest = cls(**cast(Any, found))
+        manifest = cls(**found)
         for f in fields(cls):
             usual, actual = getattr(_EMPTY, f.name), getattr(manifest, f.name)
             if usual is not None and not isinstance(actual, Mapping if isinstance(usual, dict) else type(usual)):
@@ -303,5 +290,4 @@ class BuildManifest:
 
 
 _EMPTY = BuildManifest()
-_KEYS = {"tail_code_key": "tail_logic", "stages": "markers"}
 _LEFT_OUT = ("violations", "golden_runs")

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from palimpsest.core.errors import DamagedFile
-from palimpsest.core.files import read_json_object, write_bytes, write_json
+from palimpsest.core.files import read_json_object, remove_lines, undamaged, write_json, write_private
 from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, scope_parts
 from palimpsest.core.needles import RowSearch
 
@@ -95,12 +94,8 @@ def read_proposals(home: Path) -> dict[str, Proposal]:
     path = proposals_path(home)
     if not path.exists():
         return {}
-    try:
+    with undamaged(path, _FIX, ValueError, KeyError, TypeError, AttributeError):
         found = [parse_proposal(json.loads(line)) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    except PermissionError:
-        raise  # it is not damaged
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise DamagedFile(path, _FIX) from None
     return {p.proposal_id: p for p in found}
 
 
@@ -156,7 +151,8 @@ def _check_members(row: Mapping[str, Any]) -> None:
 def write_proposals(home: Path, proposals: Iterable[Proposal]) -> None:
     """Replaces the proposals of a home; a reader sees the old ones or the new."""
     rows = sorted((p.to_json() for p in proposals), key=lambda row: str(row["proposal_id"]))
-    _write_lines(proposals_path(home), (json.dumps(row, ensure_ascii=False, sort_keys=True) for row in rows))
+    lines = (json.dumps(row, ensure_ascii=False, sort_keys=True) for row in rows)
+    write_private(proposals_path(home), "".join(f"{line}\n" for line in lines).encode())
 
 
 def forget_proposals(
@@ -172,18 +168,14 @@ def forget_proposals(
         project: of the scope, None for any.
         whole_scope: the scope is deleted with all it has.
     """
-    path = proposals_path(home)
-    if not path.exists():
-        return 0
-    lines = [line for line in path.read_text(encoding="utf-8").split("\n") if line]
-    gone = set(probes.rows_in(lines))
-    if whole_scope:
-        wanted = tuple(zip(SCOPE, (collection, user, project), strict=True))
-        rows = [json.loads(line) for line in lines]
-        gone |= {i for i, row in enumerate(rows) if all(v is None or row.get(c) == v for c, v in wanted)}
-    if gone:
-        _write_lines(path, (line for i, line in enumerate(lines) if i not in gone))
-    return len(gone)
+    wanted = tuple(zip(SCOPE, (collection, user, project), strict=True))
+
+    def find(lines: list[str]) -> set[int]:
+        rows = [json.loads(line) for line in lines] if whole_scope else []
+        gone = {i for i, row in enumerate(rows) if all(v is None or row.get(c) == v for c, v in wanted)}
+        return gone | set(probes.rows_in(lines))
+
+    return remove_lines(proposals_path(home), find)
 
 
 def last_run(home: Path) -> str:
@@ -198,8 +190,3 @@ def record_run(home: Path, at: str) -> None:
 
 def _run_path(home: Path) -> Path:
     return home / "consolidation" / "state.json"
-
-
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
-    path.chmod(0o600)

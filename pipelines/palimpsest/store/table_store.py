@@ -118,8 +118,6 @@ def shared_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
             yield str(name), found
 
 
-# What a home on object storage needs of a store, and the stores that obstore reaches: S3, Google Cloud, Azure.
-
 SCHEMES = ("s3", "gs", "az")
 _CHUNK_BYTES = 8 * 2**20
 _ENDPOINTS = {

@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
-from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import write_bytes
+from palimpsest.core.environment import whole_number
+from palimpsest.core.files import write_bytes, write_private
 from palimpsest.core.ids import ScopeKey, content_id, scope_parts
 
-DAYS_VARIABLE, DEFAULT_DAYS, MAX_DAYS = "PALIMPSEST_USAGE_DAYS", 90, 3650
+DAYS_VARIABLE = "PALIMPSEST_USAGE_DAYS"
 _BATCH_READS, _BATCH_S = 500, 60.0
 _MIN_COMPACT_BYTES = 4 * 2**20
 _EXACT_S = 2 * 86_400  # older reads of a memory are merged by day
@@ -48,10 +48,7 @@ def usage_days() -> int:
     Raises:
         PalimpsestError: the variable is no whole number from 0 to 3,650.
     """
-    text = os.environ.get("PALIMPSEST_USAGE_DAYS", "").strip() or str(DEFAULT_DAYS)
-    if not (text.isascii() and text.isdigit() and int(text) <= MAX_DAYS):
-        raise PalimpsestError(f"{DAYS_VARIABLE}: {text[:40]!r} must be a number of days, 0 to {MAX_DAYS:,}; 0 is off")
-    return int(text)
+    return whole_number(DAYS_VARIABLE)
 
 
 class UsageLog:
@@ -216,8 +213,7 @@ def _reads(path: Path) -> Iterator[_Read]:
 
 
 def _rewrite(path: Path, counts: _Counts) -> None:
-    write_bytes(path, b"".join(_lines(counts)))
-    path.chmod(0o600)
+    write_private(path, b"".join(_lines(counts)))
 
 
 def _ends_with_newline(path: Path) -> bool:

@@ -6,7 +6,6 @@ bytes has another file, so that a record always names bytes that are whole. A re
 of the page was deleted: what is kept of it is in the ingest log.
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError, first_line_of
-from palimpsest.core.files import file_hash, folder_lock, read_sealed_json, write_sealed_json
+from palimpsest.core.files import file_hash, folder_lock, read_sealed_json, write_private, write_sealed_json
 from palimpsest.core.ids import content_id
 
 SIDECAR_SUFFIX = ".meta.yaml"
@@ -133,8 +132,8 @@ def write_page(web: Path, collection: str, record: PageRecord, data: bytes, side
     folder = web / collection
     folder.mkdir(exist_ok=True)
     folder.chmod(0o700)
-    _write_private(folder / (record.file + SIDECAR_SUFFIX), sidecar)
-    _write_private(folder / record.file, data)
+    write_private(folder / (record.file + SIDECAR_SUFFIX), sidecar)
+    write_private(folder / record.file, data)
     write_record(web, collection, record)
 
 
@@ -251,13 +250,6 @@ def _read_record(path: Path) -> PageRecord:
         return PageRecord(**{**value, "sites": tuple(map(str, value["sites"]))})
     except (TypeError, KeyError):
         raise DamagedFile(path, _FIX) from None
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    aside.write_bytes(data)
-    aside.chmod(0o600)
-    aside.replace(path)
 
 
 # The sites that a collection is kept up to date from: `sources.yaml` beside its collection.yaml.

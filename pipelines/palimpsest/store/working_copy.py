@@ -103,8 +103,6 @@ def set_written(folder: Path, written: bool) -> None:
         (folder / _WRITING).unlink(missing_ok=True)
 
 
-# The folder on this machine that a home on object storage is read and written in.
-
 _ASIDE = ".remote"
 _BUILDS, _LEDGER = "builds", "lm-ledger.sqlite"
 _APART = ("inbox",)

@@ -197,6 +197,34 @@ def written_dates(text: str, order: DateOrder | None = None) -> tuple[set[date],
     return days, unclear
 
 
+_SHORT_YEAR = re.compile(r"(?<![\d/.-])(\d{1,2})([/.-])(\d{1,2})\2(\d\d)(?!\d|\2)")
+_RANGE = re.compile(r"(?<=\d)[-\u2013](?=\d{1,2}[/.])")
+_THREE_NUMBERS = re.compile(r"(?<![\d/.-])(\d{1,2})[/.-](\d{1,2})[/.-]\d{4}(?!\d)")
+_BETWEEN_DAYS = re.compile(
+    r"(?:[^\w\d]|\b(?:to|and|from|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?)\b)*", re.IGNORECASE
+)
+
+
+def day_of_dateline(line: str, order: DateOrder | None = None) -> date | None:
+    """Returns the last day of a line of nothing but days, `07/20/2021 - 08/03/21`; null for any other line.
+
+    Where one of them tells whether days or months come first, the others follow it.
+    """
+    line = _SHORT_YEAR.sub(r"\1\2\3\g<2>20\4", _RANGE.sub(" - ", line.strip(" *_#\t")))
+    rest = line
+    for pattern in _PATTERNS:
+        rest = pattern.sub("", rest)
+    if rest == line or not _BETWEEN_DAYS.fullmatch(rest):
+        return None
+    numbers = _THREE_NUMBERS.findall(line)
+    if any(int(b) > 12 for _, b in numbers):
+        order = "month_first"
+    elif any(int(a) > 12 for a, _ in numbers):
+        order = "day_first"
+    days, unclear = written_dates(line, order)
+    return max(days) if days and not unclear else None
+
+
 def _readings(match: re.Match[str], order: DateOrder | None) -> Iterator[date]:
     """Yields the days that one match may mean."""
     parts = match.groupdict()

@@ -5,12 +5,14 @@ An address is no word: nothing is known by the letters of `https://example.org/a
 
 import re
 
+WEB_ADDRESS = r"\b(?:https?|ftp)://\S+"
+"""The address of a page in a text, in the syntax that Python and polars share."""
 _TITLE = r"(?:\s+[\"'][^\"'\n]*[\"'])?"
 _ADDRESS_END = r"[^\s<>\"'`|.,;:!?(){}\[\]*]"
 MARKS = (
     (rf"(^|[^\w\]])!?\[([^\[\]\n]*)\]\((?:[^()\s]|\([^()\s]*\))*{_TITLE}\)", "${1}${2}"),
     (r"`([^`<>\n]+?)\s?<[^<>`\n]+>`_{1,2}", "${1}"),
-    (rf"<?\b(?:https?|ftp)://[^\s<>\"'`|]*{_ADDRESS_END}/?>?", ""),
+    (rf"<?{WEB_ADDRESS[:-3]}[^\s<>\"'`|]*{_ADDRESS_END}/?>?", ""),
     (r"(?m)^(\s*(?:[-*+]\s+)?)\[[ xX]\]\s", "${1}"),
 )
 """(pattern, replacement), the pattern in the syntax that Python and polars share."""

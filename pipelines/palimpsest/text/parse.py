@@ -27,7 +27,7 @@ _BATCH_SIZE = 128
 _MAX_KEPT = 4096  # parses, about 40 KB each with what is derived from them; loky ends a process that grows by 300 MB
 
 
-_kept: dict[str, "Parse"] = {}
+_parses: dict[str, "Parse"] = {}
 _lock = threading.Lock()
 
 
@@ -71,15 +71,15 @@ def parse_texts(texts: Iterable[str]) -> Iterator[Parse]:
     remaining = map(parsed_text, texts)
     while batch := list(islice(remaining, _BATCH_SIZE)):
         with _lock:
-            known = {text: parse for text in batch if (parse := _kept.get(text)) is not None}
+            known = {text: parse for text in batch if (parse := _parses.get(text)) is not None}
         missing = [text for text in dict.fromkeys(batch) if text not in known]
         parser, forms = _parser()
         docs = list(parser.pipe(missing, batch_size=_BATCH_SIZE))
         made = dict(zip(missing, map(_parse, docs, forms.of(docs)), strict=True))
         with _lock:
-            if len(_kept) + len(made) > _MAX_KEPT:
-                _kept.clear()
-            _kept.update(made)
+            if len(_parses) + len(made) > _MAX_KEPT:
+                _parses.clear()
+            _parses.update(made)
         known |= made
         yield from (known[text] for text in batch)
 

@@ -150,8 +150,6 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], dt.date], DaySpan 
 )
 
 
-# Until when a statement holds, as its own words say: `until 8 July`, `this week`, an event on 28 June.
-
 _MAX_CHARS = 600  # of a text: a longer one says more than one thing
 _MAX_DAYS_AHEAD = 300  # of an event without a year: one that is later was rather a little before the statement
 _MAX_NOTE_WORDS = 12  # of an event without a verb

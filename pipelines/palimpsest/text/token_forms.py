@@ -53,13 +53,13 @@ class TokenForms:
                 self._of_one_token.add(alone, rule["attrs"], rule["index"])
             if others:
                 self._of_context.add(str(number), cast(list[list[dict[str, Any]]], others))
-        self._kept: dict[_Key, Form] = {}
+        self._known: dict[_Key, Form] = {}
 
     def of(self, docs: Sequence[Doc]) -> list[list[Form]]:
         """Returns the forms of the tokens of documents that have tags and dependencies, in order."""
         keys = [[(t.orth, t.tag, t.dep) for t in doc] for doc in docs]
-        kept = self._find(dict.fromkeys(chain.from_iterable(keys)))
-        forms = ([kept[key] for key in of_doc] for of_doc in keys)
+        form_of = self._find(dict.fromkeys(chain.from_iterable(keys)))
+        forms = ([form_of[key] for key in of_doc] for of_doc in keys)
         in_context = (self._of_context(doc, allow_missing=True) for doc in docs)
         return [
             self._apply(self._ruler, doc) if needed else of_doc
@@ -67,12 +67,12 @@ class TokenForms:
         ]
 
     def _find(self, keys: Collection[_Key]) -> dict[_Key, Form]:
-        found = {key: form for key in keys if (form := self._kept.get(key))}
+        found = {key: form for key in keys if (form := self._known.get(key))}
         if missing := [key for key in keys if key not in found]:
             made = dict(zip(missing, self._apply(self._of_one_token, self._as_doc(missing)), strict=True))
-            if len(self._kept) + len(made) > _MAX_KEPT:
-                self._kept.clear()
-            self._kept.update(made)
+            if len(self._known) + len(made) > _MAX_KEPT:
+                self._known.clear()
+            self._known.update(made)
             found |= made
         return found
 

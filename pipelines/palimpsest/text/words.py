@@ -9,6 +9,11 @@ _KANA_MARKS = "\u3099\u309a"
 _ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
 
 
+def word_set(text: str) -> frozenset[str]:
+    """Returns the words of a list that white space separates."""
+    return frozenset(text.split())
+
+
 def fold(text: str) -> str:
     """Returns the text in lower case, without accents, with single spaces: for comparing names and words.
 

@@ -19,7 +19,7 @@ from palimpsest.pipeline.stages import tables
 from palimpsest.sources.deletions import ErasedTexts
 from palimpsest.sources.discovery import source_files
 from palimpsest.sources.extracted import TextRow
-from palimpsest.store.builds import Build, kept
+from palimpsest.store.builds import Build, kept_builds
 from palimpsest.store.collection_config import CollectionConfig, settings_or_none
 from palimpsest.store.decisions import ErasedText, read_decisions, tombstone
 from palimpsest.store.home import Home
@@ -156,8 +156,6 @@ def erase_pages(home: Home, target: Target, whole: Set[tuple[str, str]], in_part
             removed += remove_collection(home.web, str(target.collection))
     return removed
 
-
-# Collects what a delete must remove everywhere, from the log and every kept build, and what is retained.
 
 _NAME_COLUMNS = ("uri", "title", "session_id", "user_id", "project_id")
 
@@ -444,7 +442,9 @@ def collection_of(home: Home, document: str, collection: str | None) -> str:
     target = Target(document=document)
     in_log = {c for c in names if (IngestLog(home.log / c).versions()["uri"] == document).any()}
     fetched = {c for c in names if find_page(home.web, c, document) is not None}
-    in_builds = {c for b in kept(home) for c in b.collections if target.documents(b.table(c, "documents")).height}
+    in_builds = {
+        c for b in kept_builds(home) for c in b.collections if target.documents(b.table(c, "documents")).height
+    }
     matching = sorted(in_log | fetched | (in_builds & set(names)))
     if len(matching) > 1:
         raise PalimpsestError(f"delete: {document} is in {' and '.join(matching)}; add --collection")

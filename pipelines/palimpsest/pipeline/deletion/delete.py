@@ -24,7 +24,7 @@ from palimpsest.pipeline.deletion.run_history import search_collection
 from palimpsest.pipeline.deletion.run_storage import check_run_storage, search_runs
 from palimpsest.pipeline.deletion.target import Target, former_hash, pending_path, with_former_names
 from palimpsest.store.backup_archive import exclude_snapshots
-from palimpsest.store.builds import kept, remove_build, staged, sweep
+from palimpsest.store.builds import kept_builds, remove_build, staged, sweep
 from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
@@ -104,7 +104,7 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
         remove_build(staged(home))  # left by a run that was stopped; the next build makes it again
     for name in home.sources if not dry_run else ():
         sweep_pages(home.web, name)  # bytes of earlier versions of pages would be found
-    builds = kept(home)
+    builds = kept_builds(home)
     earlier, pending, former = read_pending(pending_path(home, target))
     target = with_former_names(home, builds, target, former)
     found = collect(home, builds, target)
@@ -161,7 +161,7 @@ def _check_undamaged(home: Home) -> None:
     Raises:
         PalimpsestError: a table or a text is damaged or missing.
     """
-    for build in kept(home):
+    for build in kept_builds(home):
         damaged = [name for name in build.damaged_files() if name.endswith(".parquet")]
         if build.is_finished and damaged:
             raise PalimpsestError(

@@ -32,7 +32,7 @@ from palimpsest.sources.deletions import ErasedTexts
 from palimpsest.sources.extracted import TextRow
 from palimpsest.sources.ingest import apply_deletions, update_stored_documents
 from palimpsest.sources.text_edits import TextRemoval
-from palimpsest.store.builds import BEFORE_DELETE, ONCE, Build, count_decisions_again, kept
+from palimpsest.store.builds import BEFORE_DELETE, ONCE, Build, count_decisions_again, kept_builds
 from palimpsest.store.collection_config import CollectionConfig, load_collection
 from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone
 from palimpsest.store.event_log import erase_events
@@ -305,8 +305,6 @@ def _removed_ids(
     }
 
 
-# Erases what a delete names from log, builds, decisions, ledger, vectors, usage log, run history and Neo4j.
-
 # They quote texts and questions, or name users; the next build writes its own.
 _QUOTING_FILES = ("builds/*/report.*", "notes/*", "health/report.html")
 
@@ -346,7 +344,7 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
     forget_graph_decisions(home.decisions, probes, *scope, target.whole_scope)
     for path in (p for pattern in _QUOTING_FILES for p in home.path.glob(pattern)):
         path.unlink()  # before the manifests of the builds list their files again
-    for build in kept(home):
+    for build in kept_builds(home):
         rewrite_build(home, build, target, probes)
     forget_overrides(home.decisions, probes)
     count_decisions_again(home)
@@ -428,4 +426,9 @@ def _events_of(lines: list[str], target: Target, probes: Probes) -> list[int]:
 
 def _memory_ids(home: Home) -> set[str]:
     """Returns the ids of the memories of all kept builds."""
-    return {i for build in kept(home) for name in build.collections for i in build.table(name, "memories")["memory_id"]}
+    return {
+        i
+        for build in kept_builds(home)
+        for name in build.collections
+        for i in build.table(name, "memories")["memory_id"]
+    }

@@ -119,8 +119,6 @@ def _has(column: Any, words: str) -> Any:
     return column.contains(words, autoescape=True)
 
 
-# Deletes from Dagster's run history the runs that contain something that was deleted; every other run stays.
-
 _BATCH_ROWS = 500
 
 

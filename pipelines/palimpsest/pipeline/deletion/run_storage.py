@@ -215,8 +215,6 @@ def _matching(db: "Connection", table: str, probes: Probes) -> list[tuple[str, d
     ]
 
 
-# Where Dagster keeps the run history of a home: SQLite files in the home, or tables of a Postgres database.
-
 _CONFIGURATION = "dagster.yaml"
 _SQLITE, _POSTGRES = "sqlite", "postgres"
 

@@ -13,7 +13,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.needles import encode_text
 from palimpsest.memories.formed import formed_memories, rests_on, stated_memories
 from palimpsest.sources.deletions import TurnIndex, place_key
-from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.builds import Build, kept_builds, published
 from palimpsest.store.collection_config import settings_or_none
 from palimpsest.store.decisions import Decisions, ErasedText, tombstone
 from palimpsest.store.home import Home
@@ -332,7 +332,7 @@ def due_targets(home: Home, now: dt.datetime) -> list[Target]:
 
 
 def _has_expired(home: Home, now: dt.datetime) -> bool:
-    for build in kept(home):
+    for build in kept_builds(home):
         for name in build.collections:
             path = build.table_path(name, "memories")
             if path.exists() and "retention_until" in pl.read_parquet_schema(path):
@@ -343,7 +343,7 @@ def _has_expired(home: Home, now: dt.datetime) -> bool:
 
 
 def _users(home: Home, collection: str) -> Iterator[str]:
-    for build in kept(home):
+    for build in kept_builds(home):
         if (path := build.table_path(collection, "documents")).exists():
             yield from pl.read_parquet(path, columns=["user_id"], glob=False)["user_id"].unique()
 

@@ -22,7 +22,7 @@ from palimpsest.pipeline.stage import (
 from palimpsest.sources.discovery import scan_sources
 from palimpsest.sources.ingest import IngestRules, ingest
 from palimpsest.sources.readers.registry import installed_readers_hash
-from palimpsest.store.builds import kept, published
+from palimpsest.store.builds import kept_builds, published
 from palimpsest.store.decisions import append_decisions, tombstone
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
@@ -61,7 +61,7 @@ def read_sources(context: StageContext) -> None:
 
 def _last_build_time(home: Home) -> dt.datetime | None:
     """Returns when the last build was finished, to the second after it; None where one does not say when."""
-    times = [build.manifest.created_at for build in kept(home) if build.is_finished]
+    times = [build.manifest.created_at for build in kept_builds(home) if build.is_finished]
     if not all(times):
         return None
     return max((dt.datetime.fromisoformat(time) + _SECOND for time in times), default=_NEVER)

@@ -163,8 +163,6 @@ def _pairs(links: Mapping[str, np.ndarray], index: NodeIndex) -> Pairs:
     return Pairs(first, last, codes.astype(np.int32), names, len(index.ids))
 
 
-# The graph of a scope of a DuckDB index; implements `scope.graph_scope.GraphScope`.
-
 _NODES = f"SELECT {', '.join(STORED_NODE_FIELDS)} FROM nodes WHERE scope = $scope AND node IN (SELECT unnest($nodes))"
 _NODE_IDS = "SELECT node, node_id, type, importance FROM nodes WHERE scope = $scope ORDER BY node"
 _NAMED = """

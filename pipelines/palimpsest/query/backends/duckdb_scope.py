@@ -14,10 +14,10 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.times import is_of_own_clock
 from palimpsest.query.backends.scope_parts import Query, Range, read_clocks, read_part
 from palimpsest.query.request.types import Filters, Memory
-from palimpsest.query.scope.scope_arrays import Arrays, ByteCache, Flags, Postings, ScopeVectors, word_sums
-from palimpsest.query.scope.scope_graph import NO_SENTENCES, MemorySentences, PassageGraph, Sentences, join_named
-from palimpsest.query.scope.view import CachedScopeView, Part, Withheld
-from palimpsest.text.terms import SentenceTerms, keys_of_sentences
+from palimpsest.query.scope.scope_arrays import Arrays, ByteCache, Flags, Postings, ScopeVectors
+from palimpsest.query.scope.scope_graph import NO_SENTENCES, MemorySentences, PassageGraph
+from palimpsest.query.scope.view import CachedScopeView, Withheld
+from palimpsest.text.terms import SentenceTerms
 
 # What the DuckDB backend caches of a scope besides the arrays that scorers read: ids, terms, memories.
 
@@ -232,8 +232,6 @@ def _as_numpy(array: Any, dtype: type[np.generic]) -> np.ndarray:
     return np.frombuffer(data, dtype, len(array), array.offset * np.dtype(dtype).itemsize)
 
 
-# A scope of a DuckDB index as dense arrays, cached once read; implements `scope.view.ScopeView`.
-
 SMALL_SCOPE = 1000
 """Memories of a scope that is read whole: most of a statement is planning, so all its rows cost what ten do."""
 
@@ -270,7 +268,8 @@ class DuckDBScope(CachedScopeView):
     def __init__(
         self, at: Range, cursor: Callable[[], duckdb.DuckDBPyConnection], cache: ByteCache, table: VectorTable
     ):
-        self.at, self._cursor, self._cache, self._table = at, cursor, cache, table
+        super().__init__(cache, at.number)
+        self.at, self._cursor, self._table = at, cursor, table
 
     @property
     def ids(self) -> np.ndarray:
@@ -297,16 +296,6 @@ class DuckDBScope(CachedScopeView):
         graph = self._cached("passages", lambda: PassageGraph.from_arrays(self._arrays("passages"), self._size))
         return graph if len(graph.keys) else None
 
-    def sentences(self, rows: np.ndarray) -> Sentences:
-        """See ScopeView."""
-        found = {row: s for row, s in self._read_sentences(rows).items() if s.counts is not None}
-        embedded = all(s.vectors is not None for s in found.values())
-        return join_named(found, {} if embedded else self._words_of(found))
-
-    def sentence_terms(self, rows: np.ndarray) -> dict[int, SentenceTerms]:
-        """See ScopeView."""
-        return self._words_of({row: s for row, s in self._read_sentences(rows).items() if len(s.spans)})
-
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """See ScopeView."""
         return self.vectors.cosines(vector)
@@ -327,19 +316,12 @@ class DuckDBScope(CachedScopeView):
         """See ScopeView."""
         return self.vectors.windows()
 
-    def words(self, terms: Sequence[str]) -> np.ndarray:
-        """Returns the BM25 sum of each local row."""
-        return word_sums(self.postings(terms), self.at.size)
-
     def postings(self, terms: Sequence[str]) -> list[Postings]:
         """See ScopeView."""
         if self.at.size <= SMALL_SCOPE:
             words: Vocabulary = self._cached("words", lambda: read_vocabulary(self._run, self.at))
             return [words.postings.get(t, NO_POSTINGS) for t in sorted(set(terms))]
-        found = {t: self._cache.peek((self.at.number, "term", t)) for t in terms}
-        if missing := [t for t, postings in found.items() if postings is None]:
-            found |= self._load_postings(missing)
-        return [postings for _, postings in sorted(found.items())]
+        return super().postings(terms)
 
     def _stored_allowed(self, filters: Filters) -> np.ndarray:
         filters = self.withheld().narrowed(filters)
@@ -353,17 +335,8 @@ class DuckDBScope(CachedScopeView):
     def _run(self, sql: str, values: SqlParameters, /) -> duckdb.DuckDBPyConnection:
         return self._cursor().execute(sql, values)
 
-    def _cached(self, name: str, load: Callable[[], Part]) -> Part:
-        value: Part = self._cache.get((self.at.number, name), load)
-        return value
-
     def _arrays(self, part: str) -> Arrays:
         return read_part(self._run, self.at, part)
-
-    def _read_sentences(self, rows: np.ndarray) -> dict[int, MemorySentences]:
-        """Returns the sentences of some memories by local row, ascending."""
-        keys = {row: (self.at.number, "sentences", row) for row in np.sort(rows).tolist()}
-        return self._cache.get_each(keys, self._load_sentences)
 
     def _load_sentences(self, rows: Sequence[int]) -> dict[int, MemorySentences]:
         places = [row + self.at.first for row in rows]
@@ -385,17 +358,10 @@ class DuckDBScope(CachedScopeView):
         counts = np.array(s.counts, np.int64) if s.counts else None
         return MemorySentences(spans, counts, np.array(s.entities, np.int64) - first_entity, vectors, words)
 
-    def _words_of(self, found: Mapping[int, MemorySentences]) -> dict[int, SentenceTerms]:
-        """Returns the words of sentences; those of an index of an earlier version are made of the texts."""
-        bare = [row for row, s in found.items() if s.words is None]
-        places = [row + self.at.first for row in bare]
-        texts = dict(self._run(*rows_statement(_TEXTS, places)).fetchall()) if bare else {}
-        words = {}
-        for row, s in found.items():
-            text = texts.get(row + self.at.first, "")
-            spans = s.spans.tolist()
-            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences((text[a:b], None) for a, b in spans))
-        return words
+    def _texts_of(self, rows: Sequence[int]) -> dict[int, str]:
+        places = [row + self.at.first for row in rows]
+        found = self._run(*rows_statement(_TEXTS, places)).fetchall() if rows else []
+        return {place - self.at.first: text for place, text in found}
 
     def _load_ids(self) -> ScopeIds:
         return ScopeIds(np.asarray(self._run(_IDS, self.at.rows).fetchnumpy()["memory_id"], dtype=object))

@@ -119,8 +119,6 @@ def encode(values: list[str | None]) -> tuple[np.ndarray, list[str]]:
     return np.array(codes, "<i4"), list(numbers)
 
 
-# Reads the parts of one scope of an index as arrays: the DuckDB view makes them its own, the Neo4j loader packs them.
-
 LONG_ANSWERS = 2
 """How many times the tokens of the other turns an assistant's have at least where its answers count as long."""
 

@@ -124,7 +124,7 @@ def _newest(served: ServedScope, known: dict[str, Memory]) -> dict[str, str]:
     """Returns the newest version of each memory by id; adds the versions between to `known`."""
     top = {i: i for i in known}
     for _ in range(_MAX_VERSIONS):
-        wanted = {n for m in known.values() if (n := m.superseded_by) and n not in known}
+        wanted = served.replacing_ids(known.values()) - known.keys()
         found = served.memories(sorted(wanted)) if wanted else {}
         known |= found
         if not found:
@@ -195,15 +195,13 @@ def _on_day(written: str | None) -> str:
     return f" on {written[:10]}" if written else ""
 
 
-# Why a memory is in an answer: its base score, and the links that lifted it, in words; notebooks draw the links.
-
 _LABEL_CHARS = 60
 _ADDED_KINDS = ("near", "title", "pair", "topic", "about")
 """Kinds of links whose weight is their contribution; the weight of any other is the strength of the link."""
 _CONCEALED = "\u2026"  # in place of a name that may not be shown
 _MIN_WEIGHT = 0.01  # smaller weights look the same
 _IN_WORDS = {
-    "asked": "the question names its title, {via!r}",
+    "question": "the question names its title, {via!r}",
     "title": "{source} names its title, {via!r}, and both together answer more",
     "names": "it shares {via!r} with {source}",
     "entity": "it shares {via!r} with {source}",

@@ -20,7 +20,7 @@ from palimpsest.query.request.types import Memory, shorten_text, visible
 FACT, REPLACED, LATER, CONTEXT = "- ", "  replaced: ", "  later: ", "  context: "
 HEADING = "Sources:"
 _SHARE = 10  # short sources take a tenth of the tokens at most, but name one document
-_NAME_CHARS = 40
+_NAME_CHARS, _NAME_END = 40, 12
 _NUMBERS = re.compile(r"\[(\d+(?:, ?\d+)*)\]")
 
 CountTokens = Callable[[str], int]
@@ -149,7 +149,7 @@ def source_lines(lines: Sequence[ContextLine], citations: Citations, count: Coun
     for line in cited:
         if line.source:
             numbers.setdefault(line.source.document, []).append(citations.number(line.cites[-1]))
-    rows = [f"{_ranges(found)} {shorten_text(name, _NAME_CHARS)}" for name, found in numbers.items()]
+    rows = [f"{_ranges(found)} {_short_name(name)}" for name, found in numbers.items()]
     left = sum(line.tokens for line in lines) // _SHARE - count(HEADING)
     shown = [HEADING]
     for n, row in enumerate(rows):
@@ -158,6 +158,16 @@ def source_lines(lines: Sequence[ContextLine], citations: Citations, count: Coun
             return [*shown, f"… and {len(rows) - n} more"]
         shown.append(row)
     return shown
+
+
+def _short_name(name: str) -> str:
+    """Returns a document's name, without its middle where it is long: those of a series differ at their ends."""
+    name = shorten_text(name, len(name))
+    if len(name) <= _NAME_CHARS:
+        return name
+    last = name[-_NAME_END:]
+    last = last.partition(" ")[2] or last
+    return f"{name[: _NAME_CHARS - len(last) - 2].rstrip()}… {last}"
 
 
 def _ranges(numbers: Iterable[int]) -> str:

@@ -35,7 +35,8 @@ from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.inbox import is_inbox_uri
 from palimpsest.text.document_status import status_in_heading
-from palimpsest.text.sentences import refers_back
+from palimpsest.text.sentences import refers_back, skip_list_marker
+from palimpsest.text.terms import LONG_TOKENS
 
 # The results of a search as facts: the versions of one fact together, repetitions folded.
 
@@ -119,12 +120,10 @@ def is_repetition(a: Fingerprint, b: Fingerprint) -> bool:
     return union == 0 or len(a.words & b.words) / union >= SAME
 
 
-# Packs ranked memories into the lines of a context under a budget of tokens.
-
 _NEARLY_WHOLE = 0.8  # share of a memory's tokens in a quote from which it is packed whole where that fits
 _MIN_ENTRY_TOKENS = 30  # of the shortest line with its citation and its source
 _SHORT_SHARE = 10  # of the budget for short sources
-_HEAD_CHARS = 60  # of a speaker
+_HEAD_CHARS = 60  # of a speaker, of a heading
 _HEAD_MARKS = str.maketrans({"[": "", "]": "", "(": "", ")": ""})  # nothing of a text's fields ends the head of a line
 _FAR_BELOW = 0.25  # of the relevance of a memory that did not fit: a less relevant one does not take its place
 _PROJECT_CHARS = 60  # of a project's name in a source
@@ -515,14 +514,23 @@ def _kept_spans(memory: Memory) -> tuple[tuple[int, int], ...]:
 
 
 def _head(memory: Memory, same: Sequence[Memory], named: str) -> tuple[str, ...]:
-    """Returns when, who, whom it names, how often, until when, and that its document is no longer in force."""
+    """Returns when, who, whom it names, its section, how often, until when, and that its document is out of force."""
     until = f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until and not memory.is_latest else ""
     days = sorted({f"{m.observed_at:%Y-%m-%d}" for m in (memory, *same) if m.observed_at})
     observed = f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
     often = f"{len(same) + 1} times" if same else ""
     status = _flat(status_in_heading(memory.heading)) if memory.is_latest else ""
     who = shorten_text(_flat(memory.speaker), _HEAD_CHARS)
-    return tuple(part for part in (observed, who, _flat(named), often, until, status) if part)
+    return tuple(part for part in (observed, who, _flat(named), _section(memory), often, until, status) if part)
+
+
+def _section(memory: Memory) -> str:
+    """Returns the heading or list item above a list item, or above the quotes of a long memory; empty for its title."""
+    last = _flat((memory.heading or "").rpartition(" > ")[2])
+    needs_one = memory.token_count > LONG_TOKENS or skip_list_marker(memory.text, 0, len(memory.text)) > 0
+    if not needs_one or last == _flat(memory.document_title) or status_in_heading(memory.heading):
+        return ""
+    return shorten_text(last, _HEAD_CHARS)
 
 
 def _document_name(memory: Memory, with_collection: bool) -> str:

@@ -160,8 +160,6 @@ def _may_name(words: Sequence[str]) -> bool:
     return (capital and not _is_frame(last)) or not (_is_frame(first) or _is_frame(last))
 
 
-# The memories that may answer a question about the graph, and how well each fits it.
-
 CANDIDATES = 150  # of each of the two searches
 MAX_MEMBERS = 400  # of the nodes of one name
 _TITLE_SHARE = 0.7  # of a word that is only in the title, the heading or the name of the source

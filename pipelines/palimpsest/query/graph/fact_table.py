@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonRecord
 from palimpsest.facts.vocabulary import SINGLE_VALUED
 from palimpsest.query.context.changes import DISPUTED, disputes_of
 from palimpsest.query.request.search_request import clean_text
@@ -28,7 +28,7 @@ FindMemories = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True)
-class KeyedFact:
+class KeyedFact(JsonRecord):
     """A line of the fact table.
 
     Attributes:
@@ -45,6 +45,8 @@ class KeyedFact:
         disputed_by: the newest memory that disputes one that states it, where all of them are disputed.
     """
 
+    json_decimals = 6
+
     key: str
     subject: str
     slot: str
@@ -59,35 +61,13 @@ class KeyedFact:
     conflicts: tuple[str, ...] = ()
     disputed_by: NewerText | None = None
 
-    def to_json(self) -> JsonObject:
-        """Returns the line as JSON values."""
-        return {
-            "key": self.key,
-            "subject": self.subject,
-            "slot": self.slot,
-            "value": self.value,
-            "is_negated": self.is_negated,
-            "confidence": round(self.confidence, 6),
-            "provenance": list(self.provenance),
-            "scope": list(self.scope),
-            "valid_from": self.valid_from.isoformat() if self.valid_from else None,
-            "valid_until": self.valid_until.isoformat() if self.valid_until else None,
-            "is_latest": self.is_latest,
-            "conflicts": list(self.conflicts),
-            "disputed_by": self.disputed_by.to_json() if self.disputed_by else None,
-        }
-
 
 @dataclass(frozen=True)
-class FactAnswer:
+class FactAnswer(JsonRecord):
     """Facts, and whether a key gave them or a search."""
 
     facts: tuple[KeyedFact, ...]
     is_direct: bool = True
-
-    def to_json(self) -> JsonObject:
-        """Returns the answer as JSON values."""
-        return {"facts": [f.to_json() for f in self.facts], "is_direct": self.is_direct}
 
 
 class FactTable:

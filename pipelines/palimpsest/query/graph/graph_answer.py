@@ -2,19 +2,20 @@
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.files import counted
-from palimpsest.core.ids import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject, JsonRecord, JsonValue
 from palimpsest.query.request.types import Edge, Fact, Node
 from palimpsest.query.scope.served_graph import ServedGraph
 
 
 @dataclass(frozen=True)
-class GraphLine:
+class GraphLine(JsonRecord):
     """A line of an answer.
 
     Attributes:
@@ -24,6 +25,8 @@ class GraphLine:
         time: when it happened or was stated; None where that is unknown.
         score: lines of one answer are ranked by it.
     """
+
+    json_decimals = 6
 
     text: str
     memory_ids: tuple[str, ...]
@@ -38,7 +41,7 @@ class GraphLine:
 
 
 @dataclass(frozen=True)
-class PathStep:
+class PathStep(JsonRecord):
     """A step of a path.
 
     Attributes:
@@ -48,6 +51,8 @@ class PathStep:
         memory_ids: the memories that show it.
     """
 
+    json_names: ClassVar = {"source_id": "source", "target_id": "target"}
+
     source_id: str
     target_id: str
     type: str
@@ -55,7 +60,7 @@ class PathStep:
 
 
 @dataclass(frozen=True)
-class GraphAnswer:
+class GraphAnswer(JsonRecord):
     """An answer over the graph.
 
     Attributes:
@@ -79,65 +84,21 @@ class GraphAnswer:
 
         A fact whose object is a node is an edge too: `type` is its predicate and `fact_id` names it.
         """
-        between = [f for f in self.facts if f.object_id]
-        return {
-            "nodes": [node_json(n) for n in self.nodes],
-            "edges": [edge_json(e) for e in self.edges] + [_fact_edge_json(f) for f in between],
-            "facts": [fact_json(f) for f in self.facts],
-            "paths": [
-                [
-                    {"source": s.source_id, "target": s.target_id, "type": s.type, "memory_ids": list(s.memory_ids)}
-                    for s in path
-                ]
-                for path in self.paths
-            ],
-            "lines": [_plain(asdict(line)) for line in self.lines],
-            "names": list(self.names),
-        }
+        answer = super().to_json()
+        edges = [e.to_json() for e in self.edges] + [_fact_edge(f) for f in self.facts if f.object_id]
+        return answer | {"edges": edges}
 
 
-def node_json(node: Node) -> JsonObject:
-    """Returns a node with `id`, `type` and `name` first."""
-    fields = asdict(node)
-    return {"id": fields.pop("node_id"), **_plain(fields)}
-
-
-def edge_json(edge: Edge) -> JsonObject:
-    """Returns an edge with `source`, `target` and `type`."""
-    fields = asdict(edge)
-    return {"source": fields.pop("source_id"), "target": fields.pop("target_id"), **_plain(fields)}
-
-
-def fact_json(fact: Fact) -> JsonObject:
-    """Returns a fact with `subject`, `predicate`, and `object` or `value`."""
-    fields = asdict(fact)
-    return {"subject": fields.pop("subject_id"), "object": fields.pop("object_id"), **_plain(fields)}
-
-
-def _fact_edge_json(fact: Fact) -> JsonObject:
+def _fact_edge(fact: Fact) -> JsonObject:
+    fields = fact.to_json()
+    edge = {"source": fact.subject_id, "target": fact.object_id, "type": fact.predicate, "provenance": "fact"}
     shown = ("fact_id", "memory_ids", "valid_from", "valid_until", "is_latest", "is_negated")
-    fields = asdict(fact)
-    edge: JsonObject = {"source": fact.subject_id, "target": fact.object_id, "type": fact.predicate}
-    return edge | {"weight": _value(fact.confidence), "provenance": "fact"} | _plain({n: fields[n] for n in shown})
+    return edge | {"weight": fields["confidence"], **{name: fields[name] for name in shown}}
 
 
 def unique_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
     """Returns nodes without repeats, by id."""
     return tuple(node for _, node in sorted({n.node_id: n for n in nodes}.items()))
-
-
-def _plain(fields: dict[str, object]) -> JsonObject:
-    return {name: _value(value) for name, value in fields.items()}
-
-
-def _value(value: object) -> JsonValue:
-    if isinstance(value, dt.date):
-        return value.isoformat()
-    if isinstance(value, float):
-        return round(value, 6)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_value(v) for v in value]
-    return value if isinstance(value, (int, str)) else None
 
 
 # An answer over the graph as text for people.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from palimpsest.facts.vocabulary import fact_words
 from palimpsest.query.context.explain import Version, describe_reason
 from palimpsest.query.graph.evidence import Anchor, Evidence
 from palimpsest.query.graph.graph_answer import GraphLine
@@ -174,7 +175,6 @@ def _select(ties: Sequence[Tie], evidence: Evidence, n: int) -> list[Tie]:
 # How something changed: the memories about it that mark a stage, in the order in which things happened.
 
 _COVERAGE, _CHANGE, _SUBJECT, _VERSION = 0.5, 0.2, 0.1, 0.2  # weights of what marks a stage, next to the fit
-_MIN_COVERAGE = 0.4  # share of the words of the question that a stage has at least
 _SAME = 0.6  # share of words from which two memories repeat each other
 _NEAR = 2  # positions apart in a document at which a memory belongs to the same stage
 _NEAR_SHARE = 0.6  # of the stage's score that it has at least
@@ -451,21 +451,17 @@ def find_subgraph(graph: ServedGraph, memory_ids: Sequence[str]) -> Neighborhood
 
 _CITED = 3  # memories of a line
 
-# Facts, edges, ties and stages as lines that cite memories.
-
 _MAX_CHARS = 400  # of a quote
 
 
 def fact_text(fact: Fact, nodes: Mapping[str, Node]) -> str:
     """Returns a fact in words: `Ida lives in Ghent (2026-02-03 to now)`."""
-    predicate = fact.predicate.replace("_", " ")
     target = nodes.get(fact.object_id or "")
     what = target.name if target else fact.value or ""
-    negated = "not " if fact.is_negated else ""
     notes = [fact.modality] if fact.modality not in (None, "stated", "past") else []
     since, until = (_day(t) for t in (fact.valid_from, fact.valid_until))
     notes += [f"{since or 'undated'} to {until or 'now'}"] if since or until else []
-    text = " ".join(p for p in (nodes[fact.subject_id].name, f"{negated}{predicate}", what) if p)
+    text = fact_words(nodes[fact.subject_id].name, fact.predicate, what, fact.is_negated)
     return one_line(f"{text} ({', '.join(map(str, notes))})" if notes else text)
 
 

@@ -56,22 +56,11 @@ class GraphReader:
     Args:
         backend: the store of the build.
         scopes: which scopes; nothing between two of them relates.
-        clock: the real time; a memory past its retention is not shown.
-        include_hidden: show what only memories marked `user_visible: false` state, too.
-        include_pii: the same for memories marked `pii: true`.
+        filters: what is shown.
         usage: reads of memories, for `Node.access_count`; None where none are counted.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        scopes: Sequence[Scope],
-        clock: dt.datetime,
-        include_hidden: bool = False,
-        include_pii: bool = False,
-        usage: UsageLog | None = None,
-    ):
-        filters = Filters(history=True, clock=clock, include_hidden=include_hidden, include_pii=include_pii)
+    def __init__(self, backend: Backend, scopes: Sequence[Scope], filters: Filters, usage: UsageLog | None = None):
         served = [ServedScope(backend, scope, filters) for scope in scopes]
         self._scopes = [_ScopeGraph(s, ServedGraph.of(s)) for s in served]
         self._usage = usage

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.ids import JsonObject
-from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, node_json
+from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine
 from palimpsest.query.graph.graph_lines import fact_line, find_subgraph
 from palimpsest.query.request.types import Edge, Fact, Link, Memory, Node, one_line
 from palimpsest.query.scope.served_graph import ServedGraph
@@ -40,8 +40,7 @@ class Subgraph:
             {"source": r.source, "target": r.target, "type": r.kind, "weight": round(r.weight, 6)}
             for r in self.relations
         ]
-        kept: JsonObject = {name: graph[name] for name in ("edges", "facts")}
-        return {"nodes": [node_json(n) for n in self.nodes], **kept, "relations": [*relations]}
+        return {name: graph[name] for name in ("nodes", "edges", "facts")} | {"relations": [*relations]}
 
 
 def read_subgraph(scopes: Iterable[ServedScope], memories: Sequence[Memory]) -> Subgraph:

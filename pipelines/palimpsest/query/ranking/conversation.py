@@ -157,8 +157,6 @@ def score_leaders(view: ScopeView, query: ScopeQuery, layout: LineLayout, b: Bas
     total[leaders] += change[leaders] + layout.smoothing_weight[leaders] * near
 
 
-# The scorer of `turns`: vectors and words of a conversation, each turn scored with its neighbors by given shares.
-
 _LEAST_DEVIATION = 1e-9  # of the word scores of a query
 _SLICE = 32_768  # places of the line at a time
 _Slice = tuple[slice, list[tuple[slice, slice]]]

@@ -208,8 +208,6 @@ def _named_nodes(graph: GraphScope, text: str) -> set[str]:
     return named
 
 
-# The strategy `hierarchical`: nodes first, then the memories under them.
-
 TOP_NODES = 5
 LIFT = 0.2  # of a node's score, by the memory's relevance to it
 

@@ -196,7 +196,7 @@ def _one_match(uri: str, path: str) -> float:
 # questions with judged evidence; data/models has its figures.
 
 MODEL_FILE = "models/relevance.json"
-VARIABLE, DEFAULT_PERCENT = "PALIMPSEST_MIN_RELEVANCE", 1
+VARIABLE = "PALIMPSEST_MIN_RELEVANCE"
 OF_BEST = 0.03
 """Results end below this share of the best one's relevance, too: beside a sure answer little else is evidence."""
 DEPTH = 100
@@ -227,7 +227,7 @@ def least_relevance(best: float) -> float:
     Raises:
         PalimpsestError: the environment sets no such number.
     """
-    least = whole_number(VARIABLE, DEFAULT_PERCENT, 0, 100) / 100
+    least = whole_number(VARIABLE) / 100
     return max(least, OF_BEST * best) if least else 0.0
 
 

@@ -151,7 +151,7 @@ def score_passages(view: ScopeView, query: ScopeQuery) -> Scored:
     def path(row: int) -> tuple[Link, ...]:
         if row in titled:
             name = next(str(graph.names[e]) for e in walk.named if row in graph.titled[e])
-            return (Link("question", str(view.ids[row]), "asked", 1.0, name),)
+            return (Link("question", str(view.ids[row]), "question", 1.0, name),)
         return _pair_link(view, graph, pairs, use, row) or _name_link(view, walk, row)
 
     return Scored(view.ids, b.layout, b.cosines, b.words, base, total, path)
@@ -456,8 +456,6 @@ def scorer_named(name: str) -> Scorer:
         raise ValueError(f"scorer {name!r}: not one of {', '.join(sorted(_SCORERS))}; register it first")
     return _SCORERS[name or "alone"]
 
-
-# Ranking, the same over every backend: fused seeds, then what links reach from the best, with a decay per hop.
 
 SEEDS = 100  # candidates; statistics are exact, so more of them change nothing
 DECAY = 0.7

@@ -401,9 +401,6 @@ def without_window_bias(cosines: np.ndarray, windows: np.ndarray) -> np.ndarray:
     return cosines - max(slope, 0.0) * expected
 
 
-# Base scores of every memory of a scope, which all scorers start from.
-
-
 @dataclass(frozen=True)
 class BaseScores:
     """What every scorer starts from: see `Scored`.

@@ -9,14 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from palimpsest.text.words import CALENDAR_WORDS, SEARCH_STOPWORDS, STOPWORDS
+from palimpsest.text.words import CALENDAR_WORDS, SEARCH_STOPWORDS, STOPWORDS, word_set
 
 # Words of questions and turns by what they do: the small closed classes that need no parser.
-
-
-def word_set(text: str) -> frozenset[str]:
-    """Returns the words of a list that white space divides."""
-    return frozenset(text.split())
 
 
 TOKEN = re.compile(r"\w+(?:['’.-]\w+)*")  # noqa: RUF001
@@ -102,9 +97,6 @@ def is_person_noun(word: str) -> bool:
     if stem in _PERSON_NOUNS:
         return True
     return len(stem) > len("user") and stem not in _NO_PERSONS and stem.endswith(_PERSON_ENDINGS)
-
-
-# What a question leaves open that only the turns before it can say: pronouns, and words that it omits.
 
 
 class Kind(Enum):
@@ -211,17 +203,17 @@ def _find_omission(plain: list[str], begin: int, words: list[tuple[str, int, int
             return Omission.TIME, begin
         return Omission.EVERYTHING, begin
     has_verb = any(w in AUXILIARIES for w in rest)
-    asks = next((i for i, w in enumerate(rest[:3]) if w in QUESTION_WORDS), None)
+    word_at = next((i for i, w in enumerate(rest[:3]) if w in QUESTION_WORDS), None)
     if has_verb:
         clause = begin and rest[0] in ("when", "if", "while", "before", "after", "since", "until")
         if clause and rest[1:2] and rest[1] not in AUXILIARIES:
             return Omission.TIME, begin
         return Omission.NOTHING, begin
-    if asks is not None:
-        leads = all(w in PREPOSITIONS for w in rest[:asks])
-        if asks and leads:
+    if word_at is not None:
+        leads = all(w in PREPOSITIONS for w in rest[:word_at])
+        if word_at and leads:
             return (Omission.EVERYTHING if len(rest) <= _MAX_OMITTING_LED else Omission.NOTHING), begin
-        limit = _MAX_BARE.get(rest[0], 0) if not asks else 0
+        limit = _MAX_BARE.get(rest[0], 0) if not word_at else 0
         return (Omission.EVERYTHING if len(rest) <= limit else Omission.NOTHING), begin
     if begin and len(rest) <= _MAX_OMITTING:
         return _omits_frame(plain, begin, words)
@@ -507,12 +499,14 @@ def content_words(text: str) -> list[str]:
 def asks_person(question: str) -> bool:
     """Returns whether a question wants a person: who, which singer, what is the name of your boss."""
     words = [m.group().lower() for m in TOKEN.finditer(question)][:_OPENING]
-    asks = next((i for i, w in enumerate(words) if w.removesuffix("'s") in QUESTION_WORDS), None)
-    if asks is None or words[asks] not in ("which", "what"):
-        return asks is not None and words[asks].startswith("who")
-    heads = [w for w, following in zip(words[asks + 1 :], words[asks + 2 :], strict=False) if _ends_phrase(following)]
-    named = words[-1:] if words[asks + 1 : asks + 2] in (["is"], ["are"], ["was"], ["were"]) else []
-    return any(is_person_noun(w) for w in [*words[asks + 1 : asks + 2], *heads, *named])
+    word_at = next((i for i, w in enumerate(words) if w.removesuffix("'s") in QUESTION_WORDS), None)
+    if word_at is None or words[word_at] not in ("which", "what"):
+        return word_at is not None and words[word_at].startswith("who")
+    heads = [
+        w for w, following in zip(words[word_at + 1 :], words[word_at + 2 :], strict=False) if _ends_phrase(following)
+    ]
+    named = words[-1:] if words[word_at + 1 : word_at + 2] in (["is"], ["are"], ["was"], ["were"]) else []
+    return any(is_person_noun(w) for w in [*words[word_at + 1 : word_at + 2], *heads, *named])
 
 
 def _ends_phrase(following: str) -> bool:

@@ -35,8 +35,8 @@ from palimpsest.query.request.dependence import (
     person_phrase,
     split_sentences,
     subject_phrase,
-    word_set,
 )
+from palimpsest.text.words import word_set
 
 # A phrase or a time put into the last question: `and the catalogue` after `when is the novel due`.
 
@@ -169,8 +169,6 @@ def _subject_span(words: list[re.Match[str]], phrase: str) -> tuple[int, int] | 
     subject = next((w for w in words if w.group().lower() in _SUBJECTS), None) if is_person else None
     return subject.span() if subject else None
 
-
-# A follow-up question in words that stand alone: what it leaves open is taken from the turns before it.
 
 MAX_TURNS = 5
 MAX_TURN_CHARS = 2_000

@@ -1,4 +1,4 @@
-"""A search as a value. The fields of `SearchRequest` are the one declaration of what can be asked.
+"""A search as a value. The fields of `SearchRequest` are the one declaration of what a search takes.
 
 Made of them: the options of `palimpsest query`, the parameters of the service, the JSON schema. `SearchOptions` repeats
 their names with the types that Python callers give, for editors and mypy; a test compares both.

@@ -3,12 +3,12 @@
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, NamedTuple, get_type_hints
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, TypedDict, get_type_hints
 
 import numpy as np
 
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonRecord
 from palimpsest.core.times import on_own_clock
 from palimpsest.memories.vector_space import Space
 from palimpsest.query.request.where import Kind, Where
@@ -69,6 +69,18 @@ class Filters:
         """The time the query is about, `now` or `as_of`, in seconds since 1970; None where neither is given."""
         time = self.now or self.as_of
         return time.timestamp() if time else None
+
+
+class Shown(TypedDict, total=False):
+    """What is read besides what anybody may see.
+
+    Keys:
+        include_hidden: what is marked `user_visible: false`, or only states what such memories do.
+        include_pii: the same of what is marked `pii: true`: personal data.
+    """
+
+    include_hidden: bool
+    include_pii: bool
 
 
 _INNER = {"inner": True}
@@ -143,7 +155,7 @@ MEMORY_TIMES = time_fields(Memory)
 
 
 @dataclass(frozen=True)
-class NewerText:
+class NewerText(JsonRecord):
     """A newer memory about the same as another.
 
     Attributes:
@@ -164,11 +176,6 @@ class NewerText:
     why: str
     likelihood: float | None = None
     part: tuple[tuple[int, int], ...] = ()
-
-    def to_json(self) -> JsonObject:
-        """Returns the fields as JSON values."""
-        at = self.observed_at.isoformat() if self.observed_at else None
-        return {**asdict(self), "observed_at": at, "part": [list(span) for span in self.part]}
 
 
 @dataclass(frozen=True)
@@ -367,7 +374,7 @@ def _newer_text(by: NewerText) -> str:
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(JsonRecord):
     """An entity, a topic, or what is formed from them, as the graph shows it.
 
     Attributes:
@@ -384,6 +391,8 @@ class Node:
         access_count: how often its memories were results of a search, as far back as reads are kept; None where no
             reads are counted, or the answer is about no node.
     """
+
+    json_names, json_decimals = {"node_id": "id"}, 6
 
     node_id: str
     type: str
@@ -403,7 +412,7 @@ STORED_NODE_FIELDS = tuple(name for name in Node.__dataclass_fields__ if name !=
 
 
 @dataclass(frozen=True)
-class Edge:
+class Edge(JsonRecord):
     """An edge from one node to another: at most one of a type.
 
     Attributes:
@@ -417,6 +426,8 @@ class Edge:
         updated_at: when it last changed.
     """
 
+    json_names, json_decimals = {"source_id": "source", "target_id": "target"}, 6
+
     source_id: str
     target_id: str
     type: str
@@ -428,7 +439,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Fact:
+class Fact(JsonRecord):
     """What memories state of a node: a predicate, and another node or a value.
 
     Attributes:
@@ -445,6 +456,8 @@ class Fact:
         memory_ids: the memories that state it, ascending.
         confidence: 0 to 1.
     """
+
+    json_names, json_decimals = {"subject_id": "subject", "object_id": "object"}, 6
 
     fact_id: str
     subject_id: str

@@ -131,8 +131,6 @@ def _products() -> "InferenceSession":
     return onnxruntime.InferenceSession(PRODUCTS_GRAPH, options, providers=["CPUExecutionProvider"])
 
 
-# The arrays of one scope that a query reads, by local row: vectors, postings, ids, priors.
-
 Arrays = dict[str, Any]
 """Numpy arrays and lists of strings by name: one part of a scope as a store keeps it; empty where it has none."""
 

@@ -93,8 +93,6 @@ def interpret_time(served: ServedScope, text: str) -> tuple[Filters, TemporalInt
     return replace(filters, as_of=as_of, now=None), replace(temporal, as_of=as_of, period=period)
 
 
-# One query in one scope: everything that ranking needs, resolved.
-
 _NO_TIME = TemporalInterpretation()
 
 

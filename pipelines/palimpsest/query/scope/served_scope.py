@@ -2,7 +2,7 @@
 
 import datetime as dt
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -91,6 +91,11 @@ class ServedScope:
         """
         older = {i for chain in self.backend.chains(self.scope, ids).values() for i in chain}
         return sorted(older | _named_in(self.all_reasons(ids)))
+
+    def replacing_ids(self, memories: Iterable[Memory]) -> set[str]:
+        """Returns the ids of the memories that replaced others; what a document version replaced has none."""
+        newer = {m.memory_id: m.superseded_by for m in memories if m.superseded_by}
+        return _named_in(self.all_reasons(sorted(newer))) & {*newer.values()}
 
     def history(self, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """Returns the visible memories that each of `ids` replaced, through others too, newest first."""

@@ -4,7 +4,7 @@ import datetime as dt
 import json
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -16,6 +16,7 @@ from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.request.where import Condition, Expression, Junction, Kind, Negation, Value, Where, parse_date
 from palimpsest.query.scope.scope_arrays import (
     Arrays,
+    ByteCache,
     Flags,
     Postings,
     Priors,
@@ -24,11 +25,19 @@ from palimpsest.query.scope.scope_arrays import (
     Sized,
     TurnOrder,
     known_rows,
+    word_sums,
 )
-from palimpsest.query.scope.scope_graph import Adjacency, PassageGraph, ScopeLinks, Sentences
+from palimpsest.query.scope.scope_graph import (
+    Adjacency,
+    MemorySentences,
+    PassageGraph,
+    ScopeLinks,
+    Sentences,
+    join_named,
+)
 from palimpsest.text.date_mentions import MemoryPeriods
 from palimpsest.text.languages import ENGLISH
-from palimpsest.text.terms import SentenceTerms, find_named_entities, name_key
+from palimpsest.text.terms import SentenceTerms, keys_of_sentences
 
 # The fields of a scope's memories that `where` filters by, the same over every backend.
 
@@ -307,18 +316,6 @@ class NamedEntities:
         """Size in bytes; names and keys count 200 each."""
         return self.weight.nbytes + self.rows.nbytes + self.of_row.nbytes + 200 * len(self.names)
 
-    @cached_property
-    def of_key(self) -> dict[int, tuple[int]]:
-        """The entity of each `name_key`."""
-        of_key: dict[int, tuple[int]] = {}
-        for entity, name in enumerate(self.names.tolist()):
-            of_key.setdefault(name_key(str(name)), (entity,))
-        return of_key
-
-    def in_text(self, text: str) -> list[int]:
-        """Returns the entities that a text names, ascending."""
-        return find_named_entities(text, lambda key: self.of_key.get(key, ()))
-
     def sharing(self, row: int, allowed: np.ndarray, n: int) -> list[tuple[int, float, str]]:
         """Returns (row, weight, entity name) of the `n` allowed rows that share the heaviest entities with `row`."""
         found: dict[int, tuple[int, float, str]] = {}
@@ -382,9 +379,6 @@ class Withheld:
         """Returns which of `hidden` and `pii` must be excluded; `clock` is a filter with a value of its own."""
         included = {"hidden": filters.include_hidden, "pii": filters.include_pii}
         return tuple(name for name, is_included in included.items() if getattr(self, name) and not is_included)
-
-
-# A scope as dense arrays by local row: what scorers need that look at every memory, the same over every backend.
 
 
 @dataclass(frozen=True)
@@ -476,7 +470,14 @@ class CachedScopeView(ABC):
     """The parts of a ScopeView that every store reads as arrays, makes once and caches under a name.
 
     What follows from them alone is here too, for scopes of any size: neighbors, and what a memory replaced.
+
+    Args:
+        cache: of everything that is read.
+        place: what the scope has its entries under there.
     """
+
+    def __init__(self, cache: ByteCache, place: Hashable):
+        self._cache, self._place = cache, place
 
     @property
     @abstractmethod
@@ -595,6 +596,47 @@ class CachedScopeView(ABC):
         """See Backend."""
         return self._cached("languages", lambda: Languages.from_arrays(self._arrays("languages"))).codes
 
+    def words(self, terms: Sequence[str]) -> np.ndarray:
+        """Returns the BM25 sum of each local row."""
+        return word_sums(self.postings(terms), self._size)
+
+    def postings(self, terms: Sequence[str]) -> list[Postings]:
+        """See ScopeView."""
+        found = {t: self._cache.peek((self._place, "term", t)) for t in terms}
+        if missing := [t for t, postings in found.items() if postings is None]:
+            found |= self._load_postings(missing)
+        return [postings for _, postings in sorted(found.items())]
+
+    def sentences(self, rows: np.ndarray) -> Sentences:
+        """See ScopeView."""
+        found = {row: s for row, s in self._read_sentences(rows).items() if s.counts is not None}
+        embedded = all(s.vectors is not None for s in found.values())
+        return join_named(found, {} if embedded else self._words_of(found))
+
+    def sentence_terms(self, rows: np.ndarray) -> dict[int, SentenceTerms]:
+        """See ScopeView."""
+        return self._words_of({row: s for row, s in self._read_sentences(rows).items() if len(s.spans)})
+
+    def _read_sentences(self, rows: np.ndarray) -> dict[int, MemorySentences]:
+        """Returns the sentences of some memories by local row, ascending."""
+        keys = {row: (self._place, "sentences", row) for row in np.sort(rows).tolist()}
+        return self._cache.get_each(keys, self._load_sentences)
+
+    def _words_of(self, found: Mapping[int, MemorySentences]) -> dict[int, SentenceTerms]:
+        """Returns the words of sentences; those that an earlier version stored without are made of the texts."""
+        texts = self._texts_of([row for row, s in found.items() if s.words is None])
+        words = {}
+        for row, s in found.items():
+            text = texts.get(row, "")
+            spans = s.spans.tolist()
+            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences((text[a:b], None) for a, b in spans))
+        return words
+
+    def _cached(self, name: str, load: Callable[[], Part]) -> Part:
+        """Returns what is cached under a name, made by `load` where it is not."""
+        value: Part = self._cache.get((self._place, name), load)
+        return value
+
     def _load_periods(self) -> MemoryPeriods:
         arrays, nothing = self._arrays("periods"), np.zeros(0)
         row, begins, ends = (arrays.get(n, nothing) for n in ("row", "begins", "ends"))
@@ -606,8 +648,16 @@ class CachedScopeView(ABC):
         """How many memories the scope has."""
 
     @abstractmethod
-    def _cached(self, name: str, load: Callable[[], Part]) -> Part:
-        """Returns what is cached under a name, made by `load` where it is not."""
+    def _load_postings(self, missing: list[str]) -> dict[str, Postings]:
+        """Reads the postings of terms, and caches them."""
+
+    @abstractmethod
+    def _load_sentences(self, rows: Sequence[int]) -> dict[int, MemorySentences]:
+        """Reads the sentences of memories by local row."""
+
+    @abstractmethod
+    def _texts_of(self, rows: Sequence[int]) -> dict[int, str]:
+        """Reads the texts of memories by local row."""
 
     @abstractmethod
     def _arrays(self, part: str) -> Arrays:

@@ -268,8 +268,6 @@ def _first_person(text: str) -> str:
     return "i" if words & {"i", "my", "me"} else "we" if words & {"we", "our", "us"} else ""
 
 
-# The rules of the offline labeler: which UPDATEs the words of two memories prove. No corpus statistics.
-
 _MIN_REPLACED_SHARE = 0.3  # of the older memory's characters: the rest is retired with the replaced sentence
 _CHANGE_VERB = re.compile(
     r"\b(?:moved|changed|raised|lowered|postponed|pushed|extended|rescheduled|increased|reduced|cut)\b"

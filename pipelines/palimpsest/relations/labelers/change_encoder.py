@@ -259,8 +259,6 @@ def _mean(clause: Span, words: Words) -> float | None:
     return sum(inside) / len(inside) if inside else None
 
 
-# Reads a new statement together with the older ones that it may end: fine-tuned transformers, as quantized ONNX.
-
 PAIR_CLASSES = ("update", "extend", "conditional", "derive", "none", "static")
 """In the order of the graph's output. `conditional` is an EXTEND, `static` a NONE that contradicts the older."""
 CHOOSER_FILE, JUDGE_FILE = "models/change_chooser.onnx", "models/change_judge.onnx.gz"

@@ -81,8 +81,6 @@ def _key_of(group: Sequence[LabelPair]) -> str:
     return " ".join([group[0].newer_id, *(pair.older_id for pair in group)])
 
 
-# Which labeler a build uses: the offline one, an LM, or both. Set by the environment, never by a document.
-
 LABELERS = ("offline", "dspy", "cascade")
 _CASCADE_LM_SHARE = 0.8
 _TOKENS_PER_CALL = (1000, 120)  # read, written
@@ -204,15 +202,3 @@ def _likeliest(pairs: Sequence[LabelPair], results: Sequence[LabelResult], min_c
 def is_certain(result: LabelResult, min_confidence: float) -> bool:
     """Returns whether the offline labeler's result is final."""
     return result.decided and (result.confidence >= min_confidence or result.rule == "same text")
-
-
-def tradeoff_by_threshold(
-    offline: Sequence[LabelResult], lm: Sequence[LabelResult], thresholds: Sequence[float]
-) -> list[tuple[float, float, list[LabelResult]]]:
-    """Returns (threshold, share of LM calls, results) for each threshold, from results of both for all pairs."""
-    out = []
-    for threshold in thresholds:
-        certain = [is_certain(r, threshold) for r in offline]
-        chosen = [a if c else b for c, a, b in zip(certain, offline, lm, strict=True)]
-        out.append((threshold, 1 - sum(certain) / max(1, len(certain)), chosen))
-    return out

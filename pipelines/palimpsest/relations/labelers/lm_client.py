@@ -193,8 +193,6 @@ def ledger_to_estimate(path: Path) -> Iterator[Ledger]:
         yield ledger
 
 
-# Calls a model over HTTP: bounded in time and rate, retried with exponential back-off.
-
 _FIRST_WAIT_S = 0.5
 
 

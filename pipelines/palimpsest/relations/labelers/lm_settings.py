@@ -55,9 +55,6 @@ def _answer_schema() -> JsonObject:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-# Settings of the language model, from the environment alone; the key is never shown or written.
-
-
 @dataclass(frozen=True)
 class LmSettings:
     """A model behind an OpenAI-compatible server.

@@ -187,8 +187,6 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(fold(n) for n in found if n[0].isupper() and fold(n) not in _NO_NAMES)
 
 
-# A memory as the rules read it, and what a rule finds.
-
 MAX_SENTENCES = 40
 Span: TypeAlias = tuple[int, int]
 

@@ -299,8 +299,6 @@ for _group, _line in enumerate(_STATES.strip().splitlines()):
     STATE_GROUP.update(dict.fromkeys(_states, STATE_GROUP.get(_states[0], _group)))
 
 
-# The fact that a clause states, as far as a careful rule can read it: one slot of one subject, and its value.
-
 _NOW = r"(?:now|currently|today|at present|officially|already|just|instead|henceforth|again|still|also)"
 _SLOT_VERB = re.compile(
     r"\b(?:"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import progress, say
@@ -79,6 +79,30 @@ class LmProgram(Generic[Found]):
     without_lm: str
     load: Callable[[], "dspy.Predict"]
     read: Callable[[str, "dspy.Prediction"], Found]
+
+
+def program(
+    name: str,
+    instructions: str,
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+    items: Mapping[str, Any] | None = None,
+) -> "dspy.Predict":
+    """Returns a DSPy program of one call.
+
+    Args:
+        name: of its signature.
+        instructions: of the program.
+        inputs: what each input field, a text, contains.
+        outputs: the form of each output field, a list.
+        items: types of the items of these lists, where they are narrower than an object.
+    """
+    import dspy
+
+    types = dict.fromkeys(outputs, dict[str, Any]) | dict(items or {})
+    fields = {n: (str, dspy.InputField(desc=d)) for n, d in inputs.items()}
+    lists = {n: (list[types[n]], dspy.OutputField(desc=d)) for n, d in outputs.items()}  # type: ignore[valid-type]
+    return dspy.Predict(dspy.make_signature({**fields, **lists}, instructions, name))
 
 
 @dataclass

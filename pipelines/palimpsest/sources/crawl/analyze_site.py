@@ -7,10 +7,11 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, Rejected
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, FetchLimits
 from palimpsest.sources.crawl.ingest_web import own_delay_s, parse_start
@@ -133,8 +134,6 @@ def _name(segment: str) -> str:
     return "{id}" if _ID.fullmatch(segment) else segment
 
 
-# How a site is structured: its pages by the pattern of their paths, within a fixed time, and what to crawl of it.
-
 MAX_SECONDS, MAX_URLS = 50.0, 150
 _REQUEST_S = 15.0
 _READ_S = 2.0  # of processor time for one page
@@ -145,7 +144,7 @@ _LARGE_GROUP = 0.5
 
 
 @dataclass(frozen=True)
-class SiteAnalysis:
+class SiteAnalysis(JsonRecord):
     """How a site is structured.
 
     Attributes:
@@ -162,6 +161,9 @@ class SiteAnalysis:
         seconds: of the analysis.
     """
 
+    json_names: ClassVar = {"grouped": "urls", "refused": "robots", "is_timed_out": "timed_out"}
+    json_decimals = 2
+
     url: str
     groups: tuple[PathGroup, ...]
     listed: int
@@ -176,19 +178,7 @@ class SiteAnalysis:
 
     def to_json(self) -> JsonObject:
         """Returns the JSON that `palimpsest analyze` prints."""
-        return {
-            "url": self.url,
-            "groups": [{"pattern": g.pattern, "count": g.count, "examples": list(g.examples)} for g in self.groups],
-            "urls": self.grouped,
-            "listed": self.listed,
-            "source": self.source,
-            "sitemaps": list(self.sitemaps),
-            "robots": self.refused,
-            "problems": [{"url": url, "reason": why} for url, why in self.problems],
-            "timed_out": self.is_timed_out,
-            "advice": list(self.advice),
-            "seconds": round(self.seconds, 2),
-        }
+        return super().to_json() | {"problems": [{"url": url, "reason": why} for url, why in self.problems]}
 
     def summary(self) -> str:
         """Returns the lines that people read."""

@@ -245,8 +245,6 @@ class Frontier:
             self.push([replace(left, as_itself=True)])
 
 
-# The crawl of a site: from its start, its sitemaps or its links to the pages that are stored, in a fixed order.
-
 Renderer = Callable[[str], bytes]
 """Returns the page of a URL as a browser shows it; raises FetchFailed where it cannot."""
 EXISTS = "the collection has this page; --mode reingest updates it"

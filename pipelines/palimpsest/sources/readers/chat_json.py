@@ -120,8 +120,6 @@ def _name(stated: str) -> str:
     return name if name not in ("", ".", "..") else "attachment.txt"
 
 
-# Conversations in JSON: the shapes of LoCoMo and LongMemEval, and what chat programs export.
-
 _SESSION = re.compile(r"session_(\d+)")
 _TURNS = ("messages", "turns", "conversation", "chat", "dialogue", "history")
 _CONTAINERS = ("data", "conversations", "sessions", "chats", "left_chats", "threads", "list", "items", "value")

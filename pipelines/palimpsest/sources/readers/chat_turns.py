@@ -244,8 +244,6 @@ def _to_text(arguments: JsonValue) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-# The turns of a chat in JSON: who says what and when, in the field names that chat programs use.
-
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?")
 _SPEAKER = ("speaker", "role", "author", "from", "sender", "sender_name", "user", "username", "name")
 _TEXT = ("text", "content", "message", "body", "parts")

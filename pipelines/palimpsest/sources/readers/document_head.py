@@ -29,6 +29,7 @@ from palimpsest.text.dates import (
     DATE_ORDER_HINT,
     NO_DATE_WORDS,
     DateOrder,
+    day_of_dateline,
     is_ambiguous,
     parse_stated_end,
     parse_stated_time,
@@ -256,6 +257,7 @@ def add_document_time(
     if found is None and document.media_type != CONVERSATION:
         found, more = _title_date(document, order)
         unclear += more
+        found = found or _day_below_title(document, order)
     if found is not None and (own is None or own.date() != found):
         time = datetime(found.year, found.month, found.day, tzinfo=UTC)
         return replace(document, source_time=time), []
@@ -299,6 +301,14 @@ def _title_date(document: ExtractedDocument, order: DateOrder | None) -> tuple[d
             if len(path) == len(paths[0]):
                 days = days | written_dates(path[-1], order)[0]
     return (next(iter(days)) if len(days) == 1 else None), sorted(unclear)
+
+
+def _day_below_title(document: ExtractedDocument, order: DateOrder | None) -> date | None:
+    """Returns the day, or the last day of the range, that is all of the first line below the title."""
+    prose = next((s for s in document.segments if s.kind not in ("aside", "fields", *HEADINGS)), None)
+    if prose is None or sum(s.kind == "heading" and s.char_start < prose.char_start for s in document.segments) > 1:
+        return None
+    return day_of_dateline(document.text[prose.char_start : prose.char_end].split("\n", 1)[0], order)
 
 
 def _one(text: str, order: DateOrder | None) -> tuple[date | None, list[str]]:
@@ -533,7 +543,7 @@ def _blocks(text: str, segments: Iterable[Segment]) -> Iterator[Segment]:
 
 def _key(name: str) -> str:
     """Returns the known field of a name, empty where it is none."""
-    key = normalize_field(name.strip(" *_:"))
+    key = normalize_field(name.strip(" *_:").replace("(s)", "s"))
     key = _OTHER_NAMES.get(key, key)
     return key if key in _KNOWN else ""
 

@@ -120,8 +120,6 @@ def parse_name(value: object) -> str | None:
     return one_line(clean_text(str(value))) or None
 
 
-# Bytes of a text file to text, by BOM, UTF-8, or detection; what is not text is refused.
-
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16: its BOM begins with that of UTF-16

@@ -171,8 +171,6 @@ _Loader.add_implicit_resolver(
 )
 
 
-# YAML and TOML front matter: metadata, and the relations to other documents that it states.
-
 _HANDLER = YAMLHandler()
 _LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)")
 _FIELD_LINE = re.compile(r"([\w-]+)\s*[:=](?:\s|$)", re.ASCII)

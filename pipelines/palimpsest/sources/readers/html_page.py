@@ -8,8 +8,7 @@ from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import JsonObject
 from palimpsest.sources.extracted import Extraction, Kind, Source, limit_problems
 from palimpsest.sources.readers.encodings import clean_text, decode, first_date, one_line, parse_name
-from palimpsest.sources.readers.table_blocks import table_blocks
-from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder, first_heading
+from palimpsest.sources.readers.text_builder import HeadingPath, TextBuilder, first_heading, table_blocks
 from palimpsest.store.collection_config import Limits
 
 # HTML into segments: main text without menus, headings, paragraphs, lists, tables and code, in order.
@@ -364,6 +363,14 @@ def _rows(table: Any, skip: set[Any]) -> list[str] | None:
     if not rows and widest == 0:
         return None
     return None if widest < 2 and not _is_data(table) else rows
+
+
+def table_rows(fragment: str) -> list[str]:
+    """Returns the rows of a fragment's only table, `| Status | Accepted |`; nothing where it is only for the layout."""
+    from lxml import html
+
+    tables = list(html.fragment_fromstring(fragment, create_parent="div").iter("table"))
+    return (_rows(tables[0], set()) or []) if len(tables) == 1 else []
 
 
 def _has_header(table: Any) -> bool:

@@ -23,6 +23,7 @@ _KINDS: dict[str, Kind] = {"fence": "code", "code_block": "code", "table": "tabl
 _LISTS = ("bullet_list", "ordered_list")
 _COMMENT_OR_CODE = re.compile(r"<!--|`+")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_HTML_TABLE = re.compile(r"\s*<table\b.*</table>\s*", re.IGNORECASE | re.DOTALL)
 _WORD = re.compile(r"\w")
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)")
 _MAX_INLINE_CHARS = 1_000
@@ -37,9 +38,9 @@ class MarkdownText(NamedTuple):
 
 
 def read_markdown_text(text: str) -> MarkdownText:
-    """Returns a Markdown text without its comments and with the header of each long table in each of its parts."""
+    """Returns a Markdown text without comments, its tables of HTML as Markdown, and long ones with their header."""
     parsed = _parse(text)
-    for find_edits in (_comment_edits, _header_edits):
+    for find_edits in (_comment_edits, _html_table_edits, _header_edits):
         if edits := [*find_edits(text, parsed.tokens)]:
             text = apply_edits(text, (), edits).text
             parsed = _parse(text)
@@ -175,6 +176,22 @@ def _comment_edits(text: str, tokens: Sequence[Any]) -> Iterator[Edit]:
             paragraph_end = text.find("\n\n", found.end())
             close = text.find(found[0], found.end(), paragraph_end if paragraph_end >= 0 else len(text))
             at = found.end() if close < 0 else close + len(found[0])
+
+
+def _html_table_edits(text: str, tokens: Sequence[Any]) -> Iterator[Edit]:
+    """Yields what writes each table of HTML as one of Markdown, in at least as many lines."""
+    from palimpsest.sources.readers.html_page import table_rows
+
+    starts = _line_starts(text)
+    for token in tokens:
+        if token.type != "html_block" or token.level or token.map is None:
+            continue
+        start, end = starts[token.map[0]], min(starts[token.map[1]], len(text))
+        found = _HTML_TABLE.fullmatch(text, start, end)
+        if found and (rows := table_rows(found[0])):
+            columns = max(row.count("|") for row in rows) - 1
+            lines = [rows[0], "|" + " --- |" * columns, *rows[1:]]
+            yield Edit(start, end, "\n".join(lines) + "\n" * max(1, found[0].count("\n") - len(lines) + 1))
 
 
 def _header_edits(text: str, tokens: Sequence[Any]) -> Iterator[Edit]:

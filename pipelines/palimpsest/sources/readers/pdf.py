@@ -8,8 +8,7 @@ from typing import Any
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.extracted import ExtractedDocument, Extraction, Segment, Source, limit_problems
 from palimpsest.sources.readers.encodings import clean_text, first_date, one_line, title_from_uri
-from palimpsest.sources.readers.table_blocks import looks_like_header, table_blocks
-from palimpsest.sources.readers.text_builder import TextBuilder
+from palimpsest.sources.readers.text_builder import TextBuilder, looks_like_header, table_blocks
 from palimpsest.sources.readers.text_files import text_segments
 from palimpsest.store.collection_config import Limits
 

@@ -133,8 +133,6 @@ def _is_utf8(data: bytes) -> bool:
         return False
 
 
-# Reads one file into documents; what goes wrong becomes a reason that a person can act on.
-
 _NO_SCOPE = Scope()
 
 

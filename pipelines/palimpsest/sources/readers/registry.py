@@ -135,8 +135,6 @@ def _find_problem(document: ExtractedDocument, source: Source) -> str:
     return ""
 
 
-# Which reader reads which suffix: the one table of formats, built-in and installed.
-
 Reader = Callable[[Source, Limits], Extraction]
 
 

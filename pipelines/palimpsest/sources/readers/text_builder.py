@@ -201,6 +201,7 @@ TABLE_BLOCK_CHARS = 1_200
 """Size of a part of a table: about 400 tokens."""
 
 _MAX_HEADER_CHARS = 300
+_DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[^A-Za-z\d]*+\d[^A-Za-z]*+")
 
 
@@ -278,20 +279,30 @@ def _add_rows(
     if len(lines) == 1 and lines[0].count(" | ") == 0:
         add(lines[0][2:-2], "prose")
         return
-    header = lines[0] if len(lines) > 1 and _is_header(rows[0]) else None
-    block: list[str] = []
-    size = 0
-    for line in lines:
-        if block and size + len(line) > TABLE_BLOCK_CHARS:
-            add("\n".join(block), "table")
-            block = [header] if header else []
-            size = len(header or "")
-        block.append(line)
-        size += len(line)
-    if block:
+    for block in table_blocks(lines, has_header=_is_header(rows[0]) if rows else False):
         add("\n".join(block), "table")
 
 
 def _is_header(row: Sequence[str]) -> bool:
     cells = [c.strip() for c in row if c.strip()]
     return len(cells) > 1 and sum(map(len, cells)) <= _MAX_HEADER_CHARS and not any(_NUMBER.fullmatch(c) for c in cells)
+
+
+def table_blocks(rows: Sequence[str], *, has_header: bool) -> list[list[str]]:
+    """Returns the rows of a table in blocks; the first row begins each of them where it is the header."""
+    head = list(rows[:1]) if has_header and len(rows) > 1 else []
+    blocks: list[list[str]] = []
+    size = 0
+    for row in rows:
+        if not blocks or (size + len(row) > TABLE_BLOCK_CHARS and len(blocks[-1]) > len(head)):
+            blocks.append(list(head) if blocks else [])
+            size = sum(map(len, blocks[-1]))
+        blocks[-1].append(row)
+        size += len(row)
+    return blocks
+
+
+def looks_like_header(rows: Sequence[str]) -> bool:
+    """Returns whether the first row has no number where most others have one."""
+    others = rows[1:]
+    return bool(others) and not _DIGIT.search(rows[0]) and 2 * sum(bool(_DIGIT.search(r)) for r in others) > len(others)

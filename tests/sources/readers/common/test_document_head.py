@@ -73,6 +73,8 @@ def test_a_status_section(read, status, expected) -> None:
         "Date: 2020-09-26\nSuperseded: 2024-05-01 by [ADR 12](0012-tern.md)\n",
         "| Status | Superseded by [Tern](0012-tern.md) |\n|---|---|\n| Date | 2020-09-26 |\n",
         "| Status | Date | By |\n|---|---|---|\n| Superseded by [Tern](0012-tern.md) | 2020-09-26 | Ann |\n",
+        "<table>\n<tr><td> Status </td><td>Superseded by 0012-tern.md</td>\n"
+        "<tr><td>Date</td><td>2020-09-26</td></tr>\n</table>\n",
         "A till that counts.\n\n- Date: 2020-09-26\n- Status: Superseded by [Tern](0012-tern.md)\n",
         "## Status: Superseded by [Tern](0012-tern.md)\n\n## Date\n\n2020-09-26\n",
         "## Superseded by\n\n- [Tern](0012-tern.md)\n\n## Date\n\n2020-09-26\n",

@@ -84,6 +84,8 @@ def test_titles_names_and_properties_date_a_document_in_their_order(tmp_path) ->
     assert dated(tmp_path, "c.md", "## 2026-03-02\n\nOne.\n\n## 2026-03-05\n\nTwo.")[0] is None
     assert dated(tmp_path, "d.md", "# Offer, valid until 2 March 2026\n\nWords.")[0] is None
     assert dated(tmp_path, "e.md", "# Minutes\n\nWe met on 2 March 2026.")[0] is None
+    assert dated(tmp_path, "f.md", "# Sprint 7\n**02/16/2026 - 03/02/26**\n\nWords.")[0] == MARCH_2
+    assert dated(tmp_path, "g.md", "# Sprint 7\n\n## Goals\n02/16/2026 - 03/02/2026\n")[0] is None
     out = io.BytesIO()
     made = docx.Document()
     made.add_paragraph("Words.")
