@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from palimpsest.core.files import counted
 from palimpsest.memories.languages import languages_line
-from palimpsest.pipeline.plan import DryRun
+from palimpsest.pipeline.estimate import DryRun
 from palimpsest.pipeline.summary import BuildSummary
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.home import Home
@@ -31,6 +31,7 @@ def build_text(done: BuildSummary) -> str:
         f"  documents  {done.documents}",
         f"  memories   {done.memories}, {done.retired} of them retired{_undated(done.undated)}",
         *_language_lines(done),
+        *_hidden_line(done.boilerplate),
         f"  relations  {relations}",
         f"  rejects    {done.rejects}",
         *_privacy_lines(done),
@@ -46,6 +47,11 @@ def build_text(done: BuildSummary) -> str:
         lines.append(f"  deleted    {counted(done.expired, 'memory')} past their retention or of denied users")
     lines += changes_lines(done.changes)
     return "\n".join([*lines, *skipped, *(f"  warning: {w}" for w in done.gate.get("warnings", []))])
+
+
+def _hidden_line(boilerplate: Mapping[str, int]) -> list[str]:
+    hidden = ", ".join(f"{n} of {name}" for name, n in boilerplate.items())
+    return [f"  hidden     {hidden}: they recur (palimpsest collection boilerplate NAME lists them)"] if hidden else []
 
 
 def _undated(count: int | None) -> str:

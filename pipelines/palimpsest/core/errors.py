@@ -131,6 +131,7 @@ _EXTRAS = {
     "ray": ("ray",),
     "postgres": ("dagster_postgres", "psycopg2"),
     "k8s": ("dagster_k8s", "kubernetes"),
+    "dev": ("onnx",),
     "notebooks": ("plotly", "jupyterlab", "matplotlib", "nbconvert", "textalloc"),
     "build": (
         "ahocorasick_rs",
@@ -141,6 +142,7 @@ _EXTRAS = {
         "cronsim",
         "cryptography",
         "dagster",
+        "datasketch",
         "dateutil",
         "detect_secrets",
         "docutils",

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.ids import JsonObject
+from palimpsest.memories.boilerplate import BOILERPLATE
 from palimpsest.pipeline.stages import collection_stages
 from palimpsest.store.builds import Build, published
 from palimpsest.store.collection_config import settings_or_none
@@ -21,6 +22,7 @@ class BuildSummary:
 
     Attributes:
         languages: memories in each language, by collection, of those with texts that are not in English.
+        boilerplate: memories that are hidden because their text recurs in many documents, by collection.
         past_retention: turns and documents of current sources that are left out because their retention had ended.
         work: what cost money or minutes, by kind; `embeddings`, `lm_calls`, `graph_writes`.
         seconds: wall time by stage, `load_model` apart; `plan` only where nothing changed.
@@ -47,6 +49,7 @@ class BuildSummary:
     gate: GateRecord
     redactions: int | None
     not_stored: Mapping[str, int] | None
+    boilerplate: Mapping[str, int]
     past_retention: int
     work: Mapping[str, int]
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -89,6 +92,11 @@ def build_summary(home: Home, build: Build) -> BuildSummary:
         gate=manifest.gate,
         redactions=manifest.redactions,
         not_stored=manifest.not_stored,
+        boilerplate={
+            name: n
+            for name, stages in sorted(manifest.stages.items())
+            if "memories" in stages and (n := int(stages["memories"].numbers.get(BOILERPLATE, 0)))
+        },
         past_retention=int(_sum_number(manifest, "past_retention")),
         work=dict(work),
         seconds={k: round(v, 3) for k, v in stage_seconds(manifest).items()},

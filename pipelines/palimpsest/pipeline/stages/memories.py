@@ -6,7 +6,7 @@ import polars as pl
 
 from palimpsest.entities.collection_shape import strategy_for
 from palimpsest.formation.note_table import promoted_memories
-from palimpsest.memories.boilerplate import find_boilerplate, set_apart
+from palimpsest.memories.boilerplate import BOILERPLATE, find_boilerplate, set_apart
 from palimpsest.memories.form import context_inputs, embed_inputs, form_memories
 from palimpsest.memories.languages import memory_languages
 from palimpsest.pipeline.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
@@ -19,7 +19,8 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     earlier = (previous("memories"), previous("embed_inputs")) if previous else None
     memories, inputs = form_memories(context.table("documents"), context.table("chunks"), config, earlier)
     earlier_contexts = previous("context_inputs") if previous else None
-    memories = set_apart(memories, find_boilerplate(memories, context.table("documents")))
+    recurring = find_boilerplate(memories, context.table("documents"))
+    memories = set_apart(memories, recurring)
     stated = memories
     if config.reflects:
         formed = promoted_memories(context.table("notes"), memories, config.promote)
@@ -27,7 +28,8 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
         inputs = pl.concat([inputs, embed_inputs(formed)]).sort("memory_id", "ordinal")
     memories = memory_languages(memories, context.table("chunks"), earlier[0] if earlier else None)
     contexts = context_inputs(stated, strategy_for(stated), config.profile == "full", earlier_contexts)
-    return StageResult({"memories": memories, "embed_inputs": inputs, "context_inputs": contexts})
+    tables = {"memories": memories, "embed_inputs": inputs, "context_inputs": contexts}
+    return StageResult(tables, numbers={BOILERPLATE: float(recurring.height)})
 
 
 def _settings(context: StageContext) -> object:
