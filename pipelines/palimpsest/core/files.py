@@ -243,7 +243,7 @@ def _checksum(value: Mapping[str, Any]) -> str:
 #
 # It is written with each published build. A home of an earlier format is upgraded; one of a later format is refused.
 
-FORMAT = 12
+FORMAT = 13
 FORMAT_FILE = "format.json"
 
 

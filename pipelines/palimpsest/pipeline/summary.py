@@ -21,6 +21,7 @@ class BuildSummary:
     """What a build is and what it cost.
 
     Attributes:
+        languages: memories in each language, by collection, of those with texts that are not in English.
         boilerplate: memories that are hidden because their text recurs in many documents, by collection.
         past_retention: turns and documents of current sources that are left out because their retention had ended.
         work: what cost money or minutes, by kind; `embeddings`, `lm_calls`, `graph_writes`.
@@ -41,6 +42,7 @@ class BuildSummary:
     chunks: int
     memories: int
     undated: int | None
+    languages: Mapping[str, Mapping[str, int]]
     relations: Mapping[str, int]
     retired: int
     rejects: int
@@ -83,6 +85,7 @@ def build_summary(home: Home, build: Build) -> BuildSummary:
         chunks=manifest.chunks,
         memories=manifest.memories,
         undated=manifest.undated,
+        languages=manifest.languages,
         relations=manifest.relations,
         retired=manifest.retired,
         rejects=manifest.rejects,
