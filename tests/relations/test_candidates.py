@@ -1,4 +1,7 @@
+from dataclasses import replace
+
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -277,6 +280,15 @@ def test_the_most_pairs_of_a_memory_are_six_or_the_older_ones_that_it_may_have()
     assert [by_text[f"The Falcon deadline is {n}.md."] for n in range(1, 10)] == [0, 1, 2, 3, 4, 5, 6, 6, 6]
     assert [by_text[f"The Falcon deadline is part {n}."] for n in (1, 2)] == [1, 2]
     assert pairs_of(inputs).height == sum(by_text.values())
+
+
+def test_boilerplate_is_in_no_pair():
+    a, b = dated(1, "a.md"), dated(9, "b.md")
+    inputs = formed([a, b], [chunk(a, "Falcon deadline: June."), chunk(b, "Falcon deadline: May.")])
+    recurring = inputs.memories.with_columns(
+        tags=pl.when(pl.col("text").str.contains("June")).then(pl.lit(["boilerplate"]))
+    )
+    assert pairs_of(inputs).height == 1 and pairs_of(replace(inputs, memories=recurring)).is_empty()
 
 
 def test_chunks_of_one_version_of_a_document_and_two_long_ones_are_no_pairs():

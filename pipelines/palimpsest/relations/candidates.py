@@ -18,6 +18,7 @@ import polars as pl
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.files import hash_of_file, progress
 from palimpsest.core.ids import SCOPE, content_id
+from palimpsest.memories.boilerplate import BOILERPLATE
 from palimpsest.memories.embed import vector_space
 from palimpsest.memories.recency import recency_columns
 from palimpsest.store.home import SHIPPED
@@ -274,7 +275,8 @@ def _run_starts(runs: np.ndarray) -> np.ndarray:
 
 TURN_BEFORE = "turn before"
 """`why` of a pair of a turn that refers back with one before it: found anew by each build."""
-_SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id", "is_person", "is_chunk", "is_long"]
+_KINDS = ("is_person", "is_chunk", "is_long", "recurs")
+_SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id", *_KINDS]
 
 
 @dataclass(frozen=True)
@@ -315,7 +317,7 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
 
     Columns: those of `memories.recency.recency_columns`, uri, session_id, text_hash (of its vectors), entity_id (of its
     mentions), is_person (False for the turns of an assistant, a tool or instructions), is_chunk, is_long (a chunk of
-    more than `MAX_TOKENS`).
+    more than `MAX_TOKENS`), recurs (boilerplate).
     """
     embedded = (
         inputs.embed_inputs.sort("memory_id", "ordinal").group_by("memory_id").agg(pl.col("text_hash").str.join())
@@ -339,11 +341,13 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
 
 
 def _kinds() -> list[pl.Expr]:
-    """Returns is_person, is_chunk and is_long of memories; see `memory_state`."""
+    """Returns is_person, is_chunk, is_long and recurs of memories; see `memory_state`."""
     is_person = ~pl.col("speaker").fill_null("").str.to_lowercase().is_in(sorted(NO_PERSON_ROLES))
     is_chunk = pl.col("unit") == "chunk"
     is_long = is_chunk & (pl.col("token_count") > MAX_TOKENS)
-    return [is_person.alias("is_person"), is_chunk.alias("is_chunk"), is_long.fill_null(False).alias("is_long")]
+    recurs = pl.col("tags").list.contains(BOILERPLATE)
+    kinds = {"is_person": is_person, "is_chunk": is_chunk, "is_long": is_long, "recurs": recurs}
+    return [flag.fill_null(False).alias(name) for name, flag in kinds.items()]
 
 
 def find_changes(state: pl.DataFrame, previous: PreviousCandidates | None) -> Changes:
@@ -447,7 +451,7 @@ def unordered_pairs(
         of: ids of memories whose pairs are found.
     """
     newer, older = (quantize(of_role) for of_role in vectors)
-    alike = {"is_person": pl.lit(True), "is_chunk": pl.lit(False), "is_long": pl.lit(False)}
+    alike = {name: pl.lit(name == "is_person") for name in _KINDS}
     state = recency_columns(memories, documents).with_columns(**alike)
     for _, search in _searches(state, memories["text"], (newer, older), {}):
         yield from search.unordered_pairs(of)
@@ -459,9 +463,9 @@ def _searches(
     vectors: tuple[np.ndarray, np.ndarray],
     entities: dict[str, frozenset[str]],
 ) -> Iterator[tuple[tuple[object, ...], ScopeSearch]]:
-    """Yields each scope with its search; `vectors` are quantized."""
+    """Yields each scope with its search; `vectors` are quantized. Boilerplate is no part of any pair."""
     newer, older = vectors
-    rows = state.with_row_index("row").sort(*_ORDER, nulls_last=False, maintain_order=True)
+    rows = state.with_row_index("row").filter(~pl.col("recurs")).sort(*_ORDER, nulls_last=False, maintain_order=True)
     for scope, members in rows.group_by(SCOPE, maintain_order=True):
         at = members["row"]
         yield scope, ScopeSearch(members, newer[at.to_numpy()], older[at.to_numpy()], texts.gather(at), entities)
