@@ -9,8 +9,9 @@ import pytest
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.pipeline.document_info import operation_status, record_inbox_failure
+from palimpsest.pipeline.estimate import dry_run
 from palimpsest.pipeline.finish import record_tail, run_without_dagster, stage_build
-from palimpsest.pipeline.plan import dry_run, make_plan, stage_context
+from palimpsest.pipeline.plan import make_plan, stage_context
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_file, ingest_session, ingest_text

@@ -10,8 +10,9 @@ import pytest
 from palimpsest.formation.sentence_model import sentence_model_key
 from palimpsest.memories.formed import formed_memories
 from palimpsest.pipeline.deletion.delete import delete
+from palimpsest.pipeline.estimate import dry_run
 from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import dry_run, make_plan, stage_context
+from palimpsest.pipeline.plan import make_plan, stage_context
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stages import STAGES
 from palimpsest.store.builds import published

@@ -9,7 +9,8 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.export.export_user import export_user
 from palimpsest.export.import_export import import_export
 from palimpsest.pipeline.deletion.delete import delete
-from palimpsest.pipeline.plan import dry_run, make_plan
+from palimpsest.pipeline.estimate import dry_run
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published

@@ -3,9 +3,10 @@
 import datetime as dt
 
 import polars as pl
+import pytest
 
 from palimpsest.facts import fact_tables
-from palimpsest.facts.fact_tables import FactInputs, clause_facts, facts, speakers
+from palimpsest.facts.fact_tables import FactInputs, clause_facts, facts, first_person, speakers
 from palimpsest.store.tables import conform
 
 SCOPE = {"collection": "notes", "user_id": "ana", "project_id": ""}
@@ -83,6 +84,26 @@ def test_who_says_i_is_a_speaker_where_no_text_names_them():
     assert clauses.select("predicate", "object_id").rows() == [("lives_in", "Ghent")]
     (mira,) = speakers(clauses, before.entities, memories).rows(named=True)
     assert (mira["name"], mira["memory_ids"], mira["entity_id"]) == ("Mira", ["m4"], clauses["subject_id"][0])
+
+
+@pytest.mark.parametrize(
+    ("user", "speakers", "names"),
+    [
+        ("u1", ["Mira Holt", "assistant", "user", None], ["Mira Holt", None, "Mira Holt", "Mira Holt"]),
+        ("mira", ["Bo", "Mira Holt", "user"], ["Bo", "Mira Holt", "Mira Holt"]),
+        ("u1", ["Bo", "Mira Holt", "User", None], ["Bo", "Mira Holt", "u1", "u1"]),
+        ("u1", [None, "tool"], ["u1", None]),
+        ("", ["user", None, "Bo"], [None, None, "Bo"]),
+    ],
+)
+def test_the_first_person_is_a_speaker_by_name_else_the_user(user, speakers, names):
+    rows = [
+        {"memory_id": str(i), **SCOPE, "user_id": user, "unit": "turn", "speaker": s} for i, s in enumerate(speakers)
+    ]
+    found = dict(first_person(conform("memories", pl.DataFrame(rows))).iter_rows())
+    assert [found.get(str(i)) for i in range(len(speakers))] == names
+    page = pl.DataFrame([{"memory_id": "1", **SCOPE, "unit": "chunk", "speaker": None}])
+    assert first_person(conform("memories", page)).is_empty()
 
 
 def test_headings_are_no_part_of_a_sentence():

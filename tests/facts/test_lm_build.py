@@ -5,8 +5,9 @@ import json
 import polars as pl
 import pytest
 
+from palimpsest.pipeline.estimate import dry_run
 from palimpsest.pipeline.finish import publish_build, stage_build
-from palimpsest.pipeline.plan import dry_run, make_plan
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer

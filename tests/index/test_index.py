@@ -221,15 +221,16 @@ def test_the_tables_and_columns_of_an_index_are_those_of_its_format(tmp_path):
     columns = read(
         tmp_path / "i.duckdb", "SELECT table_name, column_name, data_type FROM information_schema.columns ORDER BY ALL"
     )
-    assert (FORMAT, content_id("columns", json.dumps(columns))) == (12, "43e60a8096d60d64")
+    assert (FORMAT, content_id("columns", json.dumps(columns))) == (13, "4959270689b2c44f")
 
 
 def _memories(sizes: list[int]) -> pl.DataFrame:
     scopes = [scope for scope, size in enumerate(sizes) for _ in range(size)]
     texts = [f"alpha beta{i % 3} gamma{i % 5} delta{i}" for i in range(len(scopes))]
-    columns = {"row": pl.Int32, "scope": pl.Int32, "search_text": pl.String, "title": pl.String}
+    columns = {"row": pl.Int32, "scope": pl.Int32, "search_text": pl.String, "title": pl.String, "language": pl.String}
     titles = [None if i % 4 else f"Title beta{i % 3}" for i in range(len(scopes))]
-    return pl.DataFrame([range(len(scopes)), scopes, texts, titles], schema=columns)
+    languages = [(None, "en", "de")[i % 3] for i in range(len(scopes))]
+    return pl.DataFrame([range(len(scopes)), scopes, texts, titles, languages], schema=columns)
 
 
 def words_of(memories: pl.DataFrame) -> dict[str, pl.DataFrame]:

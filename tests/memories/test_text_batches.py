@@ -24,7 +24,7 @@ from palimpsest.core.parallel import (
 from palimpsest.memories.embed import load_embedder
 from palimpsest.memories.embedders import minilm_space
 from palimpsest.memories.text_batches import PROBE_TEXTS, DistributedEmbedder, EmbedWork, text_batches
-from palimpsest.pipeline.plan import dry_run
+from palimpsest.pipeline.estimate import dry_run
 from palimpsest.relations.labelers.choose_labeler import DistributedLabeler
 from palimpsest.relations.labelers.label_types import LabelPair
 from palimpsest.relations.labelers.offline_labeler import offline_labeler

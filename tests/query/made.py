@@ -22,7 +22,6 @@ from palimpsest.query.scope.backend import Backend, read_chains
 from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.tables import SCHEMAS, conform, empty
-from palimpsest.text.terms import query_terms
 
 
 def at(day: str) -> datetime:
@@ -96,8 +95,8 @@ def scope_query(
     backend: Backend, text: str, strategy: str | Weights, scope: Scope, filters: Filters | None = None
 ) -> ScopeQuery:
     """The query of a scope, as a search makes it."""
-    vector, terms = query_embedder().embed(text), query_terms(text)
-    return resolve_query(ServedScope(backend, scope, Filters()), text, vector, terms, strategy)
+    vector = query_embedder().embed(text)
+    return resolve_query(ServedScope(backend, scope, Filters()), text, vector, strategy)
 
 
 def index(folder: Path, made: Any, **meta: Any) -> Path:

@@ -4,7 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palimpsest.relations import candidates
-from palimpsest.relations.candidates import MIN_SIMILARITY, PreviousCandidates, candidate_pairs, unordered_pairs
+from palimpsest.relations.candidates import (
+    MIN_SIMILARITY,
+    PreviousCandidates,
+    candidate_pairs,
+    most_pairs,
+    unordered_pairs,
+)
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 
 
@@ -258,6 +264,19 @@ def test_unordered_pairs_are_those_that_no_build_compares():
         inputs.memories, inputs.documents, (vectors, vectors), {i for i, t in text.items() if "short" in t}
     )
     assert all("The bridge is short." in (text[x], text[y]) for x, y, _ in of_one)
+
+
+def test_the_most_pairs_of_a_memory_are_six_or_the_older_ones_that_it_may_have():
+    documents = [dated(n, f"{n}.md") for n in range(1, 10)] + [document("undated.md")]
+    rows = [chunk(d, f"The Falcon deadline is {d['uri']}.") for d in documents]
+    rows += [chunk(documents[-1], f"The Falcon deadline is part {n}.", n) for n in (1, 2)]
+    inputs = formed(documents, rows, "statement")
+    found = dict(most_pairs(inputs.memories, inputs.documents).iter_rows())
+    text = dict(inputs.memories.select("memory_id", "text").iter_rows())
+    by_text = {text[memory_id]: pairs for memory_id, pairs in found.items()}
+    assert [by_text[f"The Falcon deadline is {n}.md."] for n in range(1, 10)] == [0, 1, 2, 3, 4, 5, 6, 6, 6]
+    assert [by_text[f"The Falcon deadline is part {n}."] for n in (1, 2)] == [1, 2]
+    assert pairs_of(inputs).height == sum(by_text.values())
 
 
 def test_chunks_of_one_version_of_a_document_and_two_long_ones_are_no_pairs():

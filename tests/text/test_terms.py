@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.text.terms import MAX_QUERY_TERMS, query_terms, terms
+from palimpsest.text.terms import MAX_QUERY_TERMS, query_terms, terms, text_terms
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,31 @@ def test_a_query_term_counts_once_and_threads_get_the_same_terms():
         assert list(pool.map(terms, texts * 4)) == alone * 4
 
 
-@given(st.text())
-def test_any_text_gives_short_terms_and_the_same_ones_again(text):
-    found = terms(text)
-    assert found == terms(text)
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("es", "La educación, las educaciones", ["la", "educ", "las", "educ"]),
+        ("es", "Trabajó; trabajo", ["trabaj", "trabaj"]), ("de", "Die Büchereien", ["die", "bucherei"]),
+        ("zh", "猫", ["猫"]), ("zh", "GPU服务器", ["gpu", "服务", "务器", "服", "务", "器"]),
+        ("ja", "かぎは青い", ["かぎ", "ぎは", "は青", "青い", "青"]), ("ko", "한국에서", ["한국", "국에", "에서"]),
+        ("th", "บ้าน", ["บา", "าน"]), ("hi", "किताबें", ["किताब"]), ("uk", "Книжки", ["книжки"]),
+        ("en", "한국 ガラス", ["한국", "ガラ", "ラス"]),
+    ],
+)  # fmt: skip
+def test_words_are_stemmed_in_their_language_and_scripts_without_spaces_are_cut(language, text, expected):
+    assert terms(text, language) == expected
+
+
+def test_a_text_of_unclear_language_is_found_by_the_words_of_each():
+    assert text_terms("trabajamos mucho", ["en", "es"]) == ["trabajamo", "mucho", "trabaj", "much"]
+    assert text_terms("the bees", ["en"]) == terms("the bees")
+    assert query_terms("Carlos", ["en", "es"]) == ["carlo", "carl"]
+
+
+@given(st.text(), st.sampled_from(["en", "es", "hi", "pl", "th", "zh"]))
+def test_any_text_gives_short_terms_and_the_same_ones_again(text, language):
+    found = terms(text, language)
+    assert found == terms(text, language)
     assert all(0 < len(t) <= 64 for t in found)
 
 

@@ -27,7 +27,7 @@ from transformers import AutoModel
 from palimpsest.core.files import say, write_bytes
 from palimpsest.memories.embed import model_folder
 from palimpsest.query.request.types import one_line
-from palimpsest.query.rerank import MODEL_FILE, memory_head, pair_tokens, passages, spoken_line
+from palimpsest.query.rerank import MODEL_FILE, memory_start, pair_tokens, passages, spoken_line
 from palimpsest.store.home import SHIPPED, Home
 from palimpsest_eval.training.relevance_results import golden_results, suite_results
 from palimpsest_eval.training.worlds import Note, World, load_worlds
@@ -289,7 +289,7 @@ def main() -> None:
     lists = [
         QuestionList(
             r.question,
-            [(memory_head(m) + one_line(m.text), bool(met)) for m, met in zip(r.memories, r.met, strict=True)][
+            [(memory_start(m) + one_line(m.text), bool(met)) for m, met in zip(r.memories, r.met, strict=True)][
                 :_RESULTS
             ],
         )

@@ -46,7 +46,7 @@ def build(
     """Run the asset graph: read, embed, relate, version, index, judge, publish."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.cli import summary as report
     from palimpsest.orchestration import run
-    from palimpsest.pipeline.plan import dry_run as estimate
+    from palimpsest.pipeline.estimate import dry_run as estimate
 
     home = call.home
     if dry_run and embedder:

@@ -61,6 +61,25 @@ def info(call: Call, name: str, with_sources: bool) -> None:
     call.result(found.to_json() | ({"source_list": [s.to_json() for s in sources]} if with_sources else {}))
 
 
+@collection.command(short_help="List the texts that are hidden because they recur.")
+@common
+@click.argument("name")
+def boilerplate(call: Call, name: str) -> None:
+    """List the texts of a collection that are hidden because many of its documents have them.
+
+    Each is listed once, with the number of documents. palimpsest query --include-hidden --tag boilerplate searches
+    them.
+    """
+    from palimpsest.pipeline.collection_info import list_boilerplate
+
+    found = list_boilerplate(call.home, name)
+    for text in found:
+        call.text(f"{text.documents:6}  {' '.join(text.text.split())}  ({text.uri}, {text.memory_id})")
+    hidden = sum(text.memories for text in found)
+    call.text(f"{name}: {counted(hidden, 'memory', 'is')} hidden, of {counted(len(found), 'text')} that recur")
+    call.result({"name": name, "hidden": hidden, "texts": [text.to_json() for text in found]})
+
+
 @collection.command(short_help="Make a collection: a folder with its collection.yaml.")
 @common
 @click.argument("name")

@@ -107,8 +107,8 @@ def embedder_option(f: _Command) -> _Command:
     return click.option(
         "--embedder",
         callback=_read_embedder,
-        help="Model of the vectors, for collections that name none: minilm, bge-small-en-v1.5, the name or folder of a "
-        "sentence-transformers model, or openai:MODEL.",
+        help="Model of the vectors, for collections that name none: minilm, bge-small-en-v1.5, "
+        "multilingual-e5-small, the name or folder of a sentence-transformers model, or openai:MODEL.",
     )(f)
 
 
@@ -116,7 +116,9 @@ def _read_embedder(_: click.Context, option: click.Parameter, embedder: str | No
     from palimpsest.store.embeddings import absolute_path
 
     if embedder is not None and not embedder.strip():
-        raise click.BadParameter("names no embedder; use minilm, bge-small-en-v1.5, a model's name or folder")
+        raise click.BadParameter(
+            "names no embedder; use minilm, bge-small-en-v1.5, multilingual-e5-small, a model's name or folder"
+        )
     return None if embedder is None else absolute_path(embedder, None)
 
 

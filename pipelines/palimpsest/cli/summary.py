@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from palimpsest.core.files import counted
-from palimpsest.pipeline.plan import DryRun
+from palimpsest.memories.languages import languages_line
+from palimpsest.pipeline.estimate import DryRun
 from palimpsest.pipeline.summary import BuildSummary
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.home import Home
@@ -29,6 +30,8 @@ def build_text(done: BuildSummary) -> str:
         f"build {done.build_id} {state} in {done.wall_s:.1f} s",
         f"  documents  {done.documents}",
         f"  memories   {done.memories}, {done.retired} of them retired{_undated(done.undated)}",
+        *_language_lines(done),
+        *_hidden_line(done.boilerplate),
         f"  relations  {relations}",
         f"  rejects    {done.rejects}",
         *_privacy_lines(done),
@@ -46,8 +49,19 @@ def build_text(done: BuildSummary) -> str:
     return "\n".join([*lines, *skipped, *(f"  warning: {w}" for w in done.gate.get("warnings", []))])
 
 
+def _hidden_line(boilerplate: Mapping[str, int]) -> list[str]:
+    hidden = ", ".join(f"{n} of {name}" for name, n in boilerplate.items())
+    return [f"  hidden     {hidden}: they recur (palimpsest collection boilerplate NAME lists them)"] if hidden else []
+
+
 def _undated(count: int | None) -> str:
     return f", {count} without a date (docs/sources.md lists what dates a source)" if count else ""
+
+
+def _language_lines(done: BuildSummary) -> list[str]:
+    """Returns a line for each collection of which English rules read only a part."""
+    note = "relations, facts and names are read in English only (docs/languages.md)"
+    return [f"  languages  {name}: {languages_line(n)}; {note}" for name, n in sorted(done.languages.items())]
 
 
 def changes_lines(changes: ChangesRecord | None) -> list[str]:

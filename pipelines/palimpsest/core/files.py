@@ -243,7 +243,7 @@ def _checksum(value: Mapping[str, Any]) -> str:
 #
 # It is written with each published build. A home of an earlier format is upgraded; one of a later format is refused.
 
-FORMAT = 12
+FORMAT = 13
 FORMAT_FILE = "format.json"
 
 
@@ -327,12 +327,38 @@ _Item = TypeVar("_Item")
 
 _LINE_EVERY_S = 10.0
 _is_shown: ContextVar[bool] = ContextVar("_is_shown", default=False)
+_Place = Callable[[float, float], str]
+"""Returns where a build is, from the share of the work of a progress that is done, and its seconds."""
+_place: ContextVar[_Place | None] = ContextVar("_place", default=None)
+_is_quiet: ContextVar[bool] = ContextVar("_is_quiet", default=False)
 
 
 def say(line: str) -> None:
-    """Writes one line to stderr at once."""
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    """Writes one line to stderr at once; nothing inside `quietly`."""
+    if not _is_quiet.get():
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Keeps stages and progress from stderr while a dry run measures a sample."""
+    quiet, shown = _is_quiet.set(True), _is_shown.set(True)
+    try:
+        yield
+    finally:
+        _is_quiet.reset(quiet)
+        _is_shown.reset(shown)
+
+
+@contextmanager
+def progress_of(place: _Place) -> Iterator[None]:
+    """Shows the place of a build, with the time left of all of it, in place of the time left of each progress."""
+    token = _place.set(place)
+    try:
+        yield
+    finally:
+        _place.reset(token)
 
 
 @contextmanager
@@ -363,6 +389,14 @@ def _bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     )
     from rich.text import Text
 
+    place = _place.get()
+
+    class Place(ProgressColumn):
+        """Where a build is, and the time left of it."""
+
+        def render(self, task: Task) -> Text:
+            return Text(place(task.completed / max(task.total or 1, 1), task.elapsed or 0.0) if place else "")
+
     class Rate(ProgressColumn):
         """Units a second; 0 until there are two times to compare."""
 
@@ -375,7 +409,7 @@ def _bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
         MofNCompleteColumn(),
         TextColumn(unit),
         Rate(),
-        TimeRemainingColumn(),
+        Place() if place else TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
@@ -392,7 +426,7 @@ def tracked(items: Sequence[_Item], what: str, unit: str) -> Iterator[_Item]:
 
 def _lines(what: str, total: int, unit: str) -> Callable[[int], None]:
     started = last = time.monotonic()
-    done = 0
+    done, place = 0, _place.get()
 
     def advance(n: int) -> None:
         nonlocal done, last
@@ -401,7 +435,8 @@ def _lines(what: str, total: int, unit: str) -> Callable[[int], None]:
         if now - last >= _LINE_EVERY_S:
             last = now
             rate = done / (now - started)
-            say(f"{what}: {done} of {total} {unit}, {rate:.0f}/s, {(total - done) / rate:.0f} s left")
+            left = place(done / total, now - started) if place else f"{(total - done) / rate:.0f} s left"
+            say(f"{what}: {done} of {total} {unit}, {rate:.0f}/s, {left}")
 
     return advance
 

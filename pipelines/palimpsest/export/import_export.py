@@ -20,7 +20,7 @@ from palimpsest.export.imported_decisions import read_decided
 from palimpsest.export.layout import settings_file
 from palimpsest.export.read_export import ExportFolder, open_export
 from palimpsest.memories.documents import version_id
-from palimpsest.memories.vector_space import BGE_SMALL, MINILM
+from palimpsest.memories.vector_space import BGE_SMALL, MINILM, MULTILINGUAL_E5
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.sources.extracted import DocumentRow
 from palimpsest.sources.ingest import Removals
@@ -69,7 +69,7 @@ class ImportResult:
 # Makes a collection of an export: its folder with settings, and its ingest log with every version.
 
 _RELATIONS_FILE = "document-relations.jsonl"
-_PLAIN_EMBEDDERS = (MINILM, BGE_SMALL)
+_PLAIN_EMBEDDERS = (MINILM, BGE_SMALL, MULTILINGUAL_E5)
 _OF_ANOTHER_HOME = ("users", "include", "document_relations")
 DocumentKey = tuple[str, str | None, str]
 """(uri, session, project): the versions of one document have the same."""

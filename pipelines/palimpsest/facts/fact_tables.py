@@ -18,7 +18,8 @@ from palimpsest.facts.referents import may_refer
 from palimpsest.facts.vocabulary import IS_A, SINGLE_VALUED
 from palimpsest.store.tables import completed, conform, empty
 from palimpsest.text.parse import parse_texts
-from palimpsest.text.words import NO_PERSON_ROLES, fold
+from palimpsest.text.terms import name_words
+from palimpsest.text.words import NO_PERSON_ROLES, USER_ROLES, fold
 
 # The entities of each memory, as the extraction of facts needs them: names, who speaks, what the passage is about.
 
@@ -50,16 +51,17 @@ def named_entities(inputs: FactInputs) -> dict[str, Named]:
         for entity_id, kind, name in inputs.entities.select("entity_id", "type", "name").iter_rows()
     }
     by_name = _entities_by_name(inputs.entities)
+    first_persons = dict(first_person(inputs.memories).iter_rows())
     mentions: dict[str, list[Mentioned]] = {}
     placed = inputs.mentions.select("memory_id", "entity_id", "char_start", "char_end").drop_nulls("char_start")
     for memory_id, entity_id, start, end in placed.sort(placed.columns).iter_rows():
         mentions.setdefault(memory_id, []).append(Mentioned(entity_id, start, end))
     out = {}
-    texts = inputs.memories.select("memory_id", *SCOPE, "unit", "speaker", "title", "refers_to")
-    for memory_id, collection, user, project, unit, speaker, title, opening in texts.iter_rows():
+    texts = inputs.memories.select("memory_id", *SCOPE, "unit", "title", "refers_to")
+    for memory_id, collection, user, project, unit, title, opening in texts.iter_rows():
         scope = collection, user, project
         who = about = antecedent = None
-        if speaker and speaker.casefold() not in NO_PERSON_ROLES:
+        if speaker := first_persons.get(memory_id):
             who = by_name.get((*scope, fold(speaker))) or entity_id_of(*scope, entity_key(speaker))
             types[who] = "person"
         if title:
@@ -73,6 +75,36 @@ def named_entities(inputs: FactInputs) -> dict[str, Named]:
             names = mentions.get(memory_id, ())
             out[memory_id] = Named(names, types, who or "", about or "", title or "", antecedent, is_page)
     return out
+
+
+def first_person(memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns (memory_id, name) of the memories in which `I` is somebody: a speaker by name, else the user.
+
+    Turns of the role of a user, and turns that nobody is named for, are the user's. The user has the name of the
+    speaker that matches the id, else of the only speaker of a scope, else the id is the name.
+    """
+    role = pl.col("speaker").fill_null("").str.strip_chars().str.to_lowercase()
+    turns = memories.filter(~role.is_in(sorted(NO_PERSON_ROLES))).select(
+        "memory_id", *SCOPE, "unit", "speaker", role=role
+    )
+    is_named = ~pl.col("role").is_in(sorted(USER_ROLES | {""}))
+    named = turns.filter(is_named)
+    speakers = named.group_by(SCOPE).agg(pl.col("speaker").unique().sort())
+    users = (
+        turns.filter(~is_named, (pl.col("unit") == "turn") | (pl.col("role") != ""), pl.col("user_id") != "")
+        .select("memory_id", *SCOPE)
+        .join(speakers, on=SCOPE, how="left", maintain_order="left")
+    )
+    names = [_own_name(user, known or []) for user, known in users.select("user_id", "speaker").iter_rows()]
+    users = users.select("memory_id", name=pl.Series(names, dtype=pl.String))
+    return pl.concat([named.select("memory_id", name="speaker"), users])
+
+
+def _own_name(user: str, speakers: Sequence[str]) -> str:
+    """Returns the name of a user among those who speak in the user's scope."""
+    own = name_words(user)
+    same = [s for s in speakers if name_words(s) == own] or [s for s in speakers if name_words(s).split(" ")[0] == own]
+    return same[0] if same else speakers[0] if len(speakers) == 1 else user
 
 
 def _entities_by_name(entities: pl.DataFrame) -> dict[tuple[str, ...], str]:
@@ -288,7 +320,8 @@ def speakers(clauses: pl.DataFrame, entities: pl.DataFrame, memories: pl.DataFra
         .drop_nulls("entity_id")
         .unique()
         .join(entities, on="entity_id", how="anti")
-        .join(memories.select("memory_id", *SCOPE, name="speaker"), on="memory_id", how="inner")
+        .join(memories.select("memory_id", *SCOPE), on="memory_id", how="inner")
+        .join(first_person(memories), on="memory_id", how="inner")
         .group_by("entity_id", *SCOPE)
         .agg(pl.col("name").min(), memory_ids=pl.col("memory_id").sort())
     )

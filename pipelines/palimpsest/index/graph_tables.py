@@ -283,7 +283,8 @@ def passage_tables(
         entities: (entity, scope, entity_id) of the index.
         spaces: the vectors of text hashes, by collection.
     """
-    inputs = t["context_inputs"].filter(pl.col("kind") == "sentence")
+    language = t["memories"].select("memory_id", "language")
+    inputs = t["context_inputs"].filter(pl.col("kind") == "sentence").join(language, on="memory_id", how="left")
     embedded_rows = rows.drop("collection").join(inputs.select("memory_id").unique(), on="memory_id", how="semi")
     scopes = embedded_rows.select("scope").unique()
     names = _passage_tables_names(t["entities"], entities.join(scopes, on="scope", how="semi"))
@@ -293,7 +294,8 @@ def passage_tables(
     titles = _titles(titled, names)
     names = pl.concat([names, _short_titles(titled, names)]).sort(list(_NAMES))
     long = t["memories"].filter(pl.col("token_count") > LONG_TOKENS).join(inputs, on="memory_id", how="anti")
-    cut = {row: cut_sentences(text) for text, row in long.join(rows, on="memory_id").select("text", "row").iter_rows()}
+    long = long.join(rows, on="memory_id").select("row", "text", "language")
+    cut = {row: cut_sentences(text, language) for row, text, language in long.iter_rows()}
     sentences = _sentences(t["mentions"], inputs, rows, entities, spaces, cut)
     return {"names": names, "titles": titles, "sentences": sentences}
 
@@ -342,7 +344,7 @@ def _sentences(
 
     Args:
         mentions: see `passage_tables`.
-        inputs: the sentences of context_inputs.
+        inputs: the sentences of context_inputs, with the language of their memories.
         rows: see `passage_tables`.
         entities: see `passage_tables`.
         spaces: see `passage_tables`.
@@ -366,7 +368,7 @@ def _sentences(
     names_at = np.searchsorted(named["number"].to_numpy(), np.arange(sentences.height + 1))
     spans = sentences.select("char_start", "char_end").to_numpy().astype(np.int32)
     counts, entity = np.diff(names_at).astype(np.int32), named["entity"].to_numpy()
-    term_counts, keys = keys_of_sentences(sentences["text"])
+    term_counts, keys = keys_of_sentences(sentences.select("text", "language").iter_rows())
     keys_at = np.concatenate([[0], np.cumsum(term_counts)])
     records = [
         _cut_record(row, cut[row])

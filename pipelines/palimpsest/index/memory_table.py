@@ -14,7 +14,8 @@ from palimpsest.core.parallel import MIN_CHUNKS, FrameRows, map_chunks
 from palimpsest.memories.recency import memory_times, own_clock
 from palimpsest.store.tables import SCHEMAS
 from palimpsest.text.date_mentions import Period, day_period, stated_periods
-from palimpsest.text.terms import terms
+from palimpsest.text.languages import ENGLISH
+from palimpsest.text.terms import text_terms
 
 # Values that people decided of memories, in place of those that their sources give.
 
@@ -168,7 +169,7 @@ def score_words(memories: pl.DataFrame) -> Iterator[ScopeWords]:
     Args:
         memories: in the order of the index, so those of a scope are together.
     """
-    texts = FrameRows(memories.select("scope", "search_text", "title"))
+    texts = FrameRows(_with_languages(memories).select("scope", "search_text", "title", "languages"))
     numbered = (part for chunk in map_chunks(_number_words, texts, _TEXTS_PER_CHUNK, "index") for part in chunk)
     scopes = [list(parts) for _, parts in groupby(numbered, key=attrgetter("scope"))]
     size = 1 if len(texts) >= MIN_CHUNKS * _TEXTS_PER_CHUNK else max(1, len(scopes))
@@ -208,17 +209,28 @@ class _NumberedWords(NamedTuple):
     starts: np.ndarray
 
 
-def _number_words(texts: Sequence[tuple[int, str | None, str | None]]) -> list[_NumberedWords]:
-    """Numbers the words of texts with their titles; texts of a scope are together."""
+def _with_languages(memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns memories with the languages by which their words are read: where one is not clear, all of its scope."""
+    of_scope = memories.group_by("scope").agg(languages=pl.col("language").drop_nulls().unique().sort())
+    every = pl.when(pl.col("languages").list.len() > 0).then("languages").otherwise(pl.lit([ENGLISH]))
+    own = pl.concat_list("language")
+    languages = pl.when(pl.col("language").is_null()).then(every).otherwise(own)
+    return memories.join(of_scope, on="scope", how="left", maintain_order="left").with_columns(languages=languages)
+
+
+def _number_words(texts: Sequence[tuple[int, str | None, str | None, list[str]]]) -> list[_NumberedWords]:
+    """Numbers the words of texts with their titles, in the text's languages; texts of a scope are together."""
     made = []
     for scope, of_scope in groupby(texts, key=itemgetter(0)):
         known, numbers, starts = dict[str, int](), list[int](), list[int]()
-        of_titles: dict[str | None, list[str]] = {None: []}
-        for _, text, title in of_scope:
-            if title not in of_titles:
-                of_titles[title] = list(terms(title or "")) * (TITLE_WEIGHT - 1)
+        of_titles = dict[tuple[str | None, ...], list[str]]()
+        for _, text, title, languages in of_scope:
+            key = (title, *languages)
+            if key not in of_titles:
+                of_titles[key] = text_terms(title or "", languages) * (TITLE_WEIGHT - 1)
             starts.append(len(numbers))
-            numbers += [known.setdefault(word, len(known)) for word in (*terms(text or ""), *of_titles[title])]
+            words = (*text_terms(text or "", languages), *of_titles[key])
+            numbers += [known.setdefault(word, len(known)) for word in words]
         made.append(_NumberedWords(scope, list(known), np.array(numbers, np.int32), np.array(starts, np.int64)))
     return made
 

@@ -16,11 +16,13 @@ from palimpsest.core.files import read_json, write_json
 from palimpsest.core.ids import content_id
 from palimpsest.core.maven import JarSet, fetch_jars
 from palimpsest.memories import embed
+from palimpsest.memories.multilingual_e5 import e5_space, load_e5
 from palimpsest.memories.sentence_model import load_model, model_folder, model_parts
 from palimpsest.memories.server_embedder import PREFIX, load_server, server_parts
 from palimpsest.memories.vector_space import (
     BGE_SMALL,
     MINILM,
+    MULTILINGUAL_E5,
     BatchEmbedder,
     Done,
     IndexedSpace,
@@ -108,6 +110,10 @@ def load_bge() -> BgeSmall:
     return BgeSmall()
 
 
+_PACKAGED: dict[str, Callable[[], Space]] = {BGE_SMALL: bge_space, MULTILINGUAL_E5: e5_space}
+"""The spaces of embedders whose weights are known before they are loaded."""
+
+
 def minilm_space() -> Space:
     """Returns the space of all-MiniLM-L6-v2 on this machine."""
     return Space(MINILM, embed.vector_space(), embed.DIMENSIONS)
@@ -126,8 +132,8 @@ def space_of(setting: str, vectors: Path) -> Space:
     """
     if setting == MINILM:
         return minilm_space()
-    if setting == BGE_SMALL:
-        return bge_space()
+    if setting in _PACKAGED:
+        return _PACKAGED[setting]()
     dimensions = _recorded_dimensions(_parts(setting, 0), vectors, lambda: _measure_dimensions(setting))
     return Space(setting, _parts(setting, dimensions).name, dimensions)
 
@@ -144,7 +150,8 @@ def load_question_embedder(space: Space) -> QuestionEmbedder:
         PalimpsestError: the model is no longer the one that the vectors were made with.
     """
     setting = space.embedder
-    found = bge_space().name if setting == BGE_SMALL else _parts(setting, space.dimensions).name
+    packaged = _PACKAGED.get(setting)
+    found = packaged().name if packaged else _parts(setting, space.dimensions).name
     if found != space.name:
         raise PalimpsestError(
             f"embedder {setting}: the model is {found}, the index has vectors of {space.name}; run palimpsest "
@@ -156,6 +163,8 @@ def load_question_embedder(space: Space) -> QuestionEmbedder:
 def _load(setting: str, dimensions: int) -> "_Both":
     if setting == BGE_SMALL:
         return load_bge()
+    if setting == MULTILINGUAL_E5:
+        return load_e5()
     if setting.startswith(PREFIX):
         return load_server(setting, dimensions)
     return load_model(setting)

@@ -98,6 +98,7 @@ def form_memories(
         search_text=_search_text(),
         chunk_ids=pl.concat_list("chunk_id"),
         provenance="uri",
+        language=pl.lit(None, pl.String),  # see `memory_languages`
         updated_at=pl.max_horizontal("updated_at", "stated_since"),
     )
     memories = conform("memories", rows.select(*SCHEMAS["memories"]))

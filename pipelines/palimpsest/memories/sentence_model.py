@@ -127,12 +127,14 @@ def _fetch(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=list(_FILES)))
     except HFValidationError:
-        raise PalimpsestError(f"embedder {name[:80]!r} is no model's name; use minilm or bge-small-en-v1.5") from None
+        raise PalimpsestError(
+            f"embedder {name[:80]!r} is no model's name; use minilm, bge-small-en-v1.5 or multilingual-e5-small"
+        ) from None
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as e:
         reason = first_line_of(e)
         raise PalimpsestError(
             f"embedder {name}: not in the cache of the model hub, and the hub does not give it ({reason}); name a "
-            "folder, or one of minilm, bge-small-en-v1.5"
+            "folder, or one of minilm, bge-small-en-v1.5, multilingual-e5-small"
         ) from None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from palimpsest.core.ids import JsonRecord, content_id
 
-MINILM, BGE_SMALL = "minilm", "bge-small-en-v1.5"
+MINILM, BGE_SMALL, MULTILINGUAL_E5 = "minilm", "bge-small-en-v1.5", "multilingual-e5-small"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 Done = Callable[[list[int], np.ndarray], None]

@@ -315,6 +315,11 @@ class Neo4jBackend:
         found = self._scope(scope)
         return found.field_kinds(filters) if found else {}
 
+    def languages(self, scope: Scope) -> tuple[str, ...]:
+        """See Backend."""
+        found = self._scope(scope)
+        return found.languages() if found else ()
+
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """See Backend."""
         if scope not in self._known:

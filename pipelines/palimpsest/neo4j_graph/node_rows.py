@@ -75,6 +75,7 @@ _MEMORY_PROPERTIES = (
     "retention_until",
     "pii",
     "user_visible",
+    "language",
     "tags",
     "token_count",
     "created_at",

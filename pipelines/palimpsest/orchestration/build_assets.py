@@ -20,6 +20,7 @@ from palimpsest.orchestration.resources import (
     tag_run,
 )
 from palimpsest.orchestration.schedule import first_month, schedule_timezone
+from palimpsest.pipeline.build_clock import BuildClock, folder_size
 from palimpsest.pipeline.deletion.target import delete_due
 from palimpsest.pipeline.finish import complete_collections, once_context
 from palimpsest.pipeline.plan import check_collection, stage_context
@@ -72,7 +73,8 @@ def _materialize(context: dg.AssetExecutionContext, resource: HomeResource, stag
         stage_on = _stage_context(context, resource, home, stage)
         tag_run(context, stage_on.build.build_id, "" if stage.runs == "once" else stage_on.name)
         record = run_stage(stage_on, stage.name)
-    context.log.info(f"{stage.name}: {record.cache_status} in {record.seconds:.2f} s")
+    place = "" if stage.runs == "once" else _clock(home, stage_on).place(stage_on.name, stage.name, 1.0, record.seconds)
+    context.log.info(f"{stage.name}: {record.cache_status} in {record.seconds:.2f} s; {place}".removesuffix("; "))
     checks = [
         dg.AssetCheckResult(
             check_name=check.name,
@@ -85,6 +87,11 @@ def _materialize(context: dg.AssetExecutionContext, resource: HomeResource, stag
     return dg.MaterializeResult(
         metadata=_metadata(stage, stage_on, record), data_version=dg.DataVersion(record.key), check_results=checks
     )
+
+
+def _clock(home: Home, context: StageContext) -> BuildClock:
+    """Returns the clock of a run, which makes one collection."""
+    return BuildClock(home, {context.name: folder_size(context.folder)})
 
 
 def _stage_context(context: dg.AssetExecutionContext, resource: HomeResource, home: Home, stage: Stage) -> StageContext:

@@ -14,6 +14,7 @@ from palimpsest.core.files import counted, say
 from palimpsest.core.parallel import configured_runner
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.dev_server import DEFINITIONS, write_dagster_yaml
+from palimpsest.pipeline.build_clock import timed_build
 from palimpsest.pipeline.deletion.run_storage import LOST_CONNECTION, no_answer, plain_postgres_errors
 from palimpsest.pipeline.deletion.target import delete_due, unfinished_deletes
 from palimpsest.pipeline.finish import drop_unplanned
@@ -391,9 +392,10 @@ def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: b
     with _dagster(home, max_cost, allow_removals) as (instance, common):
         instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
         job = defs.resolve_job_def("build_collection")
-        for name in plan.changed:
-            say(f"collection {name}")
-            check_run(job.execute_in_process(partition_key=name, raise_on_error=False, **common))
+        with timed_build(home, {name: plan.collections[name] for name in plan.changed}) as clock:
+            for name in plan.changed:
+                say(clock.collection_line(name))
+                check_run(job.execute_in_process(partition_key=name, raise_on_error=False, **common))
         if plan.tail_only or plan.changed:
             tail = defs.resolve_job_def("publish_build").execute_in_process(raise_on_error=False, **common)
             manifest = staged(home).manifest

@@ -8,6 +8,7 @@ import polars as pl
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.ids import JsonObject, JsonRecord
+from palimpsest.memories.boilerplate import BOILERPLATE
 from palimpsest.store.builds import Build, published
 from palimpsest.store.collection_config import CollectionConfig, load_collection
 from palimpsest.store.home import Home
@@ -79,6 +80,54 @@ def collection_schema(home: Home, name: str) -> JsonObject | None:
     """
     config = _config(home, _build_of(home, name), name)
     return None if config is None or config.metadata_schema is None else dict(config.metadata_schema)
+
+
+@dataclass(frozen=True)
+class RecurringText(JsonRecord):
+    """A text that many documents of a collection have, and that is hidden for it.
+
+    Attributes:
+        text: as one of them has it: the first by memory id of those that differ in case and spaces alone.
+        memories: how many memories have it.
+        documents: how many documents.
+        memory_id: of that one.
+        uri: of its document.
+    """
+
+    text: str
+    memories: int
+    documents: int
+    memory_id: str
+    uri: str
+
+
+def list_boilerplate(home: Home, name: str) -> list[RecurringText]:
+    """Returns the texts of a collection that are hidden because they recur, once each, the most frequent first.
+
+    Raises:
+        ArgumentError: the home has no such collection.
+    """
+    build = _build_of(home, name)
+    if build is None or name not in build.collections:
+        return []
+    uris = build.table(name, "documents").filter("is_current").select("document_id", "uri")
+    rows = (
+        build.table(name, "memories")
+        .filter(pl.col("tags").list.contains(BOILERPLATE))
+        .join(uris, on="document_id", how="inner")
+        .with_columns(same=pl.col("text").str.to_lowercase().str.replace_all(r"\s+", " "))
+        .sort("memory_id")
+        .group_by("same")
+        .agg(
+            pl.col("text").first(),
+            memories=pl.len(),
+            documents=pl.col("uri").n_unique(),
+            memory_id=pl.col("memory_id").first(),
+            uri=pl.col("uri").first(),
+        )
+        .sort("memories", "same", descending=[True, False])
+    )
+    return [RecurringText(**row) for row in rows.drop("same").to_dicts()]
 
 
 def _build_of(home: Home, name: str) -> Build | None:

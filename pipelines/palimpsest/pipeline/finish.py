@@ -19,6 +19,7 @@ from palimpsest.core.files import say
 from palimpsest.core.ids import GENERAL, SCOPE, JsonObject
 from palimpsest.entities.collection_shape import strategy_for
 from palimpsest.memories.embedders import collection_spaces, indexed_spaces, minilm_space
+from palimpsest.memories.languages import other_languages
 from palimpsest.memories.recency import is_undated
 from palimpsest.pipeline.plan import Plan, logged_fingerprint, stage_context, tail_code_key
 from palimpsest.pipeline.run_stage import run_stage
@@ -263,6 +264,7 @@ def finish_build(
         decided=applied[1],
         rejects=tables["rejects"].height,
         undated=memories.filter(is_undated()).height,
+        languages=other_languages(tables["memories"]),
         redactions=tables["redactions"].height,
         not_stored=_not_stored(records),
         stages=records,

@@ -12,6 +12,7 @@ from dataclasses import asdict
 
 from palimpsest.core.files import link, say
 from palimpsest.core.ids import content_id
+from palimpsest.pipeline.build_clock import timed_stage
 from palimpsest.pipeline.stage import PreviousTable, Stage, StageContext
 from palimpsest.pipeline.stages import STAGES, collection_stages, producer
 from palimpsest.store.builds import ONCE, Build, kept_builds
@@ -30,7 +31,8 @@ def run_stage(context: StageContext, name: str, prepare: bool = True) -> StageRe
     stage = STAGES[name]
     say(f"stage {name}")
     with observed(context.home.path, "stage", context.build.build_id, stage=name, collection=context.name) as event:
-        record = _run(context, stage, prepare)
+        with timed_stage(context.name, name):
+            record = _run(context, stage, prepare)
         event |= {"cache": record.cache_status, "seconds": round(record.seconds, 3), **_figures(stage, record)}
     return record
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.ids import JsonObject
+from palimpsest.memories.boilerplate import BOILERPLATE
 from palimpsest.pipeline.stages import collection_stages
 from palimpsest.store.builds import Build, published
 from palimpsest.store.collection_config import settings_or_none
@@ -20,6 +21,8 @@ class BuildSummary:
     """What a build is and what it cost.
 
     Attributes:
+        languages: memories in each language, by collection, of those with texts that are not in English.
+        boilerplate: memories that are hidden because their text recurs in many documents, by collection.
         past_retention: turns and documents of current sources that are left out because their retention had ended.
         work: what cost money or minutes, by kind; `embeddings`, `lm_calls`, `graph_writes`.
         seconds: wall time by stage, `load_model` apart; `plan` only where nothing changed.
@@ -39,12 +42,14 @@ class BuildSummary:
     chunks: int
     memories: int
     undated: int | None
+    languages: Mapping[str, Mapping[str, int]]
     relations: Mapping[str, int]
     retired: int
     rejects: int
     gate: GateRecord
     redactions: int | None
     not_stored: Mapping[str, int] | None
+    boilerplate: Mapping[str, int]
     past_retention: int
     work: Mapping[str, int]
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -80,12 +85,18 @@ def build_summary(home: Home, build: Build) -> BuildSummary:
         chunks=manifest.chunks,
         memories=manifest.memories,
         undated=manifest.undated,
+        languages=manifest.languages,
         relations=manifest.relations,
         retired=manifest.retired,
         rejects=manifest.rejects,
         gate=manifest.gate,
         redactions=manifest.redactions,
         not_stored=manifest.not_stored,
+        boilerplate={
+            name: n
+            for name, stages in sorted(manifest.stages.items())
+            if "memories" in stages and (n := int(stages["memories"].numbers.get(BOILERPLATE, 0)))
+        },
         past_retention=int(_sum_number(manifest, "past_retention")),
         work=dict(work),
         seconds={k: round(v, 3) for k, v in stage_seconds(manifest).items()},

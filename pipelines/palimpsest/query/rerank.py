@@ -41,7 +41,7 @@ MAX_TOKENS = 96
 _MAX_QUESTION_TOKENS = 48
 _MARKS, _MARKS_OF_CODE = frozenset('{}()[];=<>_/*&|#\\:"$@'), 0.06
 _MAX_CHARS, _MAX_MEMORY_CHARS, _MAX_PLACE_CHARS = 2_000, 8_000, 80
-_PASSAGES = 3  # of a memory
+_PASSAGES, _CHANCE = 3, 0.5  # of a memory; see AnswerReader.read
 _THREADS = 2
 _CACHED = 16_384
 
@@ -54,7 +54,8 @@ class AnswerReader:
     def read(self, question: str, memories: Sequence[Memory]) -> np.ndarray:
         """Returns the log odds that each memory answers the question or a part of it, shape (n,).
 
-        A memory that is too long to be read at once is read in parts, and answers as well as its best part does.
+        A memory that is too long to be read at once is read in n passages. The best of them counts, less half of log n:
+        the best of several is higher by chance.
 
         Raises:
             ComponentFailed: the graph is missing or damaged.
@@ -62,10 +63,10 @@ class AnswerReader:
         parts = [(n, line) for n, m in enumerate(memories) for line in memory_lines(question, m)]
         if parts:
             _session()  # opened once, before threads ask for it
-        found = np.full(len(memories), -np.inf)
         odds = _threads().map(_read, [question] * len(parts), [line for _, line in parts])
-        np.maximum.at(found, [n for n, _ in parts], np.fromiter(odds, float, len(parts)))
-        return found
+        found, of = np.full(len(memories), -np.inf), np.array([n for n, _ in parts], int)
+        np.maximum.at(found, of, np.fromiter(odds, float, len(parts)))
+        return found - _CHANCE * np.log(np.bincount(of, minlength=len(memories)))
 
 
 def is_prose(memories: Sequence[Memory]) -> bool:
@@ -75,13 +76,20 @@ def is_prose(memories: Sequence[Memory]) -> bool:
 
 
 def memory_lines(question: str, memory: Memory) -> list[str]:
-    """Returns what is read of a memory: its sentences that fit, after its day, who said it, and the heading above it.
+    """Returns what is read of a memory: all of it where that fits, else the passages that share most words with it.
 
-    Of a memory that does not fit, the passages that share most words with the question are each read by themselves.
+    Each is read after the memory's day and who said it, a passage of several also after the title and the heading.
     """
-    start = memory_head(memory)
-    room = MAX_TOKENS - len(_question_tokens(question)) - len(tokenizer().encode(start).ids)
-    parts = passages(memory.text[:_MAX_MEMORY_CHARS], room)
+    start = memory_start(memory)
+    room = MAX_TOKENS - len(_question_tokens(question))
+    text = memory.text[:_MAX_MEMORY_CHARS]
+    parts = passages(text, room - len(tokenizer().encode(start).ids))
+    if len(parts) == 1:
+        return [start + parts[0]]
+    section = (memory.heading or "").rpartition(" > ")[2]
+    if place := " > ".join(dict.fromkeys(part for part in (memory.title, section) if part and section)):
+        start += f"{place[:_MAX_PLACE_CHARS]}: "
+        parts = passages(text, room - len(tokenizer().encode(start).ids))
     if len(parts) > _PASSAGES:
         wanted = set(terms(question))
         shared = [len(wanted.intersection(terms(part))) for part in parts]
@@ -90,12 +98,9 @@ def memory_lines(question: str, memory: Memory) -> list[str]:
     return [start + part for part in parts]
 
 
-def memory_head(memory: Memory) -> str:
-    """Returns what is read before a memory or a passage of it: its day, who said it, and the heading above it."""
-    day = f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else ""
-    section = (memory.heading or "").rpartition(" > ")[2]
-    place = " > ".join(dict.fromkeys(part for part in (memory.title, section) if part)) if section else ""
-    return spoken_line(day, memory.speaker or "", f"{place[:_MAX_PLACE_CHARS]}: " if place else "")
+def memory_start(memory: Memory) -> str:
+    """Returns what is read before a memory: its day, and who said it."""
+    return spoken_line(f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else "", memory.speaker or "", "")
 
 
 def passages(text: str, room: int) -> list[str]:

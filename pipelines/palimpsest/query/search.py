@@ -55,7 +55,6 @@ from palimpsest.query.scope.resolve_scopes import resolve_queries
 from palimpsest.query.scope.scope_query import Candidate, Ranked, ScopeQuery
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.usage_log import UsageLog
-from palimpsest.text.terms import query_terms
 
 _COMPLETED = 0.03
 """Least relevance of a result that neighbors complete, and that what was said later follows."""
@@ -174,7 +173,7 @@ def _task(request: SearchRequest, space: Space | None) -> Task | None:
     if not (request.brief or request.paths):
         return None
     vector = embed_query(request.brief, space) if request.brief else None
-    return Task(vector, tuple(query_terms(request.brief)), request.paths)
+    return Task(vector, request.brief, request.paths)
 
 
 # Reading what the results say, and what surrounds them.

@@ -10,6 +10,7 @@ scratch.
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -125,6 +126,17 @@ class ScopeSearch:
         worst = self._worst_carried(carried)
         yield from self._additions(np.flatnonzero(~is_todo & self._live), np.flatnonzero(added), worst[:, None])
         yield from self._additions(np.flatnonzero(added), np.flatnonzero(~is_todo & ~self._live), worst)
+
+    def most_pairs(self) -> np.ndarray:
+        """Returns how many pairs each memory is searched for at most, by its order alone; shape (len(rows),)."""
+        count = np.zeros(len(self.ids), np.int64)
+        for person, long in product((False, True), repeat=2):
+            others = self._live & (self._is_person | (not person)) & ~(self._is_long & long)
+            before = np.r_[0, np.cumsum(others)]
+            older = np.maximum(before[self._time_end] - before[self._first_dated], 0)
+            older += before[self._line_end] - before[self._line_start]
+            count = np.where((self._is_person == person) & (self._is_long == long), older, count)
+        return np.where(self._live, np.minimum(count, PER_MEMORY), PER_RETIRED)
 
     def unordered_pairs(self, of: Collection[str]) -> Iterator[tuple[str, str, float]]:
         """Yields (memory, memory, score) of the nearest pairs of which none is known to be newer, each once.
@@ -317,16 +329,21 @@ def memory_state(inputs: CandidateInputs) -> pl.DataFrame:
         .agg(pl.col("entity_id").str.join())
     )
     sources = inputs.documents.select("document_id", "uri", "session_id")
-    is_person = ~pl.col("speaker").fill_null("").str.to_lowercase().is_in(sorted(NO_PERSON_ROLES))
-    is_chunk = pl.col("unit") == "chunk"
-    kinds = {"is_person": is_person, "is_chunk": is_chunk, "is_long": is_chunk & (pl.col("token_count") > MAX_TOKENS)}
-    sources = inputs.memories.select("memory_id", "document_id", **kinds).join(sources, on="document_id", how="left")
+    sources = inputs.memories.select("memory_id", "document_id", *_kinds()).join(sources, on="document_id", how="left")
     return (
         recency_columns(inputs.memories, inputs.documents)
         .join(sources.drop("document_id"), on="memory_id", how="left", maintain_order="left")
         .join(embedded, on="memory_id", how="left", maintain_order="left")
         .join(mentioned, on="memory_id", how="left", maintain_order="left")
     )
+
+
+def _kinds() -> list[pl.Expr]:
+    """Returns is_person, is_chunk and is_long of memories; see `memory_state`."""
+    is_person = ~pl.col("speaker").fill_null("").str.to_lowercase().is_in(sorted(NO_PERSON_ROLES))
+    is_chunk = pl.col("unit") == "chunk"
+    is_long = is_chunk & (pl.col("token_count") > MAX_TOKENS)
+    return [is_person.alias("is_person"), is_chunk.alias("is_chunk"), is_long.fill_null(False).alias("is_long")]
 
 
 def find_changes(state: pl.DataFrame, previous: PreviousCandidates | None) -> Changes:
@@ -399,6 +416,23 @@ def candidate_pairs(
     nearest = ranked.select(pairs[0].columns)
     before = _turns_before(inputs, state, newer, older).join(nearest, on=["newer_id", "older_id"], how="anti")
     return conform("candidate_pairs", pl.concat([nearest, before]).sort("newer_id", "older_id"))
+
+
+def most_pairs(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
+    """Returns (memory_id, pairs): how many pairs a build finds for each memory at most, without their vectors.
+
+    Few builds find less: of several older memories six are nearly always near enough.
+
+    Args:
+        memories: the memories.
+        documents: the documents that they are from.
+    """
+    state = recency_columns(memories, documents).with_columns(memories.select(*_kinds()))
+    none = np.empty((memories.height, 0), np.float32)
+    found = [(s.ids, s.most_pairs()) for _, s in _searches(state, memories["text"], (none, none), {})]
+    ids = [memory_id for of_scope, _ in found for memory_id in of_scope]
+    pairs = np.concatenate([np.empty(0, np.int64), *(counts for _, counts in found)])
+    return pl.DataFrame({"memory_id": ids, "pairs": pairs}, schema={"memory_id": pl.String, "pairs": pl.Int64})
 
 
 def unordered_pairs(

@@ -397,9 +397,9 @@ class CollectionConfig(BaseModel):
     embedder: str | None = Field(
         default=None,
         pattern=r"^\S[^\r\n]{0,299}$",
-        description="model of the vectors that are searched: `minilm`, `bge-small-en-v1.5`, the name or folder of a "
-        "sentence-transformers model, or `openai:MODEL`; the home's where the collection names none; see "
-        "[embedders](../embedders.md)",
+        description="model of the vectors that are searched: `minilm`, `bge-small-en-v1.5`, `multilingual-e5-small`, "
+        "the name or folder of a sentence-transformers model, or `openai:MODEL`; the home's where the collection names "
+        "none; see [embedders](../embedders.md)",
     )
     ner: str | None = Field(
         default=None,

@@ -207,6 +207,7 @@ class BuildManifest(JsonRecord):
         undone: relations that were undone when the build was made; None in builds of older versions.
         decided: what was decided of memories when the build was made; None in builds of older versions.
         undated: memories without a time; None in builds of older versions.
+        languages: number of memories in each language, by collection, of those with texts that are not in English.
         stages: records by collection and stage.
         configs: collection.yaml of each collection as it took effect.
         embedder: of collections that name none; empty where only the environment gave it.
@@ -237,6 +238,7 @@ class BuildManifest(JsonRecord):
     decided: list[list[str]] | None = None
     rejects: int = 0
     undated: int | None = None
+    languages: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     redactions: int | None = None
     not_stored: dict[str, int] | None = None
     stages: Mapping[str, Mapping[str, StageRecord]] = field(default_factory=dict)

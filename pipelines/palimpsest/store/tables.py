@@ -107,6 +107,7 @@ _TABLES: dict[str, dict[str, _Type | tuple[_Type, str]]] = {
         "kind": (_S, "What its source is: message, file, tool or import."),
         "pii": (_B, "Whether it is marked as personal data."),
         "user_visible": (_B, "Whether a search shows it by default."),
+        "language": (_S, "Language of its text, ISO 639-1; empty where it is too short or not clear."),
         "importance_source": (_S, "Where the importance comes from."),
         "confidence_source": (_S, "Where the confidence comes from."),
         "trust": (_F, "How far its source is trusted, 0 to 1; it never replaces what is trusted more."),

@@ -1,21 +1,23 @@
 """Search terms of texts and of queries: one function for both, or a query would look for terms that no index has.
 
-Unicode words without accents, in lower case and stemmed (Snowball). `snake_case` and `camelCase` give their parts and
-the whole; ids and versions such as `RFC-2119` and `v2.0.1` are found whole and by part.
+Unicode words in lower case, stemmed in their language (Snowball) and without accents. `snake_case` and `camelCase`
+give their parts and the whole; ids and versions such as `RFC-2119` and `v2.0.1` are found whole and by part.
 """
 
 import hashlib
 import re
 import threading
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 
 import numpy as np
 import Stemmer
 
+from palimpsest.text.languages import ENGLISH, HAN
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.words import SEARCH_STOPWORDS, strip_accents
 
@@ -24,62 +26,130 @@ _MAX_TERM_CHARS = 64
 _MAX_CACHED = 500_000
 
 
-WORD = re.compile(r"\w+")
-_COMPOUND = re.compile(r"\w+(?:[-.]\w+)*")
+# Marks that are letters of their scripts, which `\w` leaves out: vowel signs of India, Thailand and Laos.
+_LETTER = r"[\w\u0900-\u0963\u0966-\u0dff\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd]"
+WORD = re.compile(rf"{_LETTER}+")
+_COMPOUND = re.compile(rf"{_LETTER}+(?:[-.]{_LETTER}+)*")
 _CASE_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _DIGIT = re.compile(r"\d")
+# Scripts whose words no space parts, and Korean, whose particles are joined to them.
+_UNSPACED = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]+)"
+)
 
-_stemmer = Stemmer.Stemmer("english")
 _lock = threading.Lock()  # a Stemmer must not be used by two threads at once
-_cache: dict[str, tuple[str, ...]] = {}
 
 
-def terms(text: str) -> list[str]:
-    """Returns the text's terms in order, repeats included."""
-    out: list[str] = []
-    for word in _COMPOUND.findall(strip_accents(text)):
-        cached = _cache.get(word)
-        out.extend(_word_terms(word) if cached is None else cached)
-    return out
+def terms(text: str, language: str | None = None) -> list[str]:
+    """Returns the text's terms in order, repeats included.
+
+    Args:
+        text: the text.
+        language: ISO 639-1; None means English. Only words of the same language have the same terms.
+    """
+    return _analyzer(language or ENGLISH).terms(text)
 
 
-def query_terms(text: str) -> list[str]:
-    """Returns the distinct terms of a query in order of appearance, at most MAX_QUERY_TERMS."""
-    return list(dict.fromkeys(terms(text)))[:MAX_QUERY_TERMS]
+def text_terms(text: str, languages: Sequence[str]) -> list[str]:
+    """Returns the text's terms in one language after the other; of each further one only what was not found before.
 
-
-def _word_terms(word: str) -> tuple[str, ...]:
-    with _lock:
-        if len(_cache) >= _MAX_CACHED:
-            _cache.clear()
-        found = tuple(_split_compound(word))
-        if len(word) <= _MAX_TERM_CHARS:
-            _cache[word] = found
+    Args:
+        text: the text.
+        languages: the text's, or all that it may be in.
+    """
+    found = terms(text, languages[0])
+    for language in languages[1:]:
+        known = set(found)
+        found += [term for term in terms(text, language) if term not in known]
     return found
 
 
-def _split_compound(word: str) -> list[str]:
-    parts = WORD.findall(word)
-    out = [term for part in parts for term in _plain_terms(part)]
-    if len(parts) > 1 and _DIGIT.search(word):
-        out.append(word.lower()[:_MAX_TERM_CHARS])
-    return out
+def query_terms(text: str, languages: Sequence[str] = (ENGLISH,)) -> list[str]:
+    """Returns the distinct terms of a query in order of appearance, at most MAX_QUERY_TERMS.
+
+    Args:
+        text: the query.
+        languages: those by which its words are read, one after the other.
+    """
+    return list(dict.fromkeys(term for language in languages for term in terms(text, language)))[:MAX_QUERY_TERMS]
 
 
-def _plain_terms(word: str) -> list[str]:
-    pieces = [p for p in word.split("_") if p]
-    parts = [p for piece in pieces for p in _CASE_PARTS.findall(piece) or [piece]] if word.isascii() else pieces
-    out = []
-    if len(parts) > 1:
-        out = [_stem(p) for p in map(str.lower, parts) if len(p) > 1 and p not in SEARCH_STOPWORDS]
-    whole = word.lower()
-    if whole not in SEARCH_STOPWORDS:
-        out.append(_stem(whole))
-    return out
+@cache
+def _analyzer(language: str) -> "_Analyzer":
+    return _Analyzer(language)
 
 
-def _stem(word: str) -> str:
-    return str(_stemmer.stemWord(word[:_MAX_TERM_CHARS]))
+class _Analyzer:
+    """Splits texts of one language into terms.
+
+    Snowball has stemmers for 30 languages; words of others are not stemmed. Only English words are left out as saying
+    nothing: in other languages the scores of words do that. Runs of scripts without spaces are cut into pairs of
+    characters that overlap, which find about as much as a dictionary does (Nie et al. 2000, for Chinese), and into
+    single Han characters, since many are words.
+
+    Args:
+        language: ISO 639-1.
+    """
+
+    def __init__(self, language: str):
+        self._is_english = language == ENGLISH
+        self._stopwords = SEARCH_STOPWORDS if self._is_english else frozenset[str]()
+        self._known: dict[str, tuple[str, ...]] = {}
+        try:
+            self._stemmer = Stemmer.Stemmer(language)
+        except KeyError:
+            self._stemmer = None
+
+    def terms(self, text: str) -> list[str]:
+        """See `terms`."""
+        # Stemmers of other languages know endings by their accents.
+        plain = strip_accents(text) if self._is_english else unicodedata.normalize("NFKC", text)
+        out: list[str] = []
+        for word in _COMPOUND.findall(plain):
+            known = self._known.get(word)
+            out.extend(self._word_terms(word) if known is None else known)
+        return out
+
+    def _word_terms(self, word: str) -> tuple[str, ...]:
+        with _lock:
+            if len(self._known) >= _MAX_CACHED:
+                self._known.clear()
+            found = tuple(self._split_compound(word))
+            if len(word) <= _MAX_TERM_CHARS:
+                self._known[word] = found
+        return found
+
+    def _split_compound(self, word: str) -> list[str]:
+        parts = WORD.findall(word)
+        out = [term for part in parts for run in _runs(part) for term in self._plain_terms(run)]
+        if len(parts) > 1 and _DIGIT.search(word):
+            out.append(strip_accents(word.lower()[:_MAX_TERM_CHARS]))
+        return [term for term in out if term]
+
+    def _plain_terms(self, word: str) -> list[str]:
+        if _UNSPACED.fullmatch(word):
+            plain = strip_accents(word)
+            pairs = [plain[i : i + 2] for i in range(len(plain) - 1)]
+            return [*pairs, *HAN.findall(plain)] or [plain]
+        pieces = [p for p in word.split("_") if p]
+        parts = [p for piece in pieces for p in _CASE_PARTS.findall(piece) or [piece]] if word.isascii() else pieces
+        out = []
+        if len(parts) > 1:
+            out = [self._stem(p) for p in map(str.lower, parts) if len(p) > 1 and p not in self._stopwords]
+        whole = word.lower()
+        if whole not in self._stopwords:
+            out.append(self._stem(whole))
+        return out
+
+    def _stem(self, word: str) -> str:
+        word = word[:_MAX_TERM_CHARS]
+        stem = word if self._stemmer is None else str(self._stemmer.stemWord(word))
+        return stem if self._is_english else strip_accents(stem)
+
+
+def _runs(word: str) -> list[str]:
+    """Returns the runs of a word that are of scripts without spaces, and those between them."""
+    return [word] if word.isascii() else [run for run in _UNSPACED.split(word) if run]
 
 
 # The numbers under which names are looked up, in memories and in queries: of their words, without case and accents.
@@ -185,13 +255,17 @@ class SentenceTerms:
         return sum_weights(self.counts, self.keys, weights)
 
 
-def cut_sentences(text: str) -> SentenceTerms:
+def cut_sentences(text: str, language: str | None = None) -> SentenceTerms:
     """Returns the sentences of a memory's text and their words.
 
     They are those of `memory_sentence_spans`, joined where only the end of a full line parts them, and long ones split.
+
+    Args:
+        text: of the memory.
+        language: of its words; see `terms`.
     """
     spans = [piece for a, b in _join_wrapped(text, memory_sentence_spans(text)) for piece in _split_long(text, a, b)]
-    counts, keys = keys_of_sentences(text[a:b] for a, b in spans)
+    counts, keys = keys_of_sentences(((text[a:b], language) for a, b in spans))
     return SentenceTerms(np.array(spans, "<i4").reshape(-1, 2), counts, keys)
 
 
@@ -234,9 +308,13 @@ def _split_long(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def keys_of_sentences(texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns how many distinct terms each text has, int32, and the `term_key`s of these, ascending in each, int64."""
-    found = [sorted(map(term_key, set(terms(text)))) for text in texts]
+def keys_of_sentences(texts: Iterable[tuple[str, str | None]]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns how many distinct terms each text has, int32, and the `term_key`s of these, ascending in each, int64.
+
+    Args:
+        texts: each with its language; see `terms`.
+    """
+    found = [sorted(map(term_key, set(terms(text, language)))) for text, language in texts]
     return np.array([len(keys) for keys in found], "<i4"), np.array([k for keys in found for k in keys], "<i8")
 
 

@@ -5,6 +5,7 @@ import unicodedata
 
 # Folding: the forms in which spellings of one word are equal.
 
+_KANA_MARKS = "\u3099\u309a"
 _ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
 
 
@@ -27,11 +28,12 @@ def strip_accents(text: str) -> str:
     """Returns the text without accents and compatibility forms, in its own case: for search terms.
 
     Unlike `fold` it keeps case, which splits `camelCase` and marks names, and drops every combining mark of every
-    script, so that a query typed without them finds the text.
+    script, so that a query typed without them finds the text. The marks of kana stay: they tell consonants apart.
     """
     if text.isascii():
         return text
-    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    bare = "".join(c for c in unicodedata.normalize("NFKD", text) if c in _KANA_MARKS or not unicodedata.combining(c))
+    return unicodedata.normalize("NFC", bare)  # kana and Hangul as they are written
 
 
 # Every list of words that count for nothing, and who uses which.

@@ -12,8 +12,9 @@ from palimpsest.export.import_export import import_export
 from palimpsest.pipeline.backup import backup_home, restore_home
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.pipeline.document_info import list_documents
+from palimpsest.pipeline.estimate import dry_run
 from palimpsest.pipeline.finish import run_without_dagster
-from palimpsest.pipeline.plan import dry_run, make_plan
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.repair_home import find_damage, repair_home
 from palimpsest.query.reader import open_home
 from palimpsest.sources.crawl import ingest_site, ingest_url

@@ -7,6 +7,7 @@ from palimpsest.memories.formed import stated_memories
 from palimpsest.pipeline.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.relations.labelers.choose_labeler import build_labeler, labeler_key
 from palimpsest.relations.labelers.label_pairs import label_pairs
+from palimpsest.relations.labelers.offline_labeler import offline_labeler
 from palimpsest.relations.premise_relations import PremiseInputs, add_premises, label_counts, without_premises
 from palimpsest.store.manifest import Work
 
@@ -16,7 +17,7 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     found = context.earlier_table("relations")
     earlier = None if found is None else without_formation(found)
     unfinished = context.build.unfinished(context.name, "relations")
-    labeler = build_labeler(context.home, context.max_cost)
+    labeler = offline_labeler() if context.is_dry_run else build_labeler(context.home, context.max_cost)
     pairs, everything = context.table("candidate_pairs"), context.table("memories")
     memories = stated_memories(everything)
     labelled = unfinished.read() if earlier is None else pl.concat([without_premises(earlier), unfinished.read()])

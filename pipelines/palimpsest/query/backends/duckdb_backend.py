@@ -168,6 +168,11 @@ class DuckDBBackend:
         view = self.view(scope)
         return view.field_kinds(filters) if view else {}
 
+    def languages(self, scope: Scope) -> tuple[str, ...]:
+        """See Backend."""
+        view = self.view(scope)
+        return view.languages() if view else ()
+
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """See Backend."""
         view = self.view(scope)

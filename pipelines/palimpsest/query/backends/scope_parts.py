@@ -14,6 +14,7 @@ from palimpsest.core.ids import REFLECTION
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
 from palimpsest.query.scope.view import BOOLEANS, CLOCK, NUMBERS, TEXTS, TIMES
+from palimpsest.text.languages import ENGLISH
 from palimpsest.text.words import ASSISTANT_ROLES
 
 # What reads the parts of a scope of an index: how a statement is run, and where the scope is.
@@ -150,6 +151,9 @@ _REPLACED = """
     SELECT newer.row AS newer_row, older.row AS older_row
     FROM memories older JOIN memories newer ON newer.memory_id = older.superseded_by
     WHERE older.row BETWEEN $first AND $last AND newer.row BETWEEN $first AND $last ORDER BY older_row"""
+_LANGUAGES = """
+    SELECT DISTINCT language FROM memories
+    WHERE row BETWEEN $first AND $last AND language IS NOT NULL ORDER BY language"""
 _WITHHELD = """
     SELECT bool_or(user_visible = false), bool_or(pii), list_sort(list_distinct(list(retention_until)))
     FROM memories WHERE row BETWEEN $first AND $last"""
@@ -295,6 +299,12 @@ def entity_ids(query: Query, at: Range) -> list[str]:
     return [str(i) for (i,) in query(_ENTITY_IDS, at.scope).fetchall()]
 
 
+def _languages(query: Query, at: Range) -> Arrays:
+    """Returns the languages by which texts of a scope are indexed; empty where English is the only one."""
+    found = [str(language) for (language,) in query(_LANGUAGES, at.rows).fetchall()]
+    return {} if found in ([], [ENGLISH]) else {"languages": found}
+
+
 PARTS: dict[str, Callable[[Query, Range], Arrays]] = {
     "order": _order,
     "written": _written,
@@ -309,5 +319,6 @@ PARTS: dict[str, Callable[[Query, Range], Arrays]] = {
     "passages": _passages,
     "fields": read_fields,
     "metadata": read_metadata,
+    "languages": _languages,
 }
 """Reads each part of a scope, by name."""

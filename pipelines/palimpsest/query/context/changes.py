@@ -12,7 +12,7 @@ from palimpsest.query.scope.scope_arrays import known_rows
 from palimpsest.query.scope.scope_query import Ranked, ScopeQuery
 from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 from palimpsest.text.sentences import merge_spans
-from palimpsest.text.terms import query_terms
+from palimpsest.text.terms import terms
 
 PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")
 """Kinds of reasons that `palimpsest.memories.version_reasons` writes for a memory that is still latest: no history."""
@@ -142,9 +142,7 @@ def _ended_for_question(query: ScopeQuery, ids: Sequence[str]) -> dict[str, set[
     """Returns what ended the part of a memory that a question is about, by the id of that memory."""
     reasons = reasons_of_parts(query.served, ids)
     memories = query.served.memories(list(reasons)) if reasons else {}
-    return {
-        i: {r["by"] for r in reasons[i] if _is_about(query, memory.text, r["part"])} for i, memory in memories.items()
-    }
+    return {i: {r["by"] for r in reasons[i] if _is_about(query, memory, r["part"])} for i, memory in memories.items()}
 
 
 def _likely_later(query: ScopeQuery, ids: Sequence[str], relevance: Mapping[str, float]) -> dict[str, set[str]]:
@@ -158,11 +156,11 @@ def _likely_later(query: ScopeQuery, ids: Sequence[str], relevance: Mapping[str,
     return {i: {r["by"] for r in found if is_likely(r, i)} for i, found in reasons.items()}
 
 
-def _is_about(query: ScopeQuery, text: str, part: Sequence[tuple[int, int]]) -> bool:
-    """Returns whether more of a question's words are in a part of a text than in the rest."""
-    wanted = set(query.terms)
+def _is_about(query: ScopeQuery, memory: Memory, part: Sequence[tuple[int, int]]) -> bool:
+    """Returns whether more of a question's words are in a part of a memory's text than in the rest."""
+    asked, text = set(query.terms), memory.text
     of_part, of_rest = (
-        wanted.intersection(query_terms(" ".join(text[a:b] for a, b in spans)))
+        asked.intersection(terms(" ".join(text[a:b] for a, b in spans), memory.language))
         for spans in (part, kept_spans(text, part))
     )
     return len(of_part) > len(of_rest)

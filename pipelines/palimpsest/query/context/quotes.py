@@ -78,10 +78,11 @@ def quotable_sentences(query: ScopeQuery, memories: Sequence[Memory]) -> dict[st
 def _read_words(query: ScopeQuery, memories: Sequence[Memory]) -> list[SentenceTerms]:
     """Returns the sentences of each memory: those stored by the build, else cut of its text."""
     if (view := query.served.view()) is None:
-        return [cut_sentences(m.text) for m in memories]
+        return [cut_sentences(m.text, m.language) for m in memories]
     rows = rows_of(view.ids, [m.memory_id for m in memories])
     stored = view.sentence_terms(rows)
-    return [stored.get(row) or cut_sentences(m.text) for row, m in zip(rows.tolist(), memories, strict=True)]
+    found = zip(rows.tolist(), memories, strict=True)
+    return [stored.get(row) or cut_sentences(m.text, m.language) for row, m in found]
 
 
 def _read_windows(query: ScopeQuery, memories: Sequence[Memory]) -> list[np.ndarray] | None:

@@ -11,7 +11,7 @@ from palimpsest.query.request.types import Fact, Memory
 from palimpsest.query.scope.scope_query import resolve_query
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
-from palimpsest.text.terms import WORD, name_words, query_terms, terms
+from palimpsest.text.terms import WORD, name_words, terms
 from palimpsest.text.words import STOPWORDS, strip_accents
 
 # What a question is about: the nodes that it names, and the other words that say more than how it is put.
@@ -246,7 +246,7 @@ def _fits(served: ServedScope, texts: Sequence[str]) -> dict[str, float]:
     """Returns the mean over texts of the score of each memory in a search, as a share of the best one's."""
     fits: dict[str, float] = {}
     for text in texts:
-        query = resolve_query(served, text, embed_query(text, served.space), query_terms(text), "auto")
+        query = resolve_query(served, text, embed_query(text, served.space), "auto")
         ranked = rank(query, 1, CANDIDATES)
         best = max((c.score for c in ranked), default=0.0)
         for candidate in ranked[: 2 * CANDIDATES] if best > 0 else ():

@@ -133,12 +133,12 @@ class Task:
 
     Attributes:
         vector: unit vector of the brief; None without one.
-        terms: distinct terms of the brief.
+        brief: its text.
         paths: files of the task, as the caller names them.
     """
 
     vector: np.ndarray | None
-    terms: Sequence[str]
+    brief: str
     paths: Sequence[str]
 
 
@@ -153,7 +153,7 @@ def favor_task(query: ScopeQuery, candidates: Sequence[Candidate], task: Task) -
     ids = [c.memory_id for c in candidates]
     added = np.zeros(len(ids))
     if ids and task.vector is not None:
-        scores = query.served.scores(task.vector, task.terms, ids)
+        scores = query.served.scores(task.vector, query.served.question_terms(task.brief), ids)
         parts = [z_values(column) for column in scores.T]
         added += BRIEF_WEIGHT * np.mean(parts, axis=0)
     if ids and task.paths:

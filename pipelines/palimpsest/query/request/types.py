@@ -121,6 +121,7 @@ class Memory:
     confidence_source: str | None = field(default=None, metadata=_INNER)
     importance_source: str | None = field(default=None, metadata=_INNER)
     tags: tuple[str, ...] = ()
+    language: str | None = None
     token_count: int = field(default=0, metadata=_INNER)
     uri: str | None = None
     document_title: str | None = None

@@ -84,6 +84,9 @@ class Backend(Protocol):
             PalimpsestError: the build was made before fields were indexed.
         """
 
+    def languages(self, scope: Scope) -> tuple[str, ...]:
+        """Returns the languages by which the scope's texts are indexed, ISO 639-1, sorted."""
+
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """Returns when the scope's oldest and newest memories were observed; None where none is dated."""
 

@@ -15,7 +15,6 @@ from palimpsest.query.scope.scope_query import NodeSearch, ScopeQuery, resolve_q
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.scope.view import MEMORY_FIELDS, METADATA
 from palimpsest.store.usage_log import DAYS_VARIABLE, UsageLog
-from palimpsest.text.terms import query_terms
 
 _MAX_LISTED = 20
 _MAX_NAME_CHARS = 60
@@ -219,8 +218,8 @@ def resolve_queries(
     if filters.where is not None:
         check_fields(filters.where, served)
     nodes = NodeSearch(request.narrow, request.node_types, request.node_where, request.depth)
-    terms, vectors = query_terms(text), {space: embed_query(text, space) for space in {s.space for s in served}}
-    return [resolve_query(s, text, vectors[s.space], terms, request.strategy, nodes) for s in served]
+    vectors = {space: embed_query(text, space) for space in {s.space for s in served}}
+    return [resolve_query(s, text, vectors[s.space], request.strategy, nodes) for s in served]
 
 
 def _accessed(

@@ -167,7 +167,6 @@ def resolve_query(
     served: ServedScope,
     text: str,
     vector: np.ndarray,
-    terms: Sequence[str],
     strategy: str | Weights,
     nodes: NodeSearch = _LIFTING,
 ) -> ScopeQuery:
@@ -177,7 +176,6 @@ def resolve_query(
         served: the scope with the filters of the request.
         text: the query.
         vector: its unit vector.
-        terms: its distinct terms.
         strategy: a name, `auto`, or weights.
         nodes: see `ScopeQuery`.
 
@@ -186,6 +184,7 @@ def resolve_query(
     """
     name, weights = resolve_strategy(strategy, served.backend.collections().get(served.scope.collection))
     filters, temporal = interpret_time(served, text)
+    terms = served.question_terms(text)
     return ScopeQuery(replace(served, filters=filters), text, vector, terms, weights, name, temporal, nodes)
 
 

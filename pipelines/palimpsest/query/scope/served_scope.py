@@ -14,6 +14,8 @@ from palimpsest.query.request.types import Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import Backend, read_chains
 from palimpsest.query.scope.view import ScopeView
+from palimpsest.text.languages import question_languages
+from palimpsest.text.terms import query_terms
 
 ReasonRecord: TypeAlias = Mapping[str, Any]
 """A reason as `palimpsest.memories.version_reasons` writes it; `kind` says which of the other fields it has."""
@@ -53,6 +55,10 @@ class ServedScope:
         """Whether the scope's collection forms memories from its conversations."""
         info = self.backend.collections().get(self.scope.collection)
         return bool(info and info.has_formed)
+
+    def question_terms(self, text: str) -> list[str]:
+        """Returns the distinct terms of a question, read in its language where the scope has it, else in all."""
+        return query_terms(text, question_languages(text, self.backend.languages(self.scope)))
 
     def view(self) -> ScopeView | None:
         """See Backend; `allowed` of the view applies filters."""

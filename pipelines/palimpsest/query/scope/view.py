@@ -36,11 +36,12 @@ from palimpsest.query.scope.scope_graph import (
     join_named,
 )
 from palimpsest.text.date_mentions import MemoryPeriods
+from palimpsest.text.languages import ENGLISH
 from palimpsest.text.terms import SentenceTerms, keys_of_sentences
 
 # The fields of a scope's memories that `where` filters by, the same over every backend.
 
-TEXTS = ("type", "unit", "kind", "session_id", "speaker", "title", "heading", "uri", "document_title")
+TEXTS = ("type", "unit", "kind", "session_id", "speaker", "title", "heading", "uri", "document_title", "language")
 NUMBERS = ("page", "confidence", "importance", "token_count")
 TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
 CLOCK = "clock"
@@ -380,6 +381,23 @@ class Withheld:
         return tuple(name for name, is_included in included.items() if getattr(self, name) and not is_included)
 
 
+@dataclass(frozen=True)
+class Languages:
+    """The languages by which the texts of a scope are indexed, ISO 639-1, sorted."""
+
+    codes: tuple[str, ...]
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Languages":
+        """Makes it of the part `languages` of a scope."""
+        return cls(tuple(map(str, arrays.get("languages", (ENGLISH,)))))
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes: about 50 for each."""
+        return 50 * len(self.codes)
+
+
 Part = TypeVar("Part", bound=Sized)
 
 
@@ -574,6 +592,10 @@ class CachedScopeView(ABC):
         """Returns what the scope does not serve unless the query includes it."""
         return self._cached("withheld", lambda: Withheld.from_arrays(self._arrays("withheld")))
 
+    def languages(self) -> tuple[str, ...]:
+        """See Backend."""
+        return self._cached("languages", lambda: Languages.from_arrays(self._arrays("languages"))).codes
+
     def words(self, terms: Sequence[str]) -> np.ndarray:
         """Returns the BM25 sum of each local row."""
         return word_sums(self.postings(terms), self._size)
@@ -606,7 +628,8 @@ class CachedScopeView(ABC):
         words = {}
         for row, s in found.items():
             text = texts.get(row, "")
-            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences(text[a:b] for a, b in s.spans.tolist()))
+            spans = s.spans.tolist()
+            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences((text[a:b], None) for a, b in spans))
         return words
 
     def _cached(self, name: str, load: Callable[[], Part]) -> Part:
