@@ -1,13 +1,14 @@
-"""Facts of the form of documents: header fields, and lists of who attended."""
+"""Facts of the form of documents: header fields, lists of who attended, action items, tables and versions."""
 
 import datetime as dt
 import json
+import re
 
 import polars as pl
 import pytest
 
 from palimpsest.facts.document_facts import document_facts
-from palimpsest.facts.fact import Named
+from palimpsest.facts.fact import Mentioned, Named
 from palimpsest.store.tables import conform
 
 SCOPE = {"collection": "notes", "user_id": "ana", "project_id": ""}
@@ -63,3 +64,153 @@ def test_header_fields_are_facts_of_the_first_memory():
 def test_lists_of_who_attended_name_one_person_an_item(text, heading, names):
     expected = {("m0", "attended_by", name) for name in ("Ana Brandt", "Jonas Feld")[:names]}
     assert {s for s in stated(text, heading=heading) if s[1] == "attended_by"} == expected
+
+
+def of_form(text: str, people: str = "", heading: str = "", **types: str) -> set[tuple[str, str, str]]:
+    """Returns (subject, predicate, value or object) of one memory without a topic.
+
+    Args:
+        text: of the memory.
+        people: names of persons that it mentions, with commas between them; their ids are the names.
+        heading: of the memory.
+        types: of other entities by name, `_` for a space.
+    """
+    kinds = dict.fromkeys(filter(None, people.split(", ")), "person")
+    kinds |= {name.replace("_", " "): kind for name, kind in types.items()}
+    mentions = [Mentioned(n, m.start(), m.end()) for n in kinds for m in re.finditer(rf"\b{re.escape(n)}\b", text)]
+    row = {
+        "memory_id": "m",
+        "document_id": "d",
+        "unit": "chunk",
+        "ordinal": 0,
+        "text": text,
+        "heading": heading,
+        **SCOPE,
+    }
+    about = conform("documents", pl.DataFrame([{"document_id": "d", "is_current": True, "metadata": "{}", **SCOPE}]))
+    found = document_facts(conform("memories", pl.DataFrame([row])), about, {"m": Named(mentions, kinds)})
+    return {(f.subject, f.predicate, f.value or f.object_entity) for _, f in found}
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        ("Ana Brandt (@abrandt, Corvid Labs)", {("handle", "@abrandt"), ("member_of", "Corvid Labs")}),
+        ("Ana Brandt (@abrandt) - TSC", {("handle", "@abrandt"), ("member_of", "TSC")}),
+        ("@abrandt - Ana Brandt", {("handle", "@abrandt")}),
+        ("**Ana Brandt** ([@abrandt](https://example.org/Abrandt))", {("handle", "@abrandt")}),
+        ("Ana Brandt, Corvid", {("member_of", "Corvid")}),
+        ("Ana Brandt (Corvid / Heron)", {("member_of", "Corvid"), ("member_of", "Heron")}),
+        ("Ana Brandt (Scribe, remote)", set()),
+        ("Ana Brandt (Corvid Chair) - Regrets for the end", set()),
+        ("[ ] Ana Brandt (@abrandt)", set()),
+        ("~~Ana Brandt~~ (@abrandt)", set()),
+    ],
+)
+def test_an_attendee_has_a_handle_and_a_group(item, expected):
+    found = of_form(f"## Present\n\n- {item}\n", "Ana Brandt", Corvid="name")
+    assert found == {("Ana Brandt", *fact) for fact in expected}
+
+
+PRESENT = "## Present\n\n- Ana Brandt (@abrandt)\n- Jonas Feld\n- Ida Ray\n- Ida Holm\n\n## Notes\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- Ana to ask the harbour about berths", {("Ana Brandt", "ask the harbour about berths")}),
+        ("- @abrandt will be sending the plan. Nobody objected.", {("Ana Brandt", "sending the plan")}),
+        ("- Ana and team will come back with a price", {("Ana Brandt", "come back with a price")}),
+        ("- AB - will write the report", {("Ana Brandt", "write the report")}),
+        ("- Jonas is going to look into it", {("Jonas Feld", "look into it")}),
+        (
+            "- Next steps: Ana + Jonas to meet Bo\n  on the quay",
+            {("Ana Brandt", "meet Bo on the quay"), ("Jonas Feld", "meet Bo on the quay")},
+        ),
+        ("- **Action:** (Jonas) to open an issue", {("Jonas Feld", "open an issue")}),
+        ("- Action items\n  - letter must be sent - Ana\n", {("Ana Brandt", "letter must be sent")}),
+        ("## Action items\n\n- Paint the buoys: jonas", {("Jonas Feld", "Paint the buoys")}),
+        ("## To-do\n\n- [x] Jonas: Paint the buoys", {("Jonas Feld", "Paint the buoys")}),
+        ("- Marten Oort to paint the buoys", {("Marten Oort", "paint the buoys")}),
+        ("- Ida to paint the buoys", set()),
+        ("- Maintainers to paint the buoys", set()),
+        ("- Ana to the rescue", set()),
+        ("- Ana will not paint the buoys", set()),
+        ("- Ana, is the plan to paint the buoys?", set()),
+        ("- Paint the buoys: Jonas", set()),
+        ("## Next steps\n\n- Jonas: We should wait", set()),
+        ("```\n- Ana to paint the buoys\n```", set()),
+    ],
+)
+def test_action_items_say_who_is_responsible(text, expected):
+    found = of_form(PRESENT + text, "Ana Brandt, Jonas Feld, Ida Ray, Ida Holm, Marten Oort")
+    assert {(who, task) for who, predicate, task in found if predicate == "responsible_for"} == expected
+
+
+def test_a_long_task_is_cut_between_words():
+    (task,) = {
+        value for _, p, value in of_form(f"- Ana Brandt to paint {'buoys ' * 40}", "Ana Brandt") if p != "handle"
+    }
+    assert len(task) <= 120 and task.endswith("buoys …")
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        (
+            "| Group | Key Contacts | Date |\n|---|---|---|\n| Quays | Ana Brandt, [Jonas Feld](@jf) | May 2025 |\n"
+            "| All crews | Cranes, Buoys | - |",
+            {("Ana Brandt", "member_of", "Quays"), ("Jonas Feld", "member_of", "Quays")},
+        ),
+        (
+            "Name | Role | GitHub | E-mail\n:--|--|--|--:\n**Ana Brandt** | Treasurer | abrandt | <a@example.org>\n"
+            "Heron | Database | N/A | -",
+            {
+                ("Ana Brandt", "works_as", "Treasurer"),
+                ("Ana Brandt", "handle", "@abrandt"),
+                ("Ana Brandt", "email", "a@example.org"),
+            },
+        ),
+        (
+            "| Task | Owner | Due |\n|---|---|---|\n| Paint the buoys | Jonas Feld | May |\n| Heron | crew | TBD |",
+            {("Jonas Feld", "responsible_for", "Paint the buoys")},
+        ),
+        (
+            "| Project | Status | Lead | Due date | Minimum version | Notes |\n|---|---|---|---|---|---|\n"
+            "| Heron | Deprecated | Ana Brandt | 4 May 2025 | ≥ 3.9 | late |\n| Unknown | Draft | Jonas Feld | | | |",
+            {
+                ("Heron", "status", "Deprecated"),
+                ("Ana Brandt", "leads", "Heron"),
+                ("Heron", "due", "4 May 2025"),
+                ("Heron", "version", ">= 3.9"),
+            },
+        ),
+        ("| Project | Status |\n| Heron | Deprecated |", set()),
+        ("| Project | Status |\n|---|---|\n| Heron | it depends |\n| Heron | Draft | more |", set()),
+    ],
+)
+def test_headers_of_tables_say_what_columns_are(table, expected):
+    assert of_form(table, "Ana Brandt, Jonas Feld", Heron="thing") == expected
+
+
+def test_a_table_of_reviewers_is_about_the_document():
+    text = "| **Reviewed by** | Date |\n|---|---|\n| Ana Brandt | 4 May |\n| name | date |\n| | |\n"
+    assert {s for s in stated(text) if s[1] == "reviewed_by"} == {("m0", "reviewed_by", "Ana Brandt")}
+
+
+@pytest.mark.parametrize(
+    ("item", "version"),
+    [
+        ("- Heron ≥ 12 (2019)", ">= 12"),
+        ("- Heron >= v3.9.1", ">= 3.9.1"),
+        ("* **Heron** 18 or later", ">= 18"),
+        ("1. Heron 3.9+ - for the tests", ">= 3.9"),
+        ("- Heron >= 12 is faster", None),
+        ("- `Heron >= 12`", None),
+        ("- old Heron >= 12", None),
+        ("- Heron 12", None),
+        ("Heron >= 12", None),
+    ],
+)
+def test_requirements_state_a_minimum_version(item, version):
+    assert of_form(f"{item}\n", Heron="thing") == ({("Heron", "version", version)} if version else set())

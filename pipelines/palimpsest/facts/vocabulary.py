@@ -53,8 +53,10 @@ owns            | thing         | lasts     | own; possess; acquire; buy
 drives          | thing         | lasts     | drive
 uses            | name          |           | use; rely on; switch to; run on; build on; build upon; power by
 email           | address       | lasts     |
+handle          | handle        | lasts     |
 phone           | digits        | one lasts |
 address         | digits name   | one lasts |
+responsible_for | thing         |           |
 leads           | name          | lasts     | lead; head; chair; manage; direct; captain; take over
 employs         | name          |           |
 founded         | name          |           | found; establish
@@ -74,6 +76,7 @@ status          | status        | one       |
 written_by      | name          |           |
 dated           | date          | one       |
 attended_by     | person        |           |
+reviewed_by     | person        |           |
 version         | digits        | one       |
 due             | date          | one       | due on; due by; due
 starts          | date          | one       | launch on; release on; go live on; start on; start at; start in
@@ -159,6 +162,7 @@ _AMOUNT = re.compile(
 )
 _TEAM = re.compile(r"\b(?:team|board|committee|council|crew|squad|band|choir|club|party|orchestra)$", re.IGNORECASE)
 _ADDRESS = re.compile(r"\S+@\S+\.\w+")
+_HANDLE = re.compile(r"@\w[\w-]*")
 _STATUS_WORDS = """
 accepted active approved archived available blocked cancelled canceled closed complete completed deferred
 delayed deprecated done draft experimental final finished inactive live maintained merged obsolete open paused
@@ -240,6 +244,7 @@ class Filling:
             "amount": bool(_AMOUNT.search(self.text)),
             "digits": bool(_DIGIT.search(self.text)),
             "address": bool(_ADDRESS.search(self.text)),
+            "handle": bool(_HANDLE.fullmatch(self.text)),
             "status": self.text.lower() in _STATUS,
             "diet": bool(_DIETS.search(self.text)),
             "thing": not self.is_time and (self.is_name or not _VAGUE.search(self.text)) and _stands_alone(self.text),
@@ -341,11 +346,11 @@ def of_noun(noun: str) -> Predicate | None:
 _OF_PERSONS_WORDS = """
 lives_in grew_up_in birthday age works_for works_as reports_to teaches_at studied_at studies plays_for
 married_to engaged_to parent_of child_of sibling_of partner_of friend_of relative_of has_pet speaks plays diet
-allergic_to prefers likes dislikes favourite drives email phone comes_from
+allergic_to prefers likes dislikes favourite drives email handle phone comes_from responsible_for
 """
 _OF_PERSONS = frozenset(_OF_PERSONS_WORDS.split())
 _OF_THINGS_WORDS = """
-part_of located_in made_by written_by dated attended_by due starts ends scheduled_for costs capacity
+part_of located_in made_by written_by dated attended_by reviewed_by due starts ends scheduled_for costs capacity
 population length budget status version supplies
 """
 _OF_THINGS = frozenset(_OF_THINGS_WORDS.split())
@@ -363,6 +368,7 @@ _IS = frozenset(s for s in SLOTS if s.endswith(("_of", "_to")) and s not in ("re
     "born_in",
     "due",
     "located_in",
+    "responsible_for",
 }
 
 
@@ -371,7 +377,7 @@ def label(predicate: str) -> str:
     words = predicate.replace("_", " ")
     if predicate in _LABELS:
         return _LABELS[predicate]
-    is_noun = predicate in SLOTS and not {"amount", "digits", "address", "diet", "status"}.isdisjoint(
+    is_noun = predicate in SLOTS and not {"amount", "digits", "address", "handle", "diet", "status"}.isdisjoint(
         SLOTS[predicate].takes
     )
     return f"is {words}" if predicate in _IS else f"{words}:" if is_noun or predicate == "birthday" else words
