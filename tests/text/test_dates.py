@@ -61,6 +61,7 @@ def test_iso_text_round_trips(time: datetime) -> None:
         ("4-24-2024 - 5-07-2024", "2024-05-07"),
         ("Wednesday, March 3, 2021", "2021-03-03"),
         ("3 March 2021 to 17 March 2021", "2021-03-17"),
+        ("Date 13/04/2021", "2021-04-13"),
         ("03/04/2021", None),
         ("Due 3 March 2021", None),
         ("2021-03-04 release notes", None),

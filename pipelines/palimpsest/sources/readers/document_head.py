@@ -176,6 +176,7 @@ DATE_FIELDS = (
     "datecreated",
     "creationdate",
     "startdate",
+    "datestarted",
 )
 """Fields of front matter and sidecars that date a document, the strongest first; see `normalize_field`."""
 
