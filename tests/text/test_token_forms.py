@@ -36,4 +36,4 @@ def test_many_words_are_not_all_kept(monkeypatch):
         assert [form.lemma for form in found] == ["the", "pump", "fail", "."]
         (found,) = forms.of([parser("Both valves were open.")])
         assert [form.lemma for form in found] == ["both", "valve", "be", "open", "."]
-        assert len(forms._kept) <= 5
+        assert len(forms._known) <= 5

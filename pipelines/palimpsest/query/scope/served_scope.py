@@ -93,9 +93,14 @@ class ServedScope:
         return sorted(older | _named_in(self.all_reasons(ids)))
 
     def replacing_ids(self, memories: Iterable[Memory]) -> set[str]:
-        """Returns the ids of the memories that replaced others; what a document version replaced has none."""
+        """Returns the ids of the memories that replaced others; what a document version replaced has none.
+
+        An index of an earlier version has no reasons: there the id of a document version may be among them.
+        """
         newer = {m.memory_id: m.superseded_by for m in memories if m.superseded_by}
-        return _named_in(self.all_reasons(sorted(newer))) & {*newer.values()}
+        reasons = self.all_reasons(sorted(newer))
+        unexplained = {by for i, by in newer.items() if i not in reasons}
+        return (_named_in(reasons) | unexplained) & {*newer.values()}
 
     def history(self, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """Returns the visible memories that each of `ids` replaced, through others too, newest first."""
