@@ -201,7 +201,8 @@ _SHORT_YEAR = re.compile(r"(?<![\d/.-])(\d{1,2})([/.-])(\d{1,2})\2(\d\d)(?!\d|\2
 _RANGE = re.compile(r"(?<=\d)[-\u2013](?=\d{1,2}[/.])")
 _THREE_NUMBERS = re.compile(r"(?<![\d/.-])(\d{1,2})[/.-](\d{1,2})[/.-]\d{4}(?!\d)")
 _BETWEEN_DAYS = re.compile(
-    r"(?:[^\w\d]|\b(?:date|to|and|from|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?)\b)*", re.IGNORECASE
+    r"(?:[^\w\d]|\b(?:date|to|and|from|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?)\b)*",
+    re.IGNORECASE,
 )
 
 

@@ -321,6 +321,8 @@ _READ = re.compile(rf"text/(?:plain|markdown|x-rst|html)|{FROM_PROPERTIES.patter
 _MAX_LINES, _MAX_SECTION_LINES, _MAX_PART_CHARS, _MAX_VALUE_CHARS, _MAX_STATUS_CHARS = 60, 12, 5_000, 500, 80
 _FIELD = re.compile(r"[*_:]{0,3}(?P<name>[A-Za-z][A-Za-z /_-]{1,30}?)[*_ ]*:(?!//)[*_]*\s*(?P<value>.*)", re.ASCII)
 _STATUS_HEADING = re.compile(r"[#=\s]*status\s*[:\u2013\u2014-]\s*(?P<value>.+)", re.IGNORECASE)
+_HISTORY = re.compile(r"(?:(?:revision|document|version|change) )?history|change ?log", re.IGNORECASE)
+_ENTRY = re.compile(r"\|?\s*([^|:\u2013\u2014]{6,40}?)\s*(?:[|:\u2013\u2014]|\s-\s)")
 _MARKER = re.compile(r"\s*[-+*>•]\s+(?:\[[xX]\]\s+)?")
 _STRUCK_OUT = re.compile(r"<!--.*?-->|~~.*?~~", re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
@@ -477,12 +479,14 @@ def _trimmed(text: str, s: Segment) -> list[Segment]:
 def read_head(text: str, segments: Sequence[Segment]) -> DocumentHead:
     """Returns the fields that a document states above its second heading and in sections named like a field.
 
-    Fields with several titles or states are a list of things: such a text has no head.
+    Fields with several titles or states are a list of things: such a text has no head. The last day that begins an
+    entry of a section `History` is when the document was modified.
     """
     head = DocumentHead()
     once: dict[str, str] = {}
     end = sum(len(line) + 1 for line in text.split("\n", _MAX_LINES)[:_MAX_LINES])
     section, left, is_first, has_title, is_open, after_rfc = "", 0, False, False, True, False
+    days: list[date] = []  # of the entries of a section `History`
     for s in _blocks(text, segments):
         is_open = is_open and s.char_start < end
         part = text[s.char_start : min(s.char_end, s.char_start + _MAX_PART_CHARS)]
@@ -493,11 +497,16 @@ def read_head(text: str, segments: Sequence[Segment]) -> DocumentHead:
             is_first = key not in head.values
             is_of_document = len(path) <= 2 and (key == "status" or (is_first and is_open))
             section, left = (key if is_of_document else ""), _MAX_SECTION_LINES
+            if len(path) <= 2 and _HISTORY.fullmatch(path[-1].strip()):
+                section = "history"
             if inline and section and is_first:
                 _add(head, "status", inline["value"])
             if not key:
                 is_open = is_open and not (has_title or head.values)
                 has_title = True
+        elif section == "history":
+            entries = filter(None, (_ENTRY.match(line.text) for line in _lines(part)))
+            days += filter(None, (day_of_dateline(entry[1]) for entry in entries))
         elif section:
             for line in islice(_lines(part), left):
                 if is_first:
@@ -518,6 +527,8 @@ def read_head(text: str, segments: Sequence[Segment]) -> DocumentHead:
             else:
                 head.spans.extend((s.char_start + f.start, s.char_start + f.end) for f in known)
             after_rfc = is_rfc
+    if days:
+        head.values.setdefault("modified", [max(days).isoformat()])
     return head
 
 

@@ -86,6 +86,23 @@ def test_a_head_of_fields(read, head) -> None:
     assert (document.title, day(document)) == ("Use Skua", "2020-09-26")
 
 
+@pytest.mark.parametrize(
+    ("history", "last"),
+    [
+        (
+            "## History\n\n| Date | What |\n|---|---|\n| Feb 28th 2022 | Draft |\n| Oct 6th 2022 | Done |\n",
+            "2022-10-06",
+        ),
+        ("## Revision history\n\n- 2022-02-28: draft\n- 2022-10-06 - final\n", "2022-10-06"),
+        ("## History\n\nThe till was bought on 6 October 2022.\n", "2020-09-26"),
+        ("## Context\n\n- 2022-10-06: we met.\n", "2020-09-26"),
+    ],
+)
+def test_the_last_entry_of_a_history_dates_a_document(read, history, last) -> None:
+    (document,) = read("skua.md", f"# Use Skua\n\nDate: 2020-09-26\n\n## Summary\n\nWords.\n\n{history}").documents
+    assert day(document) == last
+
+
 def test_a_status_section_below_the_others_a_pep_and_an_rfc(read) -> None:
     text = "# Use Skua\n\n## Context\n\nIn the context of tills.\n\n## Status\n\nDeprecated by [000](0000-tern.md)\n"
     assert stated(read("y.md", text).documents[0]) == ("Deprecated by 000", [("0000-tern.md", "UPDATED_BY")])
