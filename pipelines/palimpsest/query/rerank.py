@@ -83,13 +83,14 @@ def memory_lines(question: str, memory: Memory) -> list[str]:
     start = memory_start(memory)
     room = MAX_TOKENS - len(_question_tokens(question))
     text = memory.text[:_MAX_MEMORY_CHARS]
-    parts = passages(text, room - len(tokenizer().encode(start).ids))
+    sentences = _sentences(text)
+    parts = _packed(text, sentences, room - len(tokenizer().encode(start).ids))
     if len(parts) == 1:
         return [start + parts[0]]
     section = (memory.heading or "").rpartition(" > ")[2]
     if place := " > ".join(dict.fromkeys(part for part in (memory.title, section) if part and section)):
         start += f"{place[:_MAX_PLACE_CHARS]}: "
-        parts = passages(text, room - len(tokenizer().encode(start).ids))
+        parts = _packed(text, sentences, room - len(tokenizer().encode(start).ids))
     if len(parts) > _PASSAGES:
         wanted = set(terms(question))
         shared = [len(wanted.intersection(terms(part))) for part in parts]
@@ -105,11 +106,20 @@ def memory_start(memory: Memory) -> str:
 
 def passages(text: str, room: int) -> list[str]:
     """Returns a text in parts of whole sentences, each of at most `room` tokens; a longer sentence is a part alone."""
+    return _packed(text, _sentences(text), room)
+
+
+def _sentences(text: str) -> list[tuple[int, int, int]]:
+    """Returns start, end and number of tokens of each sentence."""
     starts = [start for start, _ in tokenizer().encode(text).offsets[1:-1]]
+    spans = memory_sentence_spans(text)
+    return [(start, end, bisect_left(starts, end) - bisect_left(starts, start)) for start, end in spans]
+
+
+def _packed(text: str, sentences: Sequence[tuple[int, int, int]], room: int) -> list[str]:
     spans: list[tuple[int, int]] = []
     used = 0
-    for start, end in memory_sentence_spans(text):
-        tokens = bisect_left(starts, end) - bisect_left(starts, start)
+    for start, end, tokens in sentences:
         if spans and used + tokens <= room:
             spans[-1], used = (spans[-1][0], end), used + tokens
         else:
@@ -131,8 +141,9 @@ def pair_tokens(question: str, line: str) -> tuple[list[int], list[int]]:
     return [*first, *second], [0] * len(first) + [1] * len(second)
 
 
-def _question_tokens(question: str) -> list[int]:
-    return _truncated(tokenizer().encode(question[:_MAX_CHARS]).ids, _MAX_QUESTION_TOKENS)
+@lru_cache(maxsize=64)  # it is read with each passage
+def _question_tokens(question: str) -> tuple[int, ...]:
+    return tuple(_truncated(tokenizer().encode(question[:_MAX_CHARS]).ids, _MAX_QUESTION_TOKENS))
 
 
 def _truncated(ids: list[int], most: int) -> list[int]:

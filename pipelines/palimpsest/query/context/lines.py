@@ -15,7 +15,7 @@ from typing import Generic, Literal, TypedDict, TypeVar
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.files import counted
 from palimpsest.query.context.quotes import consecutive_runs
-from palimpsest.query.request.types import Memory, shorten_text, visible
+from palimpsest.query.request.types import Memory, visible
 
 FACT, REPLACED, LATER, CONTEXT = "- ", "  replaced: ", "  later: ", "  context: "
 HEADING = "Sources:"
@@ -162,7 +162,7 @@ def source_lines(lines: Sequence[ContextLine], citations: Citations, count: Coun
 
 def _short_name(name: str) -> str:
     """Returns a document's name, without its middle where it is long: those of a series differ at their ends."""
-    name = shorten_text(name, len(name))
+    name = " ".join(visible(name).split())
     if len(name) <= _NAME_CHARS:
         return name
     last = name[-_NAME_END:]
