@@ -14,7 +14,7 @@ def test_a_stage_depends_on_the_code_that_its_module_imports():
 def test_the_hash_differs_between_modules_and_is_stable():
     assert code_hash(["palimpsest.memories.form"]) == code_hash(["palimpsest.memories.form"])
     assert code_hash(["palimpsest.memories.form"]) != code_hash(["palimpsest.entities.topics"])
-    with pytest.raises(ValueError, match="no module palimpsest.memories.gone"):
+    with pytest.raises(ValueError, match="no module"):
         code_hash(["palimpsest.memories.gone"])
 
 
