@@ -416,5 +416,5 @@ def test_every_recipe_returns_what_the_tables_of_the_demo_give(graph, tmp_path, 
     assert_recipes(graph, tables, home_id(home), [0, 1, 2])
     retired = [m for m in tables.memories.values() if not m["is_latest"]]
     assert retired and all(tables.successor(m) is not None for m in retired)
-    doubled = Counter((*(n[c] for c in SCOPE), n["name"].lower(), n["type"]) for n in tables.nodes.values())
+    doubled = Counter((*(n[c] for c in SCOPE), n["name"].lower()) for n in tables.nodes.values())
     assert max(doubled.values()) == 1
