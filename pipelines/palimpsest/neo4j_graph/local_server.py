@@ -225,7 +225,6 @@ def start_server(home: Path | None = None, heap: str | None = None, wait_s: floa
         write_json(home / "server.json", {"pid": pid, "started": process_started(pid), **ports})
         info = server_status(home)
         _wait_for_bolt(home, info, wait_s)
-        _warm_up(info)
         return info
 
 
@@ -395,16 +394,6 @@ def _wait_for_bolt(home: Path, info: ServerInfo, wait_s: float) -> None:
             is_reported = True
         time.sleep(_POLL_S)
     raise ComponentFailed(f"neo4j: no answer at {info.uri} for {wait_s:.0f} s; see {home / 'logs' / 'neo4j.log'}")
-
-
-def _warm_up(info: ServerInfo) -> None:
-    """Plans what a query runs: the first statements of a new server load its planner, which takes most of a query."""
-    from palimpsest.neo4j_graph import cypher
-    from palimpsest.neo4j_graph.connect import connect
-
-    with connect(info.uri, info.user, info.password) as connection:
-        for statement in (cypher.SERVED, cypher.POSTINGS, cypher.MEMORIES):
-            connection.read(f"EXPLAIN {statement}")
 
 
 def _answers(home: Path, info: ServerInfo) -> bool:
