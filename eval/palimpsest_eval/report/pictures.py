@@ -364,10 +364,10 @@ def _rows(bars: Sequence[Bar], chars: int = _NAME_CHARS) -> "alt.Data":
 
 
 def _whole(most: float) -> dict[str, Any]:
-    """Returns an axis of counts up to `most`: four ticks or five, each a whole number."""
-    rough = max(1.0, most / 4)
+    """Returns an axis of counts up to `most`: three to seven ticks, each a whole number."""
+    rough = max(1.0, most / 2.5)
     power = 10 ** int(math.log10(rough))
-    step = next(step for times in (1, 2, 5, 10) if (step := times * power) >= rough)
+    step = max(times * power for times in (1, 2, 5) if times * power <= rough)
     return {"format": ",d", "values": list(range(0, math.ceil(most) + step, step))}
 
 
