@@ -13,6 +13,7 @@ from palimpsest_eval.gate.verdict import combine
 from palimpsest_eval.golden.golden_run import GoldenRun, Hit, search_golden
 from palimpsest_eval.golden.misses import find_misses
 from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenSet, golden_path, load_golden
+from palimpsest_eval.labels.saved_programs import home_programs, save_program
 from palimpsest_eval.report import gather, picture_html, report_html
 from palimpsest_eval.report.charts import spark
 from palimpsest_eval.report.gather import headlines
@@ -127,7 +128,7 @@ def test_the_command_line_writes_the_page_and_names_a_path_that_cannot_be(judged
     assert isinstance(done.exception, PalimpsestError) and "--report" in str(done.exception)
 
 
-def test_a_delete_takes_pages_and_notes_along(judged_home, tmp_path):
+def test_a_delete_takes_pages_notes_and_programs_along(judged_home, tmp_path):
     from palimpsest.pipeline.deletion.delete import delete
 
     home = Home(tmp_path / "home", tmp_path / "vectors")
@@ -140,6 +141,7 @@ def test_a_delete_takes_pages_and_notes_along(judged_home, tmp_path):
     page = write_report(home, build, combine([decide(replace(run, per_query=zero), None, True)]))
     assert "quixotic-77" in page.read_text()
     write_note(home, "explore", Note(title="quixotic-77", build_id="000001"))
+    save_program({"demos": ["quixotic-77"]}, None, "why", home_programs(home), "tuned")
     done = delete(home, document=None, user="bob", collection=None)
     assert done.to_json()["residue"] == [] and not page.exists()
     assert not [p for p in home.path.rglob("*") if p.is_file() and b"quixotic-77" in p.read_bytes()]
