@@ -164,10 +164,28 @@ _OF_ADJECTIVE = {
     ("allergic", "to"): "allergic_to",
     ("married", "to"): "married_to",
     ("engaged", "to"): "engaged_to",
+    ("afraid", "of"): "afraid_of",
+    ("scared", "of"): "afraid_of",
+    ("interested", "in"): "interested_in",
+    ("fond", "of"): "likes",
+    ("fan", "of"): "likes",
     **{("due", p): "due" for p in ("on", "by", "in")},
 }
 _BUSINESS = frozenset(
-    {"store", "shop", "studio", "business", "company", "cafe", "restaurant", "bakery", "gallery", "bar"}
+    {
+        "store",
+        "shop",
+        "studio",
+        "school",
+        "farm",
+        "business",
+        "company",
+        "cafe",
+        "restaurant",
+        "bakery",
+        "gallery",
+        "bar",
+    }
 )
 _OPENING = frozenset({"open", "start", "launch", "run", "found"})
 _PLACE_OF = {

@@ -46,9 +46,12 @@ plays           | activity      | lasts     | play
 diet            | diet          | one lasts |
 allergic_to     | thing         | lasts     |
 prefers         | thing         | lasts     | prefer
-likes           | thing         | lasts     | like; love; enjoy; adore
+likes           | thing         | lasts     | like; love; enjoy; adore; be into
 dislikes        | thing         | lasts     | dislike; hate; detest; loathe
 favourite       | thing         | lasts     |
+interested_in   | thing         | lasts     |
+afraid_of       | thing         | lasts     |
+collects        | thing         | lasts     | collect
 owns            | thing         | lasts     | own; possess; acquire; buy
 drives          | thing         | lasts     | drive
 uses            | name          |           | use; rely on; switch to; run on; build on; build upon; power by
@@ -120,7 +123,6 @@ budget: budget
 version: version
 status: status state
 named: name surname nickname
-favourite: favourite favorite
 married_to: wife husband spouse
 engaged_to: fiance fiancee fiancé fiancée
 partner_of: girlfriend boyfriend partner
@@ -179,7 +181,7 @@ _DIETS = re.compile(
     re.IGNORECASE,
 )
 _POINTING = re.compile(
-    r"(?:the|this|that|these|those|your|his|her|its|their|our|such|some|any|every|each|another|all|both|what|more|most"
+    r"(?:the|this|that|these|those|my|our|your|his|her|its|their|such|some|any|every|each|another|all|both|what|more|most"
     r"|it|one|ones|how|when|being|getting|having|seeing|hearing|making|doing|something|anything|everything|nothing"
     r"|someone|anyone|everyone|thing|things|stuff|much|many|so|too|no|not)\b",
     re.IGNORECASE,
@@ -189,6 +191,8 @@ _VAGUE = re.compile(
     r"\b(?:idea|way|thing|stuff|lot|kind|sort|bit|one|feeling|moment|it|them|that|you|me)s?\b",
     re.IGNORECASE,
 )
+_CUT_SHORT = re.compile(r"(?:to )?(?:work|go|try|get|make|take|put|spend(?:ing)? time)(?:ing)?", re.IGNORECASE)
+"""Verbs that name nothing without what follows them."""
 _MAX_THING_WORDS = 8
 
 
@@ -258,7 +262,8 @@ class Filling:
 
 
 def _stands_alone(text: str, max_words: int = _MAX_THING_WORDS) -> bool:
-    return 0 < len(text.split()) <= max_words and not _POINTING.match(text)
+    is_whole = not _POINTING.match(text) and not _CUT_SHORT.fullmatch(text)
+    return 0 < len(text.split()) <= max_words and is_whole
 
 
 def _slots() -> dict[str, Slot]:
@@ -351,6 +356,7 @@ _OF_PERSONS_WORDS = """
 lives_in grew_up_in birthday age works_for works_as reports_to teaches_at studied_at studies plays_for
 married_to engaged_to parent_of child_of sibling_of partner_of friend_of relative_of has_pet speaks plays diet
 allergic_to prefers likes dislikes favourite drives email handle phone comes_from responsible_for expiry_of
+interested_in afraid_of collects
 """
 _OF_PERSONS = frozenset(_OF_PERSONS_WORDS.split())
 _OF_THINGS_WORDS = """
@@ -371,6 +377,7 @@ _LABELS = {"has_pet": "has", "named": "is named", "made_by": "was made by", "wri
 _IS = frozenset(s for s in SLOTS if s.endswith(("_of", "_to")) and s not in ("reports_to", "expiry_of")) | {
     "born_in",
     "due",
+    "interested_in",
     "located_in",
     "responsible_for",
 }
