@@ -3,7 +3,7 @@
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest_eval.notebook.explained import explained_figure
+from palimpsest_eval.notebook.explained import explained_arcs, explained_figure
 from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")
@@ -24,24 +24,21 @@ def results(tmp_path_factory):
 
 
 def test_every_result_is_reached_by_itself_and_over_the_links_that_explain_prints(results):
-    sankey = explained_figure(results, "Who keeps bees & honey?", shown=3).data[0]
-    labels, flows = sankey.node.label, sankey.link
-    edges = list(zip(flows.source, flows.target, strict=True))
-    place = {
-        m.memory_id: i for m in results.memories for i, text in enumerate(sankey.node.customdata) if m.why[:20] in text
-    }
-    assert (0, place["m1"]) in edges and labels[0].startswith("Who keeps bees")
-    extends, seed = labels.index("adds to"), next(i for i, n in enumerate(labels) if n.startswith("result 1: "))
-    assert {(0, seed), (seed, extends), (extends, place["m2"])} <= set(edges)
-    link_text = flows.customdata[edges.index((extends, place["m2"]))]
-    assert "one of it and result 1 adds to the other (weight 0.90)" in link_text and link_text.startswith("+")
-    assert all(width > 0 for width in flows.value)
+    nodes, links = explained_arcs(results, "Who keeps bees & honey?", shown=3)
+    kinds, ends = {n.node_id: n for n in nodes}, {(x.source_id, x.target_id): x for x in links}
+    place = {m.memory_id: n.node_id for m in results.memories for n in nodes if m.why[:20] in n.tooltip}
+    assert ends[nodes[0].node_id, place["m1"]].kind == "by itself" and nodes[0].label.startswith("Who keeps bees")
+    extends = next(n.node_id for n in nodes if n.label == "adds to")
+    seed = next(n.node_id for n in nodes if n.label.startswith("result 1: "))
+    assert {(nodes[0].node_id, seed), (seed, extends), (extends, place["m2"])} <= set(ends)
+    link = ends[extends, place["m2"]].tooltip
+    assert "one of it and result 1 adds to the other (weight 0.90)" in link and link.startswith("+")
+    assert {n.kind for n in kinds.values()} == {"question", "found first", "leads on over", "result"}
 
 
-def test_texts_are_escaped_and_an_empty_answer_is_still_a_picture(results):
+def test_texts_are_data_and_an_empty_answer_is_still_a_picture(results):
     figure = explained_figure(results, "<i>bees</i>?")
-    assert "<b>" not in "".join([*figure.data[0].node.label, *figure.data[0].node.customdata])
-    assert "&lt;i&gt;bees" in figure.layout.title.text and "(build 000001" in figure.layout.title.text
-    assert len(figure.data[0].link.value) >= len(results.memories)
+    still = figure._repr_mimebundle_()["image/svg+xml"]
+    assert "<b>" not in still and "<i>" not in still and "&lt;i&gt;bees" in still and "(build 000001" in figure.title
     with_none = type(results)(**{**vars(results), "memories": []})
-    assert list(explained_figure(with_none, "bees?").data[0].node.label) == ["bees?"]
+    assert [n.label for n in explained_arcs(with_none, "bees?")[0]] == ["bees?"]

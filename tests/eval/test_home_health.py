@@ -11,7 +11,6 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import STATES
-from palimpsest_eval.report.charts import columns
 from palimpsest_eval.report.health_page import (
     BuildNumbers,
     ages,
@@ -99,16 +98,13 @@ def test_numbers_are_written_with_their_unit(value, form, text):
     assert format_number(value, form) == text
 
 
-def test_the_page_escapes_names_shows_changes_and_leaves_words_out_where_they_would_overlap():
+def test_the_page_escapes_names_shows_changes_and_pictures():
     t = evident()
     t["memories"] = t["memories"].with_columns(user_id=pl.lit("<b>ana</b>"))
     page = health_html(health(t, (build(1, latest=3.0), build(2))))
     assert "&lt;b&gt;ana" in page and "<b>ana" not in page
     assert '+2 <span class="soft">since the last build' in page and "<script" not in page
-    chart = columns([(f"24-{m:02d}", m) for m in range(1, 25)])
-    shown = [c.label for c in chart.columns if c.is_labelled]
-    assert shown[-1] == "24-24" and len(shown) == 8 and chart.columns[-1].height == 1.0
-    assert columns([("a", 0)]) is None
+    assert "Memories by month of their date" in page and page.count("<svg") >= 3
 
 
 def test_the_command_and_the_page_show_a_home(judged_home, tmp_path):

@@ -13,8 +13,9 @@ from palimpsest_eval.gate.verdict import combine
 from palimpsest_eval.golden.golden_run import GoldenRun, Hit, search_golden
 from palimpsest_eval.golden.misses import find_misses
 from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenSet, golden_path, load_golden
+from palimpsest_eval.labels.saved_programs import home_programs, save_program
 from palimpsest_eval.report import gather, picture_html, report_html
-from palimpsest_eval.report.charts import histogram, spark
+from palimpsest_eval.report.charts import spark
 from palimpsest_eval.report.gather import headlines
 from palimpsest_eval.report.page import MAX_BYTES, Note, write_note
 from palimpsest_eval.runs.judge_build import judge_build, write_report
@@ -22,21 +23,19 @@ from palimpsest_eval.runs.judge_build import judge_build, write_report
 NASTY = '</style><script>alert(1)</script><img src=x onerror="alert(2)">&{{ 7*7 }}'
 
 
-def test_lines_and_histograms_have_their_ends_and_headlines_their_change():
+def test_lines_have_their_ends_and_headlines_their_change_since_the_baseline():
     line = spark([0.5, float("nan"), 1.0, 0.75])
     assert line.points == "3.0,25.0 79.0,3.0 117.0,14.0"
-    assert (line.low, line.high, line.count, line.last_y) == (0.5, 1.0, 3, 14.0)
+    assert (line.count, line.last_y) == (3, 14.0)
     assert spark([0.4]).points == "117.0,14.0" and spark([]) is None and spark([float("nan")]) is None
-    h = histogram([1, 1, 2, 100], {"p50": 1, "p95": 4, "p99": 4}, bins=4)
-    assert [b.count for b in h.bars] == [0, 2, 1, 1] and [b.height for b in h.bars] == [0, 1, 0.5, 0.5]
-    assert (h.bars[3].low, h.bars[3].high) == (3, 4) and histogram([], {}) is None
     history = [("000001", {"c/R@5": 0.8, "c/stale@5": 0.1}), ("000002", {"c/R@5": 0.9})]
-    recall, stale = headlines("c", {"stale@5": 0.2, "R@5": 0.85}, history)
-    assert (recall["title"], recall["worse"], recall["spark"].count) == ("Recall@5", True, 3)
-    assert recall["change"] == pytest.approx(-0.05)
+    compared = {"R@5": (0.8, 0.85), "stale@5": (0.1, 0.2)}
+    recall, stale = headlines("c", {"stale@5": 0.2, "R@5": 0.85}, history, compared)
+    assert (recall["title"], recall["worse"], recall["spark"].count) == ("Recall@5", False, 3)
+    assert recall["change"] == pytest.approx(0.05) and recall["baseline"] == 0.8, "not the last build's 0.9"
     assert (stale["worse"], stale["spark"].count) == (True, 2)
-    (first,) = headlines("c", {"R@5": 0.85}, [])
-    assert first["change"] is None and not first["worse"]
+    (first,) = headlines("c", {"R@5": 0.85}, history, {})
+    assert first["change"] is None and first["baseline"] is None and not first["worse"]
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +54,14 @@ def test_the_page_shows_headlines_types_latency_labels_misses_and_health(page):
         "false_retirement", "citation_validity", "p95_ms",
     ]  # fmt: skip
     assert [(t["type"], t["queries"]) for t in chats["types"]] == [("single", 2), ("temporal", 1), ("updated", 1)]
-    assert [x["step"] for x in chats["latency"]] == [
+    assert [x.name for x in chats["latency"]] == [
         "total", "embed", "seeds", "expand", "rank", "rerank", "read", "pack",
     ]  # fmt: skip
     assert chats["confusion"]["UPDATE"]["UPDATE"] == 1 == chats["labelled"]
     assert chats["health"]["chains"] == {2: 1} and chats["health"]["retired_by_update"] == 1
     html = report_html(page)
     assert "no baseline" in html and "Memory health" in html
-    assert picture_html(page).startswith("\n<svg") or picture_html(page).lstrip().startswith("<svg")
+    assert picture_html(page).startswith("<svg") and "prefers-color-scheme" in picture_html(page)
 
 
 def test_the_page_needs_nothing_from_outside_and_runs_no_script_that_documents_and_questions_say(page):
@@ -70,8 +69,8 @@ def test_the_page_needs_nothing_from_outside_and_runs_no_script_that_documents_a
     assert not re.search(r"<script|https?://(?!www\.w3\.org/2000/svg)|@import|url\(|\son\w+=", html)
     assert "default-src 'none'" in html and len(html.encode()) < MAX_BYTES
     for text in (report_html(nasty_page(page)), picture_html(nasty_page(page))):
-        assert "<script" not in text and "<img" not in text and "{{ 7*7 }}" in text
-        assert "&lt;script&gt;alert(1)" in text
+        assert "<script" not in text and "<img" not in text
+        assert "&lt;/style&gt;&lt;script&gt;alert" in text
     large = nasty_page(page)
     question = large["collections"][0]["worst"][0] | {"question": "w" * 100_000}
     large["collections"][0]["worst"] = [question] * 40
@@ -86,7 +85,8 @@ def nasty_page(page):
         "got": [{"source": NASTY, "relevant": False, "stale": True, "text": NASTY}],
     }  # fmt: skip
     (chats,) = page["collections"]
-    chats = chats | {"name": NASTY, "worst": [worst]}
+    types = [t | {"type": NASTY} for t in chats["types"][:1]]
+    chats = chats | {"name": NASTY, "worst": [worst], "types": types}
     return page | {"collections": [chats], "reasons": [(NASTY, NASTY)], "warnings": [(NASTY, NASTY)]}
 
 
@@ -128,7 +128,7 @@ def test_the_command_line_writes_the_page_and_names_a_path_that_cannot_be(judged
     assert isinstance(done.exception, PalimpsestError) and "--report" in str(done.exception)
 
 
-def test_a_delete_takes_pages_and_notes_along(judged_home, tmp_path):
+def test_a_delete_takes_pages_notes_and_programs_along(judged_home, tmp_path):
     from palimpsest.pipeline.deletion.delete import delete
 
     home = Home(tmp_path / "home", tmp_path / "vectors")
@@ -141,6 +141,7 @@ def test_a_delete_takes_pages_and_notes_along(judged_home, tmp_path):
     page = write_report(home, build, combine([decide(replace(run, per_query=zero), None, True)]))
     assert "quixotic-77" in page.read_text()
     write_note(home, "explore", Note(title="quixotic-77", build_id="000001"))
+    save_program({"demos": ["quixotic-77"]}, None, "why", home_programs(home), "tuned")
     done = delete(home, document=None, user="bob", collection=None)
     assert done.to_json()["residue"] == [] and not page.exists()
     assert not [p for p in home.path.rglob("*") if p.is_file() and b"quixotic-77" in p.read_bytes()]

@@ -9,7 +9,7 @@ from palimpsest_eval.runs.judge_build import judge_build, write_report
 from tests.browser import chromium
 
 pytestmark = pytest.mark.browser
-PHONE, DESK = 390, 1200
+PHONE, DESK = 360, 1280
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,8 @@
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -11,8 +13,13 @@ from nbmake.nb_run import NotebookRun
 
 from palimpsest.pipeline.finish import publish_build, stage_build
 from palimpsest.pipeline.plan import make_plan
+from palimpsest.relations.labelers.pairs_file import golden_pairs
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import judge_staged
+from palimpsest_eval.testing.fake_extraction import extraction_reply
+from palimpsest_eval.testing.fake_judge import judge_reply
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer
+from palimpsest_eval.testing.fake_reflection import reflection_reply
 from tests.small_corpus import TURNS, write_chats
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +38,17 @@ PARAMETERS: dict[str, dict[str, object]] = {
     "7_tune_facts": {"MEMORIES": 6},
     "9_tune_reflection": {"SESSIONS": 4},
     "5_memory_health": {"LIMITS": {"undated_share": 0.5}},
+}
+
+
+# What answers over HTTP where a notebook needs a language model.
+SERVERS: dict[str, Callable[[], FakeLMServer]] = {
+    "2_tune_relation_labels": lambda: FakeLMServer(
+        {(r["older"], r["newer"]): r["label"] for r in golden_pairs("train")}, accuracy=0.9
+    ),
+    "6_try_ragas_prompts": lambda: FakeLMServer({}, reply=judge_reply),
+    "7_tune_facts": lambda: FakeLMServer({}, reply=extraction_reply),
+    "9_tune_reflection": lambda: FakeLMServer({}, reply=reflection_reply),
 }
 
 
@@ -65,6 +83,13 @@ def bare_home(tmp_path_factory, shared_vectors) -> Home:
     return home
 
 
+@pytest.fixture
+def copied(home, tmp_path) -> Home:
+    """A home of its own, without answers of models."""
+    shutil.copytree(home.path, tmp_path / "home", ignore=shutil.ignore_patterns(home.lm_ledger.name + "*", "programs"))
+    return replace(home, path=tmp_path / "home")
+
+
 @pytest.fixture(scope="session")
 def ran(home, tmp_path_factory) -> Callable[[str], nbformat.NotebookNode]:
     """Returns a notebook after its run; most of a run is the start of a kernel, so no test asks for a second one."""
@@ -72,7 +97,10 @@ def ran(home, tmp_path_factory) -> Callable[[str], nbformat.NotebookNode]:
 
     def run(name: str, **more: object) -> nbformat.NotebookNode:
         if name not in done:
-            done[name] = run_notebook(name, home, PARAMETERS.get(name, {}) | more)
+            parameters = PARAMETERS.get(name, {}) | more
+            with SERVERS[name]() if name in SERVERS else nullcontext() as server:
+                named = {"LM": f"stand-in@{server.url}"} if server else {}
+                done[name] = run_notebook(name, home, parameters | named)
         return done[name]
 
     return run
@@ -88,6 +116,8 @@ def run_notebook(name: str, home: Home, parameters: dict[str, object]) -> nbform
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PALIMPSEST_HOME", str(home.path))
+            patch.setenv("PALIMPSEST_CONFIG", "off")
+            patch.delenv("PALIMPSEST_LM", raising=False)
             run = NotebookRun(aside, default_timeout=120).execute()
     finally:
         aside.unlink()

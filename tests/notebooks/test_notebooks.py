@@ -11,12 +11,14 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.builds import published
 from palimpsest_eval.golden.golden_run import GoldenRun
+from palimpsest_eval.labels.saved_programs import home_programs
 from palimpsest_eval.notebook.build_view import last_two, open_build, table
 from palimpsest_eval.report import gather, report_html
 from palimpsest_eval.report.page import read_notes
-from tests.notebooks.conftest import ROOT, run_notebook
+from tests.notebooks.conftest import ROOT, SERVERS, run_notebook
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+VEGA, TEXT = "application/vnd.vegalite.v5+json", "{http://www.w3.org/2000/svg}text"
 OURS = ("1_explore_build", "3_compare_runs", "4_read_the_misses", "5_memory_health")
 
 
@@ -25,13 +27,8 @@ def test_a_notebook_runs_and_hands_on_a_note_that_the_report_shows(name, home, r
     done = ran(name)
     note = json.loads((home.path / "notes" / f"{name[2:]}.json").read_text())
     assert note["build_id"] == "000002" and note["columns"] and note["rows"]
-    pictures = [
-        o["data"]["application/vnd.plotly.v1+json"]["layout"]["title"]["text"]
-        for c in done.cells
-        for o in c.get("outputs", [])
-        if "application/vnd.plotly.v1+json" in o.get("data", {})
-    ]
-    assert pictures and all("(build 000002" in title for title in pictures)
+    titles = [data[VEGA]["title"] for data in pictures(done)]
+    assert titles and all(title["subtitle"].startswith("build 000002") for title in titles)
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -39,17 +36,19 @@ def test_an_exported_page_shows_every_figure_without_a_script(name, ran):
     from nbconvert import HTMLExporter
 
     done = ran(name)
-    figures = [
-        o["data"]
-        for c in done.cells
-        for o in c.get("outputs", [])
-        if "application/vnd.plotly.v1+json" in o.get("data", {})
-    ]
-    stills = [data["image/svg+xml"] for data in figures]
+    stills = [data["image/svg+xml"] for data in pictures(done)]
     page, _ = HTMLExporter().from_notebook_node(done)
     assert stills and all(ElementTree.fromstring(still).tag.endswith("svg") for still in stills)
-    for data, still in zip(figures, stills, strict=True):
-        assert "text/html" in data or base64.b64encode(still.encode()).decode() in page
+    assert all(base64.b64encode(still.encode()).decode() in page for still in stills)
+
+
+@pytest.mark.parametrize("name", sorted(SERVERS))
+def test_without_a_model_the_first_cell_says_so_and_nothing_is_tuned_or_saved(name, copied):
+    done = run_notebook(name, copied, {"LM": "gone@http://127.0.0.1:9/v1"})
+    shown = [str(c.outputs) for c in done.cells if c.cell_type == "code" and c.outputs]
+    assert "No language model answers: gone at http://127.0.0.1:9/v1" in shown[0]
+    assert "docs/local-model.md" in shown[0] and "Traceback" not in str(shown)
+    assert not copied.lm_ledger.exists() and not home_programs(copied).exists()
 
 
 @pytest.mark.parametrize(
@@ -78,11 +77,16 @@ def test_the_report_of_the_next_build_shows_what_was_handed_on(home, ran):
     assert "Notes from notebooks" in report_html(gather(home, build, summary))
 
 
-def test_the_neighbourhood_needs_no_network(ran):
-    done = ran("1_explore_build")
-    page = next(o["data"]["text/html"] for c in done.cells for o in c.get("outputs", []) if "Around one" in str(o))
-    assert "Plotly.newPlot" in page and len(page) > 1_000_000, "the library is in the page"
-    assert '<script src="http' not in page
+def test_the_neighbourhood_is_drawn_by_jupyterlab_itself_and_labels_every_node(ran):
+    drawn = next(data for data in pictures(ran("1_explore_build")) if data[VEGA]["title"]["text"].startswith("Around"))
+    rows = next(layer["data"]["values"] for layer in drawn[VEGA]["layer"] if layer["mark"]["type"] == "circle")
+    words = " ".join("".join(t.itertext()) for t in ElementTree.fromstring(drawn["image/svg+xml"]).iter(TEXT))
+    assert 5 < len(rows) <= 12 and all(row["label"] in words for row in rows)
+    assert "url" not in str(drawn[VEGA]["layer"]) and "text/html" not in drawn
+
+
+def pictures(done):
+    return [o["data"] for c in done.cells for o in c.get("outputs", []) if VEGA in o.get("data", {})]
 
 
 def test_every_notebook_lies_in_git_without_outputs_and_with_parameters():

@@ -6,28 +6,47 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.relations.labelers.lm_client import Ledger
-from palimpsest.relations.labelers.lm_labeler import saved_program
+from palimpsest.relations.labelers.lm_labeler import program_folder, saved_program
 from palimpsest.store.home import Home
 from palimpsest_eval.labels import tune
 from palimpsest_eval.labels.label_gate import judge_home_labels
+from palimpsest_eval.labels.saved_programs import find_program, home_programs, read_program, save_program, use_program
 from palimpsest_eval.labels.tune import labelled_rows
 from palimpsest_eval.report.page import read_notes
 
 
 @pytest.mark.lm
 @pytest.mark.slow
-def test_the_notebook_tries_edits_compiles_and_saves_a_program_with_its_score_card(home, ran, tmp_path):
-    done = ran("2_tune_relation_labels", SAVE_TO=str(tmp_path))
-    (path,) = tmp_path.glob("*.json")
+def test_the_notebook_tries_edits_compiles_and_saves_a_program_with_its_score_card_in_the_home(home, ran):
+    before = sorted(program_folder().iterdir())
+    done = ran("2_tune_relation_labels")
+    (path,) = home_programs(home).glob("*.json")
     saved = json.loads(path.read_text())
     assert saved["card"]["pairs"] == 16 and 0 < saved["card"]["macro_f1"] <= 1
     assert saved["card"]["interval"][0] <= saved["card"]["macro_f1"] <= saved["card"]["interval"][1] + 1e-9
     assert saved["state"]["demos"], "demonstrations were compiled in"
     assert Ledger(home.lm_ledger).totals().calls >= 48 * 2
     assert "Relations that wait for a person" in {n.title for n in read_notes(home)}
-    assert not any("Traceback" in str(c.get("outputs")) for c in done.cells)
-    assert saved["made_with"] == "stand-in"
-    assert "mean nothing" in str([c.get("outputs") for c in done.cells])
+    outputs = str([c.get("outputs") for c in done.cells])
+    assert "Traceback" not in outputs and f"palimpsest gate --labels --program {path.stem}" in outputs
+    assert saved["made_with"] == "stand-in" and sorted(program_folder().iterdir()) == before
+
+
+def test_a_program_of_the_home_reaches_the_repository_only_when_it_is_used(tmp_path, monkeypatch):
+    (tmp_path / "data/golden").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    home = Home(tmp_path / "home")
+    state = {"signature": {"instructions": "x"}, "demos": []}
+    path = save_program(state, None, "why", home_programs(home), "mine")
+    assert read_program("mine", home)["state"] == state and saved_program() is None
+    with pytest.raises(PalimpsestError, match="no such file"):
+        read_program("mine")
+    assert not program_folder().exists()
+    use_program(find_program("mine", home))
+    assert saved_program()["state"] == state and {p.name for p in program_folder().iterdir()} == {
+        "default.json", "mine.json", "mine.md",
+    }  # fmt: skip
+    assert path.is_file() and read_program("mine")["state"] == state
 
 
 def test_a_program_made_with_the_stand_in_is_refused_by_builds_and_by_the_gate(tmp_path, monkeypatch):

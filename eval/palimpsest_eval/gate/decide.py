@@ -22,6 +22,7 @@ from palimpsest_eval.gate.verdict import GATED, BrokenQuestion, CollectionVerdic
 from palimpsest_eval.golden.golden_run import (
     ABSTENTION,
     BROAD_PRECISION,
+    DUPLICATES,
     FILLED,
     IRRELEVANT,
     MIN_BROAD,
@@ -197,10 +198,25 @@ def _against_baseline(
         verdict,
         metrics=metrics,
         stale=stale,
+        compared=_means_of_both(run, baseline, shared) | {m: (c.old, c.new) for m, c in metrics.items()},
         broken=_broken_questions(run, baseline, shared),
         types_before=by_type({q: baseline.per_query[q] for q in shared}, run.types, _SHOWN),
         against=baseline.origin,
     )
+
+
+def _means_of_both(run: GoldenRun, baseline: Baseline, shared: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Returns the means of the baseline and of the run of each measure that both have on all shared questions."""
+    found = {}
+    for m in sorted({m for q in shared for m in run.per_query[q]}):
+        before, after = ([side[q].get(m, math.nan) for q in shared] for side in (baseline.per_query, run.per_query))
+        if all(map(math.isfinite, (*before, *after))):
+            found[m] = (math.fsum(before) / len(shared), math.fsum(after) / len(shared))
+    if DUPLICATES in found:
+        found["duplicate_share"] = found[DUPLICATES]  # its name in `GoldenRun.quality`
+    if "p95" in baseline.latency_ms and "p95" in run.latency_ms:
+        found["p95_ms"] = (baseline.latency_ms["p95"], run.latency_ms["p95"])
+    return found
 
 
 def _compare_metrics(

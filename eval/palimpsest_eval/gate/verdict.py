@@ -44,6 +44,7 @@ class CollectionVerdict(JsonRecord):
         warnings: what does not close the gate, one line each.
         metrics: of each gated metric the baseline's value, the run's and how likely the change is by chance.
         stale: stale@5 of the baseline and of the run.
+        compared: of each measure the baseline's mean and the run's on the questions in both, and p95_ms.
         means: of each metric over the questions.
         latency_ms: p50, p95, p99 of whole searches.
         broken: the questions that got worse, the largest loss first.
@@ -62,7 +63,7 @@ class CollectionVerdict(JsonRecord):
     """
 
     json_names: ClassVar = {"against": "baseline"}
-    json_hidden = ("run", "stale", "types", "types_before")
+    json_hidden = ("run", "stale", "types", "types_before", "compared")
 
     collection: str
     status: Status
@@ -70,6 +71,7 @@ class CollectionVerdict(JsonRecord):
     warnings: tuple[str, ...] = ()
     metrics: Mapping[str, Comparison] = field(default_factory=dict)
     stale: tuple[float, float] | None = None
+    compared: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     means: Mapping[str, float] = field(default_factory=dict)
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     broken: tuple[BrokenQuestion, ...] = ()

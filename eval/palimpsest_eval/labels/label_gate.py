@@ -11,12 +11,12 @@ from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.relations.labelers.choose_labeler import build_labeler
 from palimpsest.relations.labelers.label_types import UNPAID, LabelResult, RelationLabeler
 from palimpsest.relations.labelers.lm_client import Ledger
-from palimpsest.relations.labelers.lm_labeler import LmLabeler, program_folder
+from palimpsest.relations.labelers.lm_labeler import LmLabeler
 from palimpsest.relations.labelers.lm_settings import lm_settings
 from palimpsest.relations.labelers.pairs_file import PairRow, golden_pairs, pair_from_row, written_pairs
 from palimpsest.store.home import Home, data_folder
 from palimpsest_eval.labels.label_metrics import LabelMetrics, LabelPrediction, label_metrics, metrics_by, predictions
-from palimpsest_eval.labels.saved_programs import read_program
+from palimpsest_eval.labels.saved_programs import find_program, read_program, use_program
 
 MAX_F1_LOSS = 0.01
 """Of macro-F1: the same program on the same pairs loses none, so this is only room for rounding."""
@@ -176,18 +176,18 @@ def accept_labels(home: Home, why: str) -> Path:
 
 
 def judge_home_labels(home: Home, program: str | None = None) -> LabelVerdict:
-    """Judges the labeler that the environment names, or one saved program of data/programs/relation.
+    """Judges the labeler that the environment names, or one saved program.
 
-    A program that passes becomes the default.
+    A program that passes becomes the default, and one of the home a file of data/programs/relation.
 
     Raises:
         PalimpsestError: there is no such program.
     """
     if program is None:
         return judge_labeler(build_labeler(home, none_odds=1.0))
-    state = read_program(program)["state"]
+    state = read_program(program, home)["state"]
     assert isinstance(state, dict)
     verdict = judge_labeler(LmLabeler(lm_settings(), Ledger(home.lm_ledger), state=state))
     if verdict.status == "passed":
-        write_json(program_folder() / "default.json", {"program": Path(program).name})
+        use_program(find_program(program, home))
     return verdict

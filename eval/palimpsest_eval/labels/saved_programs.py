@@ -11,7 +11,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json, write_bytes, write_json
 from palimpsest.core.ids import JsonObject
 from palimpsest.relations.labelers.lm_labeler import program_folder, program_hash, refuse_fake_program
-from palimpsest.store.home import data_file
+from palimpsest.store.home import Home, data_file
 from palimpsest_eval.golden.questions import Quote
 from palimpsest_eval.golden.resolve import QuoteIndex
 from palimpsest_eval.labels.label_metrics import ReliabilityBin, reliability, wilson_interval
@@ -64,7 +64,7 @@ def save_program(
         trial: its results on pairs it did not learn from, None where no model ran it yet. The gate and builds refuse
             one of the fake model.
         why: why it was made.
-        folder: where it is written; None means `data/programs/relation`.
+        folder: where it is written, see `home_programs`; None means `data/programs/relation`.
         name: of the file; None means the program's hash.
         compiled_from: how it was compiled.
         baseline: results of the program it is to replace, on the same pairs.
@@ -83,13 +83,33 @@ def save_program(
     return path
 
 
-def read_program(name: str, option: str = "--program") -> JsonObject:
-    """Returns a program of this project, else one that comes with Palimpsest: `state`, `card`, `made_with`.
+def home_programs(home: Home) -> Path:
+    """Returns the folder of the programs that notebook 2 made; the repository gets one by `use_program`."""
+    return home.path / "programs" / "relation"
+
+
+def find_program(name: str, home: Home | None = None) -> Path:
+    """Returns the file of a program of this project, else of the home, else of those that come with Palimpsest."""
+    file = f"{Path(name).name}.json"
+    folders = [program_folder(), *([home_programs(home)] if home else [])]
+    return next((f / file for f in folders if (f / file).is_file()), data_file(f"programs/relation/{file}"))
+
+
+def use_program(path: Path) -> None:
+    """Makes a program the default of `data/programs/relation`; one from elsewhere is copied there with its card."""
+    for file in (path, path.with_suffix(".md")):
+        if file.is_file() and file.parent != program_folder():
+            write_bytes(program_folder() / file.name, file.read_bytes())
+    write_json(program_folder() / "default.json", {"program": path.stem})
+
+
+def read_program(name: str, home: Home | None = None, option: str = "--program") -> JsonObject:
+    """Returns a program as `find_program` finds it: `state`, `card`, `made_with`.
 
     Raises:
         PalimpsestError: there is none of that name, or it was made with the fake model.
     """
-    saved = read_json(data_file(f"programs/relation/{Path(name).name}.json"))
+    saved = read_json(find_program(name, home))
     if not isinstance(saved, dict) or not isinstance(saved.get("state"), dict):
         raise PalimpsestError(
             f"{option} {name}: no such file in {program_folder()}; save one with `palimpsest label tune --save NAME`"

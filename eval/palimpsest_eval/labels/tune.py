@@ -296,11 +296,6 @@ def _origins(row: PairRow) -> tuple[str, str, str]:
 
 # Labelled pairs to tune a relation program on, and programs compiled with a model.
 
-STAND_IN_NOTE = (
-    "No PALIMPSEST_LM: a fake model answers from the labels themselves, whatever the question is. It shows the steps;"
-    " its figures and an edit's effect mean nothing, and a build refuses a program that was made with it."
-)
-
 
 def labelled_rows(home: Home, source: str) -> list[PairRow]:
     """Returns labelled pairs to tune on, by group and id.
@@ -518,7 +513,7 @@ def _choose_program(home: Home, options: TuneOptions) -> tuple[JsonObject | None
         return few_shot_program(rows, options.demonstrations, _SEED), chosen
     if options.program is None:
         return None, ()
-    saved = read_program(options.program)
+    saved = read_program(options.program, home)
     card = saved.get("card")
     compiled = card.get("compiled_from") if isinstance(card, dict) else None
     ids = set(compiled["demonstrations"]) if isinstance(compiled, dict) else set()

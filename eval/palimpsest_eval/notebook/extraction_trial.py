@@ -83,6 +83,17 @@ def try_extraction(
         instructions: of the program.
         max_cost: the most that the calls may cost; None means no limit.
     """
+    memories, names, by_rules = _memories_to_read(view, count)
+    found = LmExtractor(settings, ledger, max_cost, instructions).extract(memories)
+    return ExtractionTrial(memories, found, names, by_rules)
+
+
+def facts_by_rules(view: BuildView, count: int) -> pl.DataFrame:
+    """Returns the build's facts of the memories that a trial would read: text, fact."""
+    return _memories_to_read(view, count)[2]
+
+
+def _memories_to_read(view: BuildView, count: int) -> tuple[tuple[MemoryText, ...], dict[str, str], pl.DataFrame]:
     tables = view.build.tables(_TABLES)
     named = named_entities(FactInputs(tables["memories"], tables["mentions"], tables["entities"]))
     rows = tables["memories"].filter(pl.col("memory_id").is_in(list(named))).sort("memory_id").head(count)
@@ -98,6 +109,4 @@ def try_extraction(
     target = pl.col("object_id").replace_strict(names, default=None, return_dtype=pl.String).fill_null(pl.col("value"))
     subject = pl.col("subject_id").replace_strict(names, default="", return_dtype=pl.String)
     fact = pl.concat_str([subject, pl.col("predicate"), target], separator=" | ", ignore_nulls=True)
-    by_rules = stated.select("text", fact=fact).sort("text", "fact")
-    found = LmExtractor(settings, ledger, max_cost, instructions).extract(memories)
-    return ExtractionTrial(memories, found, names, by_rules)
+    return memories, names, stated.select("text", fact=fact).sort("text", "fact")

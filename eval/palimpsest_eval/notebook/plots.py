@@ -1,12 +1,9 @@
-"""The notebooks' pictures, by plotly: interactive, and drawn without a network."""
+"""The notebooks' pictures: what `report/pictures.py` draws, pointed at where a notebook runs, else a still SVG."""
 
-import html
-import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -15,9 +12,24 @@ from palimpsest_eval.gate.compare import MeasureChange
 from palimpsest_eval.gate.health import MemoryHealth
 from palimpsest_eval.golden.golden_run import Miss
 from palimpsest_eval.golden.misses import CAUSES
-from palimpsest_eval.notebook.static_svg import svg_of
-from palimpsest_eval.report.charts import GraphChart
-from palimpsest_eval.report.health_page import HomeHealth
+from palimpsest_eval.report.charts import GraphChart, nodes_chart
+from palimpsest_eval.report.health_page import HomeHealth, ages_chart
+from palimpsest_eval.report.pictures import (
+    ArcLink,
+    ArcNode,
+    Bar,
+    Interval,
+    arc_chart,
+    bar_chart,
+    column_chart,
+    histogram_chart,
+    interval_chart,
+    to_spec,
+    to_svg,
+)
+
+if TYPE_CHECKING:
+    from palimpsest_eval.report.pictures import Chart
 
 # What surrounds a memory in a build: entities it names, topics it is in, relations, and the memories behind them.
 
@@ -95,217 +107,118 @@ def _node(node_id: str, ring: int, texts: Mapping[str, Mapping[str, str]]) -> No
     return Node(node_id, kind, shorten_text(texts[kind][node_id], _MAX_LABEL_CHARS), ring)
 
 
-_COLORS = {"memory": "#2867c7", "entity": "#0f8a7e", "topic": "#8a5cc7"}
+_DESK = 640  # pixels of width where a notebook runs
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as a notebook shows it: interactive where it runs, a still SVG where the page runs no script.
+    """A picture as a notebook shows it: JupyterLab draws it with what it comes with, other pages show the still SVG."""
 
-    Args:
-        figure: a plotly figure.
-        inline: whether to include a page with plotly's library, which works without JupyterLab.
-    """
-
-    figure: Any
-    inline: bool = False
+    chart: "Chart"
+    title: str
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Returns plotly's JSON and the SVG, and the page where it is wanted."""
-        bundle: dict[str, Any] = {
-            "application/vnd.plotly.v1+json": json.loads(self.figure.to_json()),
-            "image/svg+xml": svg_of(self.figure),
-            "text/plain": str(self.figure.layout.title.text),
+        """Returns Vega-Lite's JSON, with values to point at, and the SVG."""
+        return {
+            "application/vnd.vegalite.v5+json": to_spec(self.chart, _DESK),
+            "image/svg+xml": to_svg(self.chart, self.title, alone=True),
+            "text/plain": self.title,
         }
-        if self.inline:
-            bundle["text/html"] = self.figure.to_html(full_html=False, include_plotlyjs=True)
-        return bundle
 
 
-def show(figure: Any, inline: bool = False) -> Picture:
-    """Returns a figure for a notebook's cell; an exported page shows it without a network."""
-    return Picture(figure, inline)
+def _titled(chart: "Chart", title: str, build: str) -> Picture:
+    return Picture(chart.properties(title={"text": title, "subtitle": f"build {build}"}), f"{title} (build {build})")
 
 
-def _titled(figure: Any, title: str, build: str, **layout: Any) -> Any:
-    return figure.update_layout(title=f"{html.escape(title)} (build {build})", template="simple_white", **layout)
+def chunk_sizes(chunks: pl.DataFrame, build_id: str) -> Picture:
+    """Returns how many chunks have how many tokens, a colour for each collection."""
+    sizes = {str(name): rows["token_count"].to_list() for (name,), rows in sorted(chunks.group_by("collection"))}
+    return _titled(histogram_chart(sizes, "tokens of a chunk", "chunks"), "Tokens of a chunk", build_id)
 
 
-def chunk_sizes(chunks: pl.DataFrame, build_id: str) -> Any:
-    """Returns the histogram of tokens a chunk, a colour for each collection."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    for (name,), rows in sorted(chunks.group_by("collection")):
-        figure.add_histogram(x=rows["token_count"].to_list(), name=html.escape(name), nbinsx=40)
-    return _titled(figure, "Tokens of a chunk", build_id, barmode="overlay", xaxis_title="tokens", yaxis_title="chunks")
-
-
-def top_entities(mentions: pl.DataFrame, entities: pl.DataFrame, build_id: str, shown: int = 20) -> Any:
-    """Returns bars of the entities that most memories name."""
-    import plotly.graph_objects as go
-
+def top_entities(mentions: pl.DataFrame, entities: pl.DataFrame, build_id: str, shown: int = 20) -> Picture:
+    """Returns the entities that most memories name, without titles of documents, which all their memories mention."""
     counts = mentions.group_by("entity_id").agg(pl.col("memory_id").n_unique().alias("memories"))
-    best = counts.join(entities, on="entity_id").sort(["memories", "entity_id"], descending=[True, False]).head(shown)
-    figure = go.Figure(go.Bar(x=best["memories"].to_list(), y=[html.escape(n) for n in best["name"]], orientation="h"))
-    return _titled(figure, "Entities that most memories name", build_id, yaxis_autorange="reversed")
+    named = counts.join(entities.filter(pl.col("type") != "title"), on="entity_id")
+    best = named.sort(["memories", "entity_id"], descending=[True, False]).head(shown)
+    bars = [Bar(name, count) for name, count in best.select("name", "memories").iter_rows()]
+    return _titled(
+        bar_chart(bars, "memories that name it", name="entity"), "Entities that most memories name", build_id
+    )
 
 
-def neighbourhood_figure(found: Neighbourhood, build_id: str) -> Any:
-    """Returns a neighbourhood as rings around its centre; a node's text is shown when it is pointed at."""
-    import plotly.graph_objects as go
-
-    positions = _rings(found)
-    figure = go.Figure()
-    for label in sorted({kind for _, _, kind in found.links}):
-        ends = [(positions[a], positions[b]) for a, b, kind in found.links if kind == label]
-        x = [v for (ax, _), (bx, _) in ends for v in (ax, bx, None)]
-        y = [v for (_, ay), (_, by) in ends for v in (ay, by, None)]
-        figure.add_scatter(x=x, y=y, mode="lines", name=label.lower(), line_width=1, hoverinfo="skip")
-    for kind, color in _COLORS.items():
-        nodes = [n for n in found.nodes if n.kind == kind]
-        figure.add_scatter(
-            x=[positions[n.node_id][0] for n in nodes],
-            y=[positions[n.node_id][1] for n in nodes],
-            mode="markers",
-            name=kind,
-            text=[html.escape(n.label) for n in nodes],
-            hoverinfo="text",
-            marker={"size": [18 if n.ring == 0 else 11 for n in nodes], "color": color},
-        )
-    hidden = {"visible": False}
-    return _titled(figure, "Around one memory", build_id, xaxis=hidden, yaxis=hidden | {"scaleanchor": "x"}, height=600)
+def neighbourhood_figure(found: Neighbourhood, build_id: str) -> Picture:
+    """Returns a memory, what it is linked to, and what that is linked to, as rows with arcs."""
+    nodes = [ArcNode(n.node_id, n.label, n.kind, 1 - n.ring / 3, n.label) for n in found.nodes]
+    links = [ArcLink(a, b, kind.lower()) for a, b, kind in found.links]
+    return _titled(arc_chart(nodes, links, "node", "link"), "Around one memory", build_id)
 
 
-def _rings(found: Neighbourhood) -> dict[str, tuple[float, float]]:
-    sizes = Counter(n.ring for n in found.nodes)
-    seen: Counter[int] = Counter()
-    positions = {}
-    for node in found.nodes:
-        angle = 2 * math.pi * seen[node.ring] / sizes[node.ring]
-        seen[node.ring] += 1
-        positions[node.node_id] = (round(node.ring * math.cos(angle), 6), round(node.ring * math.sin(angle), 6))
-    return positions
-
-
-def change_figure(rows: Sequence[MeasureChange], title: str, build_ids: Sequence[str]) -> Any:
+def change_figure(rows: Sequence[MeasureChange], title: str, build_ids: Sequence[str]) -> Picture:
     """Returns the change of each measure between two builds with its interval, as `significance` gives them."""
-    import plotly.graph_objects as go
-
-    x = [r["change"] for r in rows]
-    error = {
-        "type": "data",
-        "symmetric": False,
-        "array": [r["high"] - r["change"] for r in rows],
-        "arrayminus": [r["change"] - r["low"] for r in rows],
-    }
-    figure = go.Figure(go.Scatter(x=x, y=[r["measure"] for r in rows], error_x=error, mode="markers", marker_size=10))
-    figure.add_vline(x=0, line_dash="dot")
-    return _titled(figure, title, " against ".join(build_ids), xaxis_title="change, 95 % interval")
+    found = [Interval(r["measure"], r["low"], r["change"], r["high"]) for r in rows]
+    chart = interval_chart(found, "change, 95 % interval", form="+.3f", zero=True)
+    return _titled(chart, title, " against ".join(build_ids))
 
 
-def causes_figure(misses: Sequence[Miss], build_id: str) -> Any:
-    """Returns bars of how many things were lost for each cause."""
-    import plotly.graph_objects as go
-
+def causes_figure(misses: Sequence[Miss], build_id: str) -> Picture:
+    """Returns how many things were lost for each cause."""
     counts = Counter(m.cause for m in misses)
-    names = [c for c in CAUSES if counts[c]]
-    figure = go.Figure(go.Bar(x=[counts[c] for c in names], y=names, orientation="h"))
-    return _titled(figure, "Where what was missed got lost", build_id, yaxis_autorange="reversed")
+    bars = [Bar(cause, counts[cause]) for cause in CAUSES if counts[cause]]
+    return _titled(bar_chart(bars, "pieces of evidence", name="cause"), "Where what was missed got lost", build_id)
 
 
-def health_figure(health: Mapping[str, MemoryHealth], build_id: str) -> Any:
-    """Returns the shares of each collection's health side by side."""
-    import plotly.graph_objects as go
+def health_figure(health: Mapping[str, MemoryHealth], build_id: str) -> Picture:
+    """Returns the shares of each collection's health."""
+    found = {
+        name: {k.removesuffix("_share"): v for k, v in values.items() if k.endswith("_share")}
+        for name, values in sorted(health.items())
+    }
+    names = sorted({share for shares in found.values() for share in shares})
+    bars = [
+        Bar(share, float(str(shares[share])), name)
+        for share in names
+        for name, shares in found.items()
+        if share in shares
+    ]
+    return _titled(bar_chart(bars, "share of memories", form=".3f"), "Memory health", build_id)
 
-    figure = go.Figure()
-    for name, values in sorted(health.items()):
-        shares = {k: v for k, v in values.items() if k.endswith("_share")}
-        figure.add_bar(name=html.escape(name), x=[k.removesuffix("_share") for k in shares], y=list(shares.values()))
-    return _titled(figure, "Memory health, shares", build_id, barmode="group", yaxis_range=[0, 1])
 
-
-def chains_figure(health: Mapping[str, MemoryHealth], build_id: str) -> Any:
+def chains_figure(health: Mapping[str, MemoryHealth], build_id: str) -> Picture:
     """Returns how many chains of updates have how many versions."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    for name, values in sorted(health.items()):
-        chains = values["chains"]
-        figure.add_bar(name=html.escape(name), x=[str(n) for n in chains], y=list(chains.values()))
-    return _titled(figure, "Chains of updates", build_id, xaxis_title="versions of a fact", yaxis_title="chains")
+    chains = {name: values["chains"] for name, values in sorted(health.items())}
+    lengths = sorted({length for found in chains.values() for length in found})
+    bars = [Bar(str(n), found[n], name) for n in lengths for name, found in chains.items() if n in found]
+    return _titled(column_chart(bars, "versions of a fact", "chains"), "Chains of updates", build_id)
 
 
-# The graph of a scope as pictures: its largest nodes and how they are tied, and how it grew.
+def largest_nodes_figure(graph: GraphChart, build_id: str) -> Picture:
+    """Returns the most important nodes of the largest scope with the edges between them."""
+    return _titled(nodes_chart(graph), f"Largest nodes of {graph.scope}", build_id)
 
 
-def largest_nodes_figure(chart: GraphChart, build_id: str) -> Any:
-    """Returns the most important nodes on a circle, with the edges between them; a name is shown when pointed at."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    for kind in sorted({line.type for line in chart.lines}):
-        lines = [line for line in chart.lines if line.type == kind]
-        x = [v for line in lines for v in (line.x1, line.x2, None)]
-        y = [v for line in lines for v in (line.y1, line.y2, None)]
-        figure.add_scatter(x=x, y=y, mode="lines", name=kind, line_width=1, hoverinfo="skip")
-    for kind in sorted({dot.type for dot in chart.dots}):
-        dots = [dot for dot in chart.dots if dot.type == kind]
-        figure.add_scatter(
-            x=[dot.x for dot in dots],
-            y=[dot.y for dot in dots],
-            mode="markers",
-            name=kind,
-            text=[html.escape(dot.name) for dot in dots],
-            hoverinfo="text",
-            marker={"size": [2 * dot.radius for dot in dots]},
-        )
-    hidden = {"visible": False}
-    square = hidden | {"scaleanchor": "x"}
-    return _titled(figure, f"Largest nodes of {chart.scope}", build_id, xaxis=hidden, yaxis=square, height=600)
-
-
-def growth_figure(chart: GraphChart, build_id: str) -> Any:
+def growth_figure(graph: GraphChart, build_id: str) -> Picture:
     """Returns how many nodes there were by each day on which memories were read."""
-    import plotly.graph_objects as go
-
-    days, counts = zip(*chart.growth, strict=True) if chart.growth else ((), ())
-    figure = go.Figure(go.Bar(x=list(days), y=list(counts)))
-    return _titled(figure, f"Nodes of {chart.scope} by day", build_id, xaxis_title="day", yaxis_title="nodes")
+    chart = column_chart([Bar(day, count) for day, count in graph.growth], "day of reading", "nodes")
+    return _titled(chart, f"Nodes of {graph.scope} by day", build_id)
 
 
-# The pictures of notebook 5: growth, ages and time, from what `eval/palimpsest_eval/health` computes.
-
-_SHOWN_BUILDS = 5
-
-
-def history_figure(health: HomeHealth) -> Any:
+def history_figure(health: HomeHealth) -> Picture:
     """Returns how many memories each build had, latest and retired."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    ids = [b.build_id for b in health.builds]
-    for name in ("latest", "retired"):
-        figure.add_bar(name=name, x=ids, y=[b.numbers.get(name, 0.0) for b in health.builds])
-    return _titled(figure, "Memories over builds", health.build_id, barmode="stack", xaxis_type="category")
+    bars = [
+        Bar(b.build_id, b.numbers.get(series, 0.0), series) for b in health.builds for series in ("latest", "retired")
+    ]
+    return _titled(column_chart(bars, "build", "memories"), "Memories over builds", health.build_id)
 
 
-def ages_figure(health: HomeHealth) -> Any:
+def ages_figure(health: HomeHealth) -> Picture:
     """Returns how old the latest memories are."""
-    import plotly.graph_objects as go
-
-    groups = [*health.ages.groups, ("no date", health.ages.undated)]
-    figure = go.Figure(go.Bar(x=[name for name, _ in groups], y=[count for _, count in groups]))
-    return _titled(figure, "Latest memories, observed within a", health.build_id, yaxis_title="memories")
+    return _titled(ages_chart(health), "Age of latest memories", health.build_id)
 
 
-def stages_figure(health: HomeHealth) -> Any:
-    """Returns the seconds of each stage in the last builds."""
-    import plotly.graph_objects as go
-
-    shown = health.builds[-_SHOWN_BUILDS:]
-    names = sorted({name for b in shown for name in b.seconds})
-    figure = go.Figure()
-    for b in shown:
-        figure.add_bar(name=b.build_id, y=names, x=[b.seconds.get(n, 0.0) for n in names], orientation="h")
-    return _titled(figure, "Time by stage", health.build_id, xaxis_title="seconds", height=600)
+def stages_figure(health: HomeHealth) -> Picture:
+    """Returns the seconds of each stage of the build, with a mark where the one before was."""
+    last, *before = [b.seconds for b in reversed(health.builds)] or [{}]
+    bars = [Bar(stage, last[stage], before=before[0].get(stage) if before else None) for stage in sorted(last)]
+    chart = bar_chart(bars, "seconds; mark: the build before", form=".1f", name="stage")
+    return _titled(chart, "Time by stage", health.build_id)

@@ -1,84 +1,41 @@
-"""Geometry of the report's charts: numbers in, points and boxes out; the templates draw them."""
+"""What the pictures of report and health page show: numbers in, pictures out; and the lines of their tiles."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from palimpsest.core.ids import SCOPE, scope_parts
+from palimpsest_eval.labels.label_metrics import ReliabilityBin
+from palimpsest_eval.report.pictures import (
+    ArcLink,
+    ArcNode,
+    Bar,
+    Interval,
+    arc_chart,
+    bar_chart,
+    interval_chart,
+    reliability_chart,
+)
+
+if TYPE_CHECKING:
+    from palimpsest_eval.report.pictures import Chart
 
 WIDTH, HEIGHT, PAD = 120.0, 28.0, 3.0
-BINS = 24
-_LETTER = 5.5  # width of a letter of 10 px
+_FILE_WIDTH = 480
+_TYPE_MEASURES = (("R@5", "R@5"), ("packed_recall", "packed"), ("nDCG@10", "nDCG@10"))
 
 
 @dataclass(frozen=True)
 class Spark:
-    """A line over builds in a box of `WIDTH` x `HEIGHT`; one point where there is one value."""
+    """A line over builds in a box of `WIDTH` x `HEIGHT`, without words or axes; one point where there is one value."""
 
     points: str
     last_x: float
     last_y: float
-    low: float
-    high: float
     count: int
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A bar of a histogram: share of the box's height, how many values, and between which."""
-
-    height: float
-    count: int
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Values in equal bins from 0 to the 99th percentile; what is above it is in the last bar."""
-
-    bars: tuple[Bar, ...]
-    high: float
-    p50: float
-    p95: float
-    p99: float
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a chart: left edge and width in its box, share of its height, and whether it has room for words."""
-
-    x: float
-    width: float
-    height: float
-    label: str
-    value: int
-    is_labelled: bool
-
-
-@dataclass(frozen=True)
-class ColumnChart:
-    """Counts side by side in a box of `width` x 110."""
-
-    width: float
-    columns: tuple[Column, ...]
-
-
-def columns(counts: Sequence[tuple[str, int]], width: float = 320.0) -> ColumnChart | None:
-    """Returns the chart of counts by label; where labels would overlap, every second or third has one. None without."""
-    if not any(count for _, count in counts):
-        return None
-    step, largest = width / len(counts), max(count for _, count in counts)
-    letters = max(len(label) for label, _ in counts) + 1
-    every = max(1, math.ceil(letters * _LETTER / step))
-    last = len(counts) - 1
-    made = [
-        Column(i * step + 1, step - 2, count / largest, label, count, (last - i) % every == 0)
-        for i, (label, count) in enumerate(counts)
-    ]
-    return ColumnChart(width, tuple(made))
 
 
 def spark(values: Sequence[float]) -> Spark | None:
@@ -95,52 +52,43 @@ def spark(values: Sequence[float]) -> Spark | None:
         )
         for i, v in points
     ]
-    return Spark(" ".join(f"{x},{y}" for x, y in line), *line[-1], low, high, len(points))
+    return Spark(" ".join(f"{x},{y}" for x, y in line), *line[-1], len(points))
 
 
-def histogram(values: Sequence[float], marks: Mapping[str, float], bins: int = BINS) -> Histogram | None:
-    """Returns the histogram of values with its percentiles `p50`, `p95`, `p99`; None without values."""
-    if not values:
-        return None
-    high = max(marks["p99"], 1e-9)
-    counts = [0] * bins
-    for value in values:
-        counts[min(int(value / high * bins), bins - 1)] += 1
-    largest, step = max(counts), high / bins
-    bars = tuple(Bar(c / largest, c, i * step, (i + 1) * step) for i, c in enumerate(counts))
-    return Histogram(bars, high, marks["p50"], marks["p95"], marks["p99"])
+def types_chart(types: Sequence[Mapping[str, Any]]) -> "Chart":
+    """Returns R@5, recall after packing and nDCG@10 of each type of question, with a mark where the baseline is."""
+    bars = [
+        Bar(f"{t['type']} ({t['queries']})", t[measure], name, t["before"].get(measure))
+        for t in types
+        for measure, name in _TYPE_MEASURES
+    ]
+    return bar_chart(bars, "mean", form=".3f", name="type (questions)")
+
+
+def recall_chart(collections: Mapping[str, Sequence[Mapping[str, Any]]], title: str) -> "Chart":
+    """Returns R@5 of each type of question of each collection, with a mark where the baseline is."""
+    bars = [
+        Bar(f"{name}: {t['type']} ({t['queries']})", t["R@5"], before=t["before"].get("R@5"))
+        for name, types in collections.items()
+        for t in types
+    ]
+    chart = bar_chart(bars, "R@5; mark: baseline", form=".3f", chars=40)
+    return chart.properties(title=title, width=_FILE_WIDTH)
+
+
+def latency_chart(steps: Sequence[Interval]) -> "Chart":
+    """Returns the milliseconds of each step of the query path: a line from p50 to p99 with a point at p95."""
+    return interval_chart(steps, "ms: p50 to p99, point: p95")
+
+
+def calibration_chart(bins: Sequence[ReliabilityBin]) -> "Chart":
+    """Returns how often a label of a confidence is right."""
+    return reliability_chart([(b.confidence, b.accuracy, b.pairs) for b in bins])
 
 
 # The graph of a scope in numbers and as a drawing: its largest nodes, its growth, and the nodes without an edge.
 
-SIZE = 440.0
-_RADIUS = 165.0
 _DAYS = "created_at"
-
-
-@dataclass(frozen=True)
-class GraphDot:
-    """A node of the drawing; `radius` grows with its importance."""
-
-    node_id: str
-    name: str
-    type: str
-    x: float
-    y: float
-    radius: float
-
-
-@dataclass(frozen=True)
-class GraphLine:
-    """An edge of the drawing, between two dots."""
-
-    source_id: str
-    target_id: str
-    type: str
-    x1: float
-    y1: float
-    x2: float
-    y2: float
 
 
 @dataclass(frozen=True)
@@ -149,7 +97,7 @@ class GraphChart:
 
     Attributes:
         scope: its name.
-        dots: the most important nodes, on a circle.
+        dots: the most important nodes, by type and importance.
         lines: edges between these.
         nodes, edges: how many, by type.
         orphans: how many nodes have no edge, by type.
@@ -157,8 +105,8 @@ class GraphChart:
     """
 
     scope: str
-    dots: tuple[GraphDot, ...]
-    lines: tuple[GraphLine, ...]
+    dots: tuple[ArcNode, ...]
+    lines: tuple[ArcLink, ...]
     nodes: Mapping[str, int]
     edges: Mapping[str, int]
     orphans: Mapping[str, int]
@@ -178,23 +126,22 @@ def graph_chart(nodes: pl.DataFrame, edges: pl.DataFrame, shown: int = 24) -> Gr
     scope = nodes.group_by(SCOPE).len().sort("len", *SCOPE, descending=[True, *[False] * len(SCOPE)]).row(0)[:-1]
     at = dict(zip(SCOPE, scope, strict=True))
     mine, ties = nodes.filter(**at), edges.filter(**at)
-    order = [True, False]
-    best = mine.sort("importance", "node_id", descending=order, nulls_last=True).head(shown).sort("type", "node_id")
-    dots = {
-        node_id: _dot(node_id, name, kind, importance or 0.0, 2 * math.pi * n / best.height)
-        for n, (node_id, name, kind, importance) in enumerate(
-            best.select("node_id", "name", "type", "importance").iter_rows()
-        )
-    }
+    best = mine.sort("importance", "node_id", descending=[True, False], nulls_last=True).head(shown)
+    best = best.sort("type", "importance", "node_id", descending=[False, True, False], nulls_last=True)
+    dots = tuple(
+        ArcNode(node_id, name, kind, importance or 0.0)
+        for node_id, name, kind, importance in best.select("node_id", "name", "type", "importance").iter_rows()
+    )
+    drawn = {dot.node_id for dot in dots}
     lines = tuple(
-        GraphLine(a, b, kind, dots[a].x, dots[a].y, dots[b].x, dots[b].y)
+        ArcLink(a, b, kind)
         for a, b, kind in ties.select("source_id", "target_id", "type").sort(pl.all()).iter_rows()
-        if a in dots and b in dots
+        if a in drawn and b in drawn
     )
     growth = mine.drop_nulls(_DAYS).group_by(pl.col(_DAYS).dt.date().cast(pl.String).alias("day")).len().sort("day")
     return GraphChart(
         "/".join(scope_parts(*scope)),
-        tuple(dots.values()),
+        dots,
         lines,
         _counts(mine),
         _counts(ties),
@@ -203,16 +150,15 @@ def graph_chart(nodes: pl.DataFrame, edges: pl.DataFrame, shown: int = 24) -> Gr
     )
 
 
+def nodes_chart(graph: GraphChart) -> "Chart":
+    """Returns the largest nodes of a scope with the edges between them."""
+    return arc_chart(graph.dots, graph.lines, "node", "edge")
+
+
 def orphan_nodes(nodes: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
     """Returns the nodes that no edge leads from or to, the most important first."""
     ends = pl.concat([edges.select(node_id="source_id"), edges.select(node_id="target_id")]).unique()
     return nodes.join(ends, on="node_id", how="anti").sort("importance", "node_id", descending=[True, False])
-
-
-def _dot(node_id: str, name: str, kind: str, importance: float, angle: float) -> GraphDot:
-    middle = SIZE / 2
-    x, y = middle + _RADIUS * math.cos(angle), middle + _RADIUS * math.sin(angle)
-    return GraphDot(node_id, name, kind, round(x, 1), round(y, 1), round(3 + 6 * importance, 1))
 
 
 def _counts(frame: pl.DataFrame) -> dict[str, int]:

@@ -9,7 +9,6 @@ from palimpsest.query.request.types import shorten_text
 from palimpsest.query.search import STEPS
 from palimpsest.store.builds import Build, kept_builds
 from palimpsest.store.home import Home, data_folder
-from palimpsest.store.tables import empty
 from palimpsest_eval.gate.baseline import golden_problem
 from palimpsest_eval.gate.health import memory_health
 from palimpsest_eval.gate.verdict import CollectionVerdict, GateVerdict
@@ -18,16 +17,16 @@ from palimpsest_eval.golden.misses import CAUSES
 from palimpsest_eval.golden.questions import Question, Tables, collection_tables, load_questions
 from palimpsest_eval.labels.saved_programs import LABELS, calibration, compare_register, confusion, register_path
 from palimpsest_eval.metrics import percentiles
-from palimpsest_eval.report.charts import graph_chart, histogram, spark
+from palimpsest_eval.report.charts import graph_chart, spark
 from palimpsest_eval.report.page import (
     CollectionSection,
     HeadlineCard,
-    LatencyChart,
     ReportPage,
     RetrievedText,
     WorstQuestion,
     read_notes,
 )
+from palimpsest_eval.report.pictures import Interval
 
 HEADLINES = (
     # key, title, what it means, whether more is better
@@ -65,6 +64,8 @@ _TABLES = (
     "topics",
     "topic_memories",
     "entities",
+    "nodes",
+    "edges",
     "rejects",
 )
 
@@ -114,7 +115,7 @@ def _collection(
         "status": verdict.status,
         "queries": verdict.queries,
         "smallest_loss": verdict.smallest_loss,
-        "headlines": headlines(name, now, history),
+        "headlines": headlines(name, now, history, verdict.compared),
         "types": types_of(run, verdict.types_before),
         "against": verdict.against,
         "latency": latency(run),
@@ -124,12 +125,15 @@ def _collection(
         "worst": worst(run, rows, name),
         "broken": [b.question_id for b in verdict.broken],
         "health": memory_health(rows),
-        "graph": graph_chart(rows.get("nodes", empty("nodes")), rows.get("edges", empty("edges"))),
+        "graph": graph_chart(rows["nodes"], rows["edges"]),
     }
 
 
 def headlines(
-    collection: str, now: Mapping[str, float], history: Sequence[tuple[str, Mapping[str, float]]]
+    collection: str,
+    now: Mapping[str, float],
+    history: Sequence[tuple[str, Mapping[str, float]]],
+    compared: Mapping[str, tuple[float, float]],
 ) -> list[HeadlineCard]:
     """Returns a card for each headline number that the build has.
 
@@ -137,6 +141,7 @@ def headlines(
         collection: name of the collection.
         now: the build's numbers.
         history: id and numbers of the builds before it, oldest first; their names start with `<collection>/`.
+        compared: the baseline's numbers and the build's on the same questions, as the gate compares them.
     """
     cards: list[HeadlineCard] = []
     for key, title, explanation, more_is_better in HEADLINES:
@@ -144,8 +149,8 @@ def headlines(
             continue
         before = [numbers.get(f"{collection}/{key}") for _, numbers in history]
         line = spark([v if v is not None else float("nan") for v in before] + [now[key]])
-        last = next((v for v in reversed(before) if v is not None), None)
-        change = None if last is None else now[key] - last
+        was, new = compared.get(key, (None, now[key]))
+        change = None if was is None else new - was
         worse = change is not None and abs(change) > _EPSILON and (change < 0) == more_is_better
         ms = key.endswith("_ms")
         cards.append(
@@ -154,6 +159,7 @@ def headlines(
                 title=title,
                 explanation=explanation,
                 value=now[key],
+                baseline=was,
                 change=change,
                 worse=worse,
                 spark=line,
@@ -169,13 +175,10 @@ def types_of(run: GoldenRun, before: Mapping[str, Mapping[str, float]]) -> list[
     return [{"type": kind, "before": before.get(kind, {}), **values} for kind, values in means.items()]
 
 
-def latency(run: GoldenRun) -> list[LatencyChart]:
-    """Returns a histogram for the whole search and for each step, in the order of the query path."""
-    return [
-        LatencyChart(step=step.removesuffix("_ms"), histogram=histogram(values, percentiles(values)))
-        for step in ("total_ms", *STEPS)
-        if (values := run.steps_ms.get(step))
-    ]
+def latency(run: GoldenRun) -> list[Interval]:
+    """Returns p50, p95 and p99 of the whole search and of each step, in the order of the query path."""
+    found = {step: percentiles(values) for step in ("total_ms", *STEPS) if (values := run.steps_ms.get(step))}
+    return [Interval(step.removesuffix("_ms"), p["p50"], p["p95"], p["p99"]) for step, p in found.items()]
 
 
 def worst(run: GoldenRun, tables: Tables, collection: str) -> list[WorstQuestion]:

@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
@@ -22,8 +22,12 @@ from palimpsest.store.tables import empty
 from palimpsest_eval.gate.health import TABLES as HEALTH_TABLES
 from palimpsest_eval.gate.health import MemoryHealth, memory_health, share
 from palimpsest_eval.golden.questions import Tables, collection_tables
-from palimpsest_eval.report.charts import ColumnChart, Spark, columns, spark
+from palimpsest_eval.report.charts import Spark, spark
 from palimpsest_eval.report.page import render_page
+from palimpsest_eval.report.pictures import Bar, column_chart
+
+if TYPE_CHECKING:
+    from palimpsest_eval.report.pictures import Chart
 
 # The numbers of each published build, kept in the home after the build itself is gone.
 #
@@ -354,7 +358,7 @@ CARDS = (
     ("seconds", "Build time", "seconds of all stages", "seconds"),
     ("cost", "Cost", "of calls of a language model", "money"),
 )
-_SHOWN_BUILDS, _SHOWN_MONTHS = 8, 24
+_SHOWN_BUILDS = 8
 _KIB = 1024.0
 _FORMS = {
     "count": (",.0f", ""),
@@ -394,9 +398,7 @@ def health_html(health: HomeHealth) -> str:
         cards=_cards(health),
         builds=shown,
         stages=_stages(shown),
-        growth=_growth(health),
-        ages=columns([*health.ages.groups, ("no date", health.ages.undated)]),
-        confidence={name: _tenths(found.bins) for name, found in health.confidence.items()},
+        charted=_charts(health),
         sizes=[(s, format_number(s.text_bytes, "bytes")) for s in health.sizes],
     )
 
@@ -437,12 +439,32 @@ def _format_change(change: float, form: str) -> str:
     return "no change" if text == format_number(0, form) else f"{'+' if change > 0 else '-'}{text}"
 
 
-def _growth(health: HomeHealth) -> ColumnChart | None:
-    return columns([(f"{month[2:]}", count) for month, count in health.growth[-_SHOWN_MONTHS:]], 1080.0)
+def _charts(health: HomeHealth) -> list[tuple[str, str, "Chart"]]:
+    """Returns caption, note and picture of what there is."""
+    charts = []
+    if health.growth:
+        months = [Bar(month, count) for month, count in health.growth]
+        charts.append(("Memories by month of their date", "", column_chart(months, "month", "memories")))
+    if any(count for _, count in health.ages.groups) or health.ages.undated:
+        charts.append(("Age of latest memories", _age_note(health.ages), ages_chart(health)))
+    for name, found in health.confidence.items():
+        if any(found.bins):
+            tenths = [Bar(f"{i / BINS:.1f}", count) for i, count in enumerate(found.bins)]
+            chart = column_chart(tenths, "confidence, from", name)
+            charts.append((f"Confidence of {name}", f"mean {found.mean:.2f}", chart))
+    return charts
 
 
-def _tenths(bins: tuple[int, ...]) -> ColumnChart | None:
-    return columns([(f"{i / BINS:.1f}", count) for i, count in enumerate(bins)])
+def ages_chart(health: HomeHealth) -> "Chart":
+    """Returns how old the latest memories are."""
+    groups = [*health.ages.groups, ("no date", health.ages.undated)]
+    return column_chart([Bar(name, count) for name, count in groups], "observed within a", "latest memories")
+
+
+def _age_note(found: Ages) -> str:
+    if found.median_days is None or found.p90_days is None:
+        return ""
+    return f"half are {found.median_days:.0f} days old or less, nine of ten {found.p90_days:.0f}"
 
 
 def _stages(builds: tuple[BuildNumbers, ...]) -> list[StageRow]:

@@ -18,7 +18,9 @@ from palimpsest.store.home import Home
 from palimpsest_eval.gate.health import LIMITS, MemoryHealth
 from palimpsest_eval.golden.golden_run import Miss
 from palimpsest_eval.labels.label_metrics import ReliabilityBin
-from palimpsest_eval.report.charts import HEIGHT, WIDTH, GraphChart, Histogram, Spark
+from palimpsest_eval.report import charts
+from palimpsest_eval.report.charts import HEIGHT, WIDTH, GraphChart, Spark
+from palimpsest_eval.report.pictures import Interval, palette_css, to_svg
 
 # Notes: what the notebooks found, kept in the home as JSON; the next report shows them, the gate reads the limits.
 
@@ -90,23 +92,17 @@ def health_limits(home: Home) -> dict[str, float]:
 
 
 class HeadlineCard(TypedDict):
-    """A headline number: its value, the change since the build before, and the line over builds."""
+    """A headline number: its value, the baseline's and the change since it, and the line over builds."""
 
     key: str
     title: str
     explanation: str
     value: float
+    baseline: float | None
     change: float | None
     worse: bool
     spark: Spark | None
     ms: bool
-
-
-class LatencyChart(TypedDict):
-    """A step of the query path and the histogram of its milliseconds."""
-
-    step: str
-    histogram: Histogram | None
 
 
 class RetrievedText(TypedDict):
@@ -142,7 +138,7 @@ class CollectionSection(TypedDict):
     headlines: list[HeadlineCard]
     types: list[JsonObject]
     against: Mapping[str, str]
-    latency: list[LatencyChart]
+    latency: list[Interval]
     confusion: Mapping[str, Mapping[str, int]] | None
     calibration: Sequence[ReliabilityBin]
     labelled: int
@@ -188,7 +184,8 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"spark_width": WIDTH, "spark_height": HEIGHT}
+    environment.globals |= {"spark_width": WIDTH, "spark_height": HEIGHT, "palette": palette_css(), "charts": charts}
+    environment.filters["picture"] = to_svg
     environment.filters["time"] = readable
     environment.filters["number"] = _format_number
     return environment
@@ -212,7 +209,9 @@ def render_page(template: str, **values: object) -> str:
 
 def picture_html(page: ReportPage) -> str:
     """Returns the report's main picture as an SVG document: recall by collection and type."""
-    return str(_environment().get_template("picture.svg").render(page=page))
+    types = {c["name"]: c["types"] for c in page["collections"]}
+    title = f"Build {page['build_id']}: {page['status']}"
+    return to_svg(charts.recall_chart(types, title), f"{title}, recall at 5 by type of question", alone=True)
 
 
 def _format_number(value: float | None, ms: bool = False, signed: bool = False) -> str:

@@ -3,7 +3,6 @@
 import json
 import re
 
-STAND_IN_NOTE = "No PALIMPSEST_LM: a fake model answers by a script. It shows the steps; its figures mean nothing."
 _TEXT = re.compile(r"\[\[ ## text ## \]\]\s*\n(.*?)(?=\n\s*\[\[ ## )", re.DOTALL)
 
 

