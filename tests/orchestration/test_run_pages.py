@@ -62,7 +62,8 @@ def test_runs_of_the_command_line_appear_on_the_pages_of_their_jobs_with_the_rea
 
 def test_published_alone_says_why_it_cannot_be_materialized_and_no_graph_is_loaded_without_a_server(closed, tmp_path):
     home, _ = closed
-    assert "staged, not published: chats: no baseline" in failure_of(materialize(home, "published").all_events).description
+    refused = failure_of(materialize(home, "published").all_events).description
+    assert "staged, not published: chats: no baseline" in refused
     assert published(home) is None
     empty = failure_of(materialize(Home(tmp_path / "empty"), "published").all_events).description
     assert "no finished build is staged, so there is nothing to publish (nothing was published yet)" in empty

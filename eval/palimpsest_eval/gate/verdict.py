@@ -59,7 +59,7 @@ ROWS = (
     Row(ABSTENTION),
     Row(BROAD_PRECISION),
     Row(IRRELEVANT, is_cost=True),
-    Row(STALE, is_cost=True, meaning="outdated memories are among the results"),
+    Row(STALE, effect=0.01, is_cost=True, meaning="outdated memories are among the results"),
     *(Row(name, meaning="a part of the ranking no longer scores") for name in SIGNALS),
     Row(FILLED, meaning="fewer results come than did"),
 )
