@@ -23,7 +23,9 @@ from palimpsest.query import embed_query, reader
 from palimpsest.query import search as api
 from palimpsest.query.backends import duckdb_scope
 from palimpsest.query.context import pack
+from palimpsest.query.context.lines import Citations
 from palimpsest.query.request.types import Scope
+from palimpsest.query.scope import served_scope
 
 Patch = Any  # pytest.MonkeyPatch
 SEED = 7
@@ -141,7 +143,7 @@ def shuffle_ranks(patch: Patch) -> None:
 
 
 def cut_words(patch: Patch) -> None:
-    patch.setattr(api, "query_terms", lambda text: [])
+    patch.setattr(served_scope, "query_terms", lambda *a: [])
 
 
 class OtherEmbedder:
@@ -201,13 +203,19 @@ def keep_the_machine_busy(patch: Patch) -> None:
 
 
 def move_citations(patch: Patch) -> None:
-    source = pack._source
-    patch.setattr(pack, "_source", lambda m, *a: source(replace(m, char_start=m.char_start + 1), *a))
+    place = pack._place
+
+    def moved(memory, *a, **k):
+        return place(
+            memory if memory.char_start is None else replace(memory, char_start=memory.char_start + 1), *a, **k
+        )
+
+    patch.setattr(pack, "_place", moved)
 
 
 def cite_nothing(patch: Patch) -> None:
-    real = api.pack
-    patch.setattr(api, "pack", lambda *a: (p := real(*a)) and replace(p, text=p.text.replace("\n- ", "\n- and ")))
+    quote = Citations.quote
+    patch.setattr(Citations, "quote", lambda self, text: f"and {quote(self, text)}")
 
 
 def vectors_of_the_next_text(tables: dict, lookup: Callable) -> tuple[dict, Callable]:
