@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -14,14 +15,7 @@ from palimpsest.text.date_mentions import find_date_mentions
 from palimpsest.text.questions import parse_question_time
 from palimpsest_eval.golden.questions import GoldenSet, Question, Quote, Tables, retired_ids
 from palimpsest_eval.golden.resolve import QuoteIndex, ResolvedQuestion, resolve
-from palimpsest_eval.golden.retrieval_run import (
-    DEPTH,
-    RetrievalRun,
-    Searcher,
-    SearchSettings,
-    search_queries,
-    unhindered_time,
-)
+from palimpsest_eval.golden.retrieval_run import DEPTH, RetrievalRun, Searcher, SearchSettings, search_queries
 from palimpsest_eval.metrics import Scores, summarise
 
 # How many questions without an answer could be turned away, while hardly any with an answer is.
@@ -129,9 +123,8 @@ class GoldenRun(JsonRecord):
         cited: quoted lines over all packed contexts.
         bad_citations: what is wrong with those that are not correct, one line each; any of them fails the gate.
         leaks: results outside the question's scope, or of no memory of the build, one line each.
-        latency_ms: p50, p95, p99 of whole searches, warmed up, without what they waited for a processor; empty where
-            nothing was searched.
-        took_ms: milliseconds of each of these searches.
+        latency_ms: p50, p95, p99 of whole searches, warmed up; empty where nothing was searched.
+        unhindered_ms: of each of these searches, milliseconds without what it waited for a processor.
         steps_ms: milliseconds of each step of the query path, a value a question.
         errors: why the questions could not be judged; any of them fails the gate.
         build_settings: what the build was made with, as `build_settings` gives it.
@@ -161,7 +154,7 @@ class GoldenRun(JsonRecord):
     bad_citations: Sequence[str] = ()
     leaks: Sequence[str] = ()
     latency_ms: Mapping[str, float] = field(default_factory=dict)
-    took_ms: Sequence[float] = ()
+    unhindered_ms: Sequence[float] = ()
     steps_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
     errors: Sequence[str] = ()
     build_settings: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -314,7 +307,7 @@ def search_golden(
     golden: GoldenSet,
     tables: Tables,
     settings: SearchSettings | None = None,
-    clock: Callable[[], float] = unhindered_time,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> GoldenSearch:
     """Searches every question once, inside its own scope.
 
