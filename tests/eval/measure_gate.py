@@ -38,7 +38,7 @@ NEW_QUESTIONS = 10  # every so many-th question is new in a harmless change
 # Faults that a baseline can be accepted with; a build without them is a better one.
 ONCE_BROKEN = {
     True: ("embed another question", "drop is_latest in the query", "lose every fifth memory"),
-    False: ("read the first five words", "quarter the budget", "index another memory's words", "cut BM25"),
+    False: ("read the first five words", "cut the budget", "index another memory's words"),
 }
 
 
