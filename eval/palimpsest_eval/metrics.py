@@ -201,6 +201,16 @@ def row_text(row: Mapping[str, JsonValue], key: str, where: str, may_be_empty: b
     return value
 
 
+def share_above(values: Sequence[float], limit: float, quantile: float = 0.95) -> float:
+    """Returns how often chance alone has as many values above a limit, if the quantile of all is the limit.
+
+    Source: the exact binomial test of a quantile, `scipy.stats.quantile_test`.
+    """
+    from scipy.stats import quantile_test
+
+    return float(quantile_test(np.asarray(values, float), q=limit, p=quantile, alternative="greater").pvalue)
+
+
 # Is a loss significant? The minimum effect, a paired sign-flip test over queries, and the smallest detectable loss.
 
 ALPHA = 0.05
@@ -231,8 +241,8 @@ def compare_paired(
 ) -> Comparison:
     """Calls a loss where the mean fell by `minimum_effect` or more and chance gives as much less often than `alpha`.
 
-    A set so small that even losing every query would not be significant is judged by the minimum effect alone: else a
-    gate over four questions could never close.
+    In a set so small that even losing every query would not be significant, an answer that was lost closes, a value
+    that fell to 0: else a gate over four questions could never close.
 
     Source: Smucker, Allan & Carterette, CIKM 2007 (the randomisation test for retrieval experiments).
 
@@ -248,7 +258,7 @@ def compare_paired(
     effect = -float(change.mean())
     testable = _smallest_loss(before, change, minimum_effect, alpha)
     smallest = testable if testable is not None else _smallest_loss(before, change, minimum_effect, 1.1)
-    significant = p < alpha or testable is None
+    significant = p < alpha or (testable is None and bool(((before > 0) & (after == 0)).any()))
     lost = round(effect, 9) >= minimum_effect and effect > 0 and significant
     return Comparison(float(before.mean()), float(after.mean()), -effect, p, smallest, lost)
 

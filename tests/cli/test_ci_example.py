@@ -29,7 +29,7 @@ def test_the_guide_shows_the_example() -> None:
 def run(step: str, project: Path) -> subprocess.CompletedProcess[str]:
     """Runs a step in the shell that GitHub uses for it."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = os.environ | {"PATH": path, "GITHUB_STEP_SUMMARY": str(project / "summary.md")}
+    env = os.environ | {"PATH": path, "GITHUB_STEP_SUMMARY": str(project / "summary.md")} | {"GITHUB_ACTIONS": "true"}
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step],
         cwd=project,
@@ -69,5 +69,8 @@ def test_a_change_that_loses_an_answer_fails_the_job_and_names_the_question(proj
     assert command.run("build", "--corpus", "corpora", "--home", ".palimpsest", cwd=project).returncode == 1
     gate = run(steps()["gate"], project)
     assert gate.returncode == 1 and "Traceback" not in gate.stderr
+    closed = gate.stderr[gate.stderr.index("palimpsest: gate failed: 1 collection, 1 failed\n  chats: ") :]
+    assert "q-locker" in closed and len(closed.encode()) <= 2048
+    assert "::error title=Gate failed%3A chats::" in gate.stdout and gate.stdout.rstrip().endswith("report.html")
     summary = (project / "summary.md").read_text()
     assert "Gate failed: chats" in summary and "q-locker" in summary

@@ -31,6 +31,12 @@ def test_a_notebook_runs_and_hands_on_a_note_that_the_report_shows(name, home, r
     assert titles and all(title["subtitle"].startswith("build 000002") for title in titles)
 
 
+def test_the_baseline_of_the_demos_diary_does_not_lie_behind_what_the_code_gives(home):
+    """The nightly tests judge the other collections: tests/eval/test_mutations_build.py."""
+    warnings = published(home).manifest.gate["warnings"]
+    assert not [w for w in warnings if "lies behind" in w], "palimpsest baseline accept, on a home of the demo"
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_an_exported_page_shows_every_figure_without_a_script(name, ran):
     from nbconvert import HTMLExporter

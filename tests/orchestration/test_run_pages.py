@@ -50,7 +50,7 @@ def test_runs_of_the_command_line_appear_on_the_pages_of_their_jobs_with_the_rea
     assert {r.tags[".dagster/repository"] for r in runs} == {"__repository__@palimpsest.definitions"}
     (run,) = instance.get_runs(dg.RunsFilter(job_name="publish_build"))
     failure = failure_of(log.dagster_event for log in instance.all_logs(run.run_id))
-    assert failure.description.startswith("build 000001 is staged, not published: no baseline")
+    assert failure.description.startswith("build 000001 is staged, not published: chats: no baseline")
     assert failure.metadata["report"].value == (staged(home).path / "report.html").resolve().as_uri()
     assert failure.metadata["chats/R@5"].value == 1.0
     key = dg.AssetCheckKey(dg.AssetKey("retrieval_report"), "gate")
@@ -62,7 +62,8 @@ def test_runs_of_the_command_line_appear_on_the_pages_of_their_jobs_with_the_rea
 
 def test_published_alone_says_why_it_cannot_be_materialized_and_no_graph_is_loaded_without_a_server(closed, tmp_path):
     home, _ = closed
-    assert "staged, not published: no baseline" in failure_of(materialize(home, "published").all_events).description
+    refused = failure_of(materialize(home, "published").all_events).description
+    assert "staged, not published: chats: no baseline" in refused
     assert published(home) is None
     empty = failure_of(materialize(Home(tmp_path / "empty"), "published").all_events).description
     assert "no finished build is staged, so there is nothing to publish (nothing was published yet)" in empty

@@ -62,11 +62,17 @@ def build_settings(manifest: BuildManifest, collection: str) -> dict[str, JsonVa
         for name in NAMED:
             value = given.get(name)
             found[f"weights.{name}"] = getattr(defaults, name, None) if value is None else value
-    if model := settings.get("model_id"):
-        found["embedder"] = model
+    if embedder := embedder_of(manifest, collection):
+        found["embedder"] = embedder
     if labeler := manifest.labeler:
         found["labeler"] = labeler
     return found | {f"{_CODE}{part}": key for part, key in manifest.code.items()}
+
+
+def embedder_of(manifest: BuildManifest, collection: str) -> str:
+    """Returns the name of a collection's vector space; older builds know only that of all collections."""
+    space = manifest.settings.get("spaces", {}).get(collection, {})
+    return str(space.get("name", manifest.settings.get("model_id", "")))
 
 
 def changed_settings(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> tuple[SettingChange, ...]:
@@ -340,7 +346,7 @@ def questions_retracted(run: GoldenRun) -> list[str]:
     return [f"{unjudged}: {named(run.retracted)}; remove or {fix}"]
 
 
-def named(ids: Sequence[str]) -> str:
+def named(ids: Sequence[str], most: int = _MAX_NAMED) -> str:
     """Returns the first ids, and how many more there are."""
-    more = len(ids) - _MAX_NAMED
-    return ", ".join(ids[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(ids) - most
+    return ", ".join(ids[:most]) + (f" and {more} more" if more > 0 else "")

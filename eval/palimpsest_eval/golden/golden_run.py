@@ -124,6 +124,7 @@ class GoldenRun(JsonRecord):
         bad_citations: what is wrong with those that are not correct, one line each; any of them fails the gate.
         leaks: results outside the question's scope, or of no memory of the build, one line each.
         latency_ms: p50, p95, p99 of whole searches, warmed up; empty where nothing was searched.
+        unhindered_ms: of each of these searches, milliseconds without what it waited for a processor.
         steps_ms: milliseconds of each step of the query path, a value a question.
         errors: why the questions could not be judged; any of them fails the gate.
         build_settings: what the build was made with, as `build_settings` gives it.
@@ -153,6 +154,7 @@ class GoldenRun(JsonRecord):
     bad_citations: Sequence[str] = ()
     leaks: Sequence[str] = ()
     latency_ms: Mapping[str, float] = field(default_factory=dict)
+    unhindered_ms: Sequence[float] = ()
     steps_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
     errors: Sequence[str] = ()
     build_settings: Mapping[str, JsonValue] = field(default_factory=dict)

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import Any, Protocol
 
 from palimpsest.core.ids import JsonRecord
@@ -68,6 +70,7 @@ class QueryResult:
         ms: milliseconds of the whole search.
         steps_ms: milliseconds of each step of the query path.
         answer_probability: that the results hold an answer; None where the reader does not judge that.
+        waited_ms: how long threads of this process waited for a processor meanwhile, in all.
     """
 
     query: RetrievalQuery
@@ -82,6 +85,7 @@ class QueryResult:
     context_tokens: int = 0
     returned_ids: frozenset[str] = frozenset()
     answer_probability: float | None = None
+    waited_ms: float = 0.0
 
     @property
     def memory_ids(self) -> list[str]:
@@ -107,6 +111,11 @@ class RetrievalRun:
         return [result.ms for result in self.results.values()]
 
     @property
+    def unhindered_ms(self) -> list[float]:
+        """Milliseconds that each search would have taken at least on a machine that does nothing else."""
+        return [max(0.0, result.ms - result.waited_ms) for result in self.results.values()]
+
+    @property
     def steps_ms(self) -> dict[str, list[float]]:
         """Milliseconds of each step of the query path, one value for each query."""
         steps: dict[str, list[float]] = {}
@@ -114,6 +123,18 @@ class RetrievalRun:
             for step, ms in result.steps_ms.items():
                 steps.setdefault(step, []).append(round(ms, 3))
         return steps
+
+
+_THREADS = Path("/proc/self/task")
+
+
+def waited_ms() -> float:
+    """Returns how long the threads of this process have waited for a processor, in all; 0 where it is not Linux."""
+    waited_ns = 0
+    for thread in _THREADS.glob("*/schedstat"):
+        with suppress(OSError, IndexError, ValueError):  # it may have ended
+            waited_ns += int(thread.read_bytes().split()[1])
+    return waited_ns / 1e6
 
 
 def search_queries(
@@ -148,9 +169,11 @@ def search_queries(
         if warm_up and place not in warm:
             reader.search(query.text, query.scope, **filters)
             warm.add(place)
+        waited = waited_ms()
         start = clock()
         found = reader.search(query.text, query.scope, **filters)
         ms = (clock() - start) * 1000
+        waited = max(0.0, waited_ms() - waited) if clock is time.perf_counter else 0.0
         results[query.query_id] = QueryResult(
             query,
             tuple(found.memories),
@@ -164,5 +187,6 @@ def search_queries(
             found.context_tokens,
             frozenset(found.returned_ids),
             max((m.relevance for m in found.memories), default=0.0),
+            waited,
         )
     return RetrievalRun(settings, results)

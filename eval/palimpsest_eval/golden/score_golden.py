@@ -136,6 +136,7 @@ def score_golden(search: GoldenSearch, tables: Tables) -> GoldenRun:
         bad_citations=tuple(bad_citations),
         leaks=tuple(leaks),
         latency_ms=percentiles(took_ms) if took_ms else {},
+        unhindered_ms=[round(ms, 3) for ms in search.retrieval.unhindered_ms],
         steps_ms=search.retrieval.steps_ms,
         answer_probability={
             q: round(r.answer_probability, DIGITS)

@@ -30,6 +30,7 @@ from palimpsest_eval.gate.baseline import (
     baseline_path,
     build_settings,
     current_commit,
+    embedder_of,
     golden_problem,
     load_baseline,
     named,
@@ -108,7 +109,7 @@ def run_collection(
         golden_hash=golden.hash,
         retracted=retracted,
         build_id=build.build_id,
-        model=settings["model_id"],
+        model=embedder_of(build.manifest, collection),
         commit=current_commit(),
         build_settings=build_settings(build.manifest, collection),
     )
@@ -260,9 +261,8 @@ def judge_home(home: Home, baseline_file: Path | None = None, report_file: Path 
     """Judges the staged, else the published build; writes its page where a file is named."""
     build = build_to_judge(home)
     verdict = _judge_observed(home, build, baseline_file)
-    if report_file:
-        write_report(home, build, verdict, report_file)
-    return verdict
+    report = write_report(home, build, verdict, report_file) if report_file else build.path / REPORT
+    return replace(verdict, report=str(report) if report.exists() else "")
 
 
 # `palimpsest verify`: every invariant that a home at rest can show.
@@ -454,7 +454,6 @@ def _publish(home: Home) -> None:
     if not staged(home).manifest.violations:
         judge_staged(home)
     if reasons := refusal(staged(home).manifest):
-        raise Refused(
-            f"home {home.path}: the upgraded build is staged, not published: {'; '.join(reasons[:_MAX_REASONS])}"
-        )
+        why = staged(home).manifest.gate.get("summary", [])[1:] or reasons[:_MAX_REASONS]
+        raise Refused(f"home {home.path}: the upgraded build is staged, not published", why)
     publish_build(home)

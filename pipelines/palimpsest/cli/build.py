@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Call, CostParam, common, embedder_option, why_closed
+from palimpsest.cli.shared import FOLDER, Call, CostParam, common, embedder_option
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.files import say
 from palimpsest.store.home import DEFAULT_CORPUS, SHIPPED, Home, is_installed
@@ -67,8 +67,8 @@ def build(
         call.text(report.redactions_text(home))
     call.result(done.to_json())
     if done.gate["status"] == "failed":
-        why = why_closed(done.gate.get("settings_changed", ()), done.gate["reasons"])
-        raise Refused(f"gate: {why}; build {done.build_id} is staged, not published")
+        why = done.gate.get("summary") or ["gate failed", *done.gate["reasons"]]
+        raise Refused(f"{why[0]}; build {done.build_id} is staged, not published", why[1:])
     if done.not_built:
         raise PalimpsestError("; ".join(f"collection {name}: {why}" for name, why in done.not_built.items()))
     if done.rejects and not allow_rejects:

@@ -1,12 +1,13 @@
 """Commands that evaluate: the gate and its baseline, invariants, comparisons, suites, benchmarks, labels, health."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from palimpsest.cli.shared import FOLDER, STRATEGY, Call, CostParam, Output, common, embedder_option, why_closed
+from palimpsest.cli.shared import FOLDER, STRATEGY, Call, CostParam, Output, common, embedder_option
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.files import counted
 from palimpsest.core.times import readable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @common
 @click.option("--baseline", "baseline_file", type=FOLDER, help="Judge the collection of this baseline by it.")
 @click.option("--markdown", "markdown_file", type=FOLDER, help="Write the verdict for a pull request here.")
+@click.option("--junit", "junit_file", type=FOLDER, help="Write the verdict as JUnit's XML here: a case for each row.")
 @click.option("--report", "report_file", type=FOLDER, help="Write the report, one HTML page, here.")
 @click.option("--labels", is_flag=True, help="Judge the labeler instead, on the golden pairs kept for it.")
 @click.option("--program", help="With --labels: a saved LM program; it becomes the default where it passes.")
@@ -31,6 +33,7 @@ def gate(
     call: Call,
     baseline_file: Path | None,
     markdown_file: Path | None,
+    junit_file: Path | None,
     report_file: Path | None,
     labels: bool,
     program: str | None,
@@ -50,17 +53,23 @@ def gate(
         _gate_labels(call, call.home, program)
         return
     verdict = judge_home(call.home, baseline_file, report_file)
-    if markdown_file:
+    for option, path, write in (
+        ("--markdown", markdown_file, verdict.markdown),
+        ("--junit", junit_file, verdict.junit),
+    ):
         try:
-            markdown_file.write_text(verdict.markdown(), encoding="utf-8")
+            if path:
+                path.write_text(write(), encoding="utf-8")
         except OSError as e:
-            raise PalimpsestError(f"--markdown {markdown_file}: {e.strerror}; name another") from None
-    call.show(verdict.markdown(), verdict.to_json())
+            raise PalimpsestError(f"{option} {path}: {e.strerror}; name another") from None
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        click.echo("\n".join(verdict.annotations()))
+    if not call.as_json:
+        call.text(verdict.text())
+    call.result(verdict.to_json())
     if verdict.exit_code:
-        reasons = [
-            r for v in verdict.collections for r in (*v.reasons, *(v.warnings if v.status == "unjudged" else ()))
-        ]
-        raise Refused(f"gate: {verdict.status}: {why_closed(verdict.settings_changed, reasons)}")
+        first, *lines = verdict.summary()
+        raise Refused(first, lines)
 
 
 def _draft_questions(out: Output, home: Home, collection: str | None, count: int) -> None:

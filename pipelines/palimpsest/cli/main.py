@@ -9,10 +9,11 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 
 import click
 
-from palimpsest.core.errors import STOPPED, ArgumentError, PalimpsestError, fault_of, missing_extra
+from palimpsest.core.errors import STOPPED, ArgumentError, PalimpsestError, Refused, fault_of, missing_extra
 
 _NAME_OF = {
     "text": "TEXT",
@@ -125,7 +126,7 @@ def cli(context: click.Context) -> None:
 
 
 def main() -> None:
-    """Entry point: turns every error into one line and an exit code.
+    """Entry point: turns every error into one line and an exit code; a closed gate has a line for each collection.
 
     Raises:
         SystemExit: a command failed, or ended with an exit code of its own.
@@ -135,6 +136,8 @@ def main() -> None:
         _ignore_interrupts()
     except ArgumentError as e:
         _fail(e.as_option(_option_name), e.exit_code)
+    except Refused as e:
+        _fail(str(e), e.exit_code, e.lines)
     except PalimpsestError as e:
         _fail(str(e), e.exit_code)
     except click.exceptions.NoArgsIsHelpError as e:
@@ -197,10 +200,10 @@ def _ignore_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int, more: Sequence[str] = ()) -> None:
     _ignore_interrupts()
-    line = " ".join(message.split())
-    sys.stderr.write(f"palimpsest: {line[:_MAX_ERROR_CHARS]}\n")
+    line = " ".join(message.split())[:_MAX_ERROR_CHARS]
+    sys.stderr.write("\n  ".join([f"palimpsest: {line}", *(" ".join(x.split()) for x in more)]) + "\n")
     raise SystemExit(code)
 
 

@@ -23,7 +23,6 @@ from palimpsest.store.table_store import is_remote
 STRATEGY = click.Choice(["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"])
 
 WHICH_COLLECTION = "[default: the one that has all memories of --user; else the only one, or the one marked default]"
-_MAX_REASONS = 3
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
 
@@ -86,12 +85,6 @@ def confirm(question: str, yes: bool) -> None:
         raise PalimpsestError(f"{question} No terminal to confirm at: add --yes")
     if not click.confirm(question, err=True):
         raise PalimpsestError("nothing was deleted")
-
-
-def why_closed(settings_changed: Sequence[str], reasons: Sequence[str]) -> str:
-    """Returns one line of why the gate closed: the settings that changed since the baseline, then the first reasons."""
-    shown = ", ".join(settings_changed[:_MAX_REASONS]) + (" and more" if len(settings_changed) > _MAX_REASONS else "")
-    return "; ".join([*([f"settings changed: {shown}"] if shown else []), *reasons[:_MAX_REASONS]])
 
 
 def collection_option(f: _Command) -> _Command:

@@ -1,7 +1,7 @@
 """The one exception family. The command line turns each into one line and an exit code, never a traceback."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _NAMED = re.compile(r"`(\w+)`")
@@ -57,9 +57,14 @@ class DamagedPointer(DamagedFile):
 
 
 class Refused(PalimpsestError):
-    """The gate or verify failed. Exit code 1."""
+    """The gate or verify failed. Exit code 1. `lines` say why, one each, after the message."""
 
     exit_code = 1
+
+    def __init__(self, message: str, lines: Sequence[str] = ()):
+        """Makes the error."""
+        super().__init__(message)
+        self.lines = tuple(lines)
 
 
 class ComponentFailed(PalimpsestError):

@@ -184,6 +184,7 @@ class GateRecord(TypedDict, total=False):
     status: str
     reasons: list[str]
     warnings: list[str]
+    summary: list[str]
     metrics: dict[str, float]
     settings_changed: list[str]
     embedders: list[str]
