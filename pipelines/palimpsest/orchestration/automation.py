@@ -99,15 +99,13 @@ def _requests(
     """
     from palimpsest_eval.gate.baseline import golden_problems
 
-    plan = make_plan(home, None)
-    unjudgeable = {name: why for name, why in golden_problems().items() if name in plan.collections}
-    for name, why in unjudgeable.items():
+    plan = make_plan(home, None, lost=golden_problems())
+    for name, why in plan.broken.items():
         context.log.error(f"collection {name} is not built: {why}")
     home.remember_sources(plan.collections)
     confirm_collections(home, plan.unchanged)
     context.instance.add_dynamic_partitions(str(collections.name), [*plan.collections, *plan.broken])
     wanted = plan.changed or (list(plan.collections)[:1] if plan.tail_only else [])
-    wanted = [name for name in wanted if name not in unjudgeable]
     for name in (*plan.broken, *wanted):  # the run of a broken one fails: it says why, and sends an alert
         yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
 

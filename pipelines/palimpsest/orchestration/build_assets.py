@@ -1,6 +1,7 @@
 """The assets of the stages, made from their declarations: what they depend on, their columns, checks and figures."""
 
 import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -9,10 +10,15 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.resources import (
+    FIRST_STAGE,
     LOCK_WAIT_S,
     OWNERS,
+    READABLE,
     HomeResource,
+    check_readable,
     collections,
+    is_unreadable,
+    log_warnings,
     pool_of,
     pooled,
     retried,
@@ -21,9 +27,16 @@ from palimpsest.orchestration.resources import (
 )
 from palimpsest.orchestration.schedule import first_month, schedule_timezone
 from palimpsest.pipeline.build_clock import BuildClock, folder_size
+from palimpsest.pipeline.build_warnings import (
+    KINDS,
+    REJECTED,
+    Kind,
+    Warned,
+    collection_warnings,
+)
 from palimpsest.pipeline.deletion.target import delete_due
 from palimpsest.pipeline.finish import complete_collections, once_context
-from palimpsest.pipeline.plan import check_collection, stage_context
+from palimpsest.pipeline.plan import stage_context
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stage import Stage, StageContext
 from palimpsest.pipeline.stages import STAGES, upstream
@@ -52,10 +65,12 @@ def stage_asset(stage: Stage) -> dg.AssetsDefinition:
         partitions_def=collections if stage.runs == "by_collection" else None,
         code_version=stage.code,
         metadata={f"schema of {t}": dg.MetadataValue.table_schema(table_schema(t)) for t in stage.tables[1:]},
-        check_specs=[dg.AssetCheckSpec(c.name, asset=stage.name, description=c.description) for c in stage.checks],
+        check_specs=_check_specs(stage),
     )
-    def run(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
-        return _materialize(context, home, stage)
+    def run(
+        context: dg.AssetExecutionContext, home: HomeResource
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+        yield from _materialize(context, home, stage)
 
     return run
 
@@ -67,26 +82,53 @@ def table_schema(table: str) -> dg.TableSchema:
     )
 
 
-def _materialize(context: dg.AssetExecutionContext, resource: HomeResource, stage: Stage) -> dg.MaterializeResult:
+def _check_specs(stage: Stage) -> list[dg.AssetCheckSpec]:
+    checks = {k.check: k.passes for k in KINDS if k.stage == stage.name}
+    if stage.name == FIRST_STAGE:
+        checks[READABLE] = "The folder, the settings and the questions of the collection can be read."
+    return [dg.AssetCheckSpec(name, asset=stage.name, description=text) for name, text in checks.items()]
+
+
+def _materialize(
+    context: dg.AssetExecutionContext, resource: HomeResource, stage: Stage
+) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     home = resource.home()
     with run_scope(run_of(context.run)), retried(context), home.lock(LOCK_WAIT_S):
-        stage_on = _stage_context(context, resource, home, stage)
-        tag_run(context, stage_on.build.build_id, "" if stage.runs == "once" else stage_on.name)
-        record = run_stage(stage_on, stage.name)
+        try:
+            stage_on = _stage_context(context, resource, home, stage)
+            tag_run(context, stage_on.build.build_id, "" if stage.runs == "once" else stage_on.name)
+            record = run_stage(stage_on, stage.name)
+        except PalimpsestError as e:
+            if stage.name == FIRST_STAGE and is_unreadable(e):
+                yield dg.AssetCheckResult(check_name=READABLE, passed=False, description=str(e))
+            raise
     place = "" if stage.runs == "once" else _clock(home, stage_on).place(stage_on.name, stage.name, 1.0, record.seconds)
     context.log.info(f"{stage.name}: {record.cache_status} in {record.seconds:.2f} s; {place}".removesuffix("; "))
-    checks = [
-        dg.AssetCheckResult(
-            check_name=check.name,
-            passed=(result := check.run(stage_on)).passed,
-            severity=dg.AssetCheckSeverity.WARN,
-            metadata=dict(result.figures),
-        )
-        for check in stage.checks
-    ]
-    return dg.MaterializeResult(
+    checks = [_warn(context, stage_on, kind) for kind in KINDS if kind.stage == stage.name]
+    checks += [dg.AssetCheckResult(check_name=READABLE, passed=True)] if stage.name == FIRST_STAGE else []
+    yield dg.MaterializeResult(
         metadata=_metadata(stage, stage_on, record), data_version=dg.DataVersion(record.key), check_results=checks
     )
+
+
+def _warn(context: dg.AssetExecutionContext, stage_on: StageContext, kind: Kind) -> dg.AssetCheckResult:
+    """Returns a check that warns, and writes what it found to the run's log and tags."""
+    found = kind.of(stage_on.home, stage_on.build, stage_on.name)
+    of_run = collection_warnings(stage_on.home, stage_on.build, stage_on.name) if found else []
+    lines = log_warnings(context, found, of_run)
+    return dg.AssetCheckResult(
+        check_name=kind.check,
+        passed=not found,
+        severity=dg.AssetCheckSeverity.ERROR if _is_too_many(stage_on, kind, found) else dg.AssetCheckSeverity.WARN,
+        description="\n".join(lines) or None,
+        metadata={"number": len(found)},
+    )
+
+
+def _is_too_many(stage_on: StageContext, kind: Kind, found: list[Warned]) -> bool:
+    """Returns whether a larger share of the sources is rejected than `max_rejected` of collection.yaml allows."""
+    rejected = {warned.source for warned in found} if kind is REJECTED else set()
+    return len(rejected) > stage_on.config.max_rejected * max(stage_on.log.current().height, len(rejected))
 
 
 def _clock(home: Home, context: StageContext) -> BuildClock:
@@ -103,7 +145,7 @@ def _stage_context(context: dg.AssetExecutionContext, resource: HomeResource, ho
     if folder is None:
         raise PalimpsestError(f"collection {name}: this home does not know its folder; run palimpsest build")
     if stage.prepare:
-        check_collection(folder)
+        check_readable(name, folder)
         delete_due(home)  # what is past its retention is deleted before sources are read
     return stage_context(home, name, folder, resource.money, resource.allow_removals)
 

@@ -32,6 +32,7 @@ defs = dg.Definitions(
         publishing.publish_after_failures,
         publishing.serve_after_publishing,
         watch.overdue_build,
+        watch.unreadable_collections,
         watch.interrupted_runs,
         publishing.consolidate_after_publishing,
     ],
