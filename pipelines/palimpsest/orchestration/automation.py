@@ -12,7 +12,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.parallel import process_created_s
-from palimpsest.orchestration.build_assets import collection_months, fresh_collections
+from palimpsest.orchestration.build_assets import collection_months, fresh_collections, readable
 from palimpsest.orchestration.published_assets import GOLDEN, known_suites, suites
 from palimpsest.orchestration.resources import (
     ALL_STEPS,
@@ -45,7 +45,7 @@ _UNFINISHED = [
 
 build_collection = dg.define_asset_job(
     "build_collection",
-    dg.AssetSelection.assets(*(s.name for s in collection_stages())),
+    dg.AssetSelection.assets(*(s.name for s in collection_stages())) - dg.AssetSelection.checks(readable),
     description="Everything of one collection, from its sources to its versions.",
     partitions_def=collections,
     executor_def=EXECUTOR,

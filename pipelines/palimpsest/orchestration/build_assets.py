@@ -1,7 +1,6 @@
 """The assets of the stages, made from their declarations: what they depend on, their columns, checks and figures."""
 
 import datetime as dt
-from collections.abc import Iterator
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -13,17 +12,16 @@ from palimpsest.orchestration.resources import (
     FIRST_STAGE,
     LOCK_WAIT_S,
     OWNERS,
-    READABLE,
     HomeResource,
     check_readable,
     collections,
-    is_unreadable,
     log_warnings,
     pool_of,
     pooled,
     retried,
     run_of,
     tag_run,
+    unreadable_collections,
 )
 from palimpsest.orchestration.schedule import first_month, schedule_timezone
 from palimpsest.pipeline.build_clock import BuildClock, folder_size
@@ -33,6 +31,7 @@ from palimpsest.pipeline.build_warnings import (
     Kind,
     Warned,
     collection_warnings,
+    warning_lines,
 )
 from palimpsest.pipeline.deletion.target import delete_due
 from palimpsest.pipeline.finish import complete_collections, once_context
@@ -65,12 +64,12 @@ def stage_asset(stage: Stage) -> dg.AssetsDefinition:
         partitions_def=collections if stage.runs == "by_collection" else None,
         code_version=stage.code,
         metadata={f"schema of {t}": dg.MetadataValue.table_schema(table_schema(t)) for t in stage.tables[1:]},
-        check_specs=_check_specs(stage),
+        check_specs=[
+            dg.AssetCheckSpec(k.check, asset=stage.name, description=k.passes) for k in KINDS if k.stage == stage.name
+        ],
     )
-    def run(
-        context: dg.AssetExecutionContext, home: HomeResource
-    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        yield from _materialize(context, home, stage)
+    def run(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+        return _materialize(context, home, stage)
 
     return run
 
@@ -82,46 +81,33 @@ def table_schema(table: str) -> dg.TableSchema:
     )
 
 
-def _check_specs(stage: Stage) -> list[dg.AssetCheckSpec]:
-    checks = {k.check: k.passes for k in KINDS if k.stage == stage.name}
-    if stage.name == FIRST_STAGE:
-        checks[READABLE] = "The folder, the settings and the questions of the collection can be read."
-    return [dg.AssetCheckSpec(name, asset=stage.name, description=text) for name, text in checks.items()]
-
-
-def _materialize(
-    context: dg.AssetExecutionContext, resource: HomeResource, stage: Stage
-) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+def _materialize(context: dg.AssetExecutionContext, resource: HomeResource, stage: Stage) -> dg.MaterializeResult:
     home = resource.home()
     with run_scope(run_of(context.run)), retried(context), home.lock(LOCK_WAIT_S):
-        try:
-            stage_on = _stage_context(context, resource, home, stage)
-            tag_run(context, stage_on.build.build_id, "" if stage.runs == "once" else stage_on.name)
-            record = run_stage(stage_on, stage.name)
-        except PalimpsestError as e:
-            if stage.name == FIRST_STAGE and is_unreadable(e):
-                yield dg.AssetCheckResult(check_name=READABLE, passed=False, description=str(e))
-            raise
+        stage_on = _stage_context(context, resource, home, stage)
+        tag_run(context, stage_on.build.build_id, "" if stage.runs == "once" else stage_on.name)
+        record = run_stage(stage_on, stage.name)
     place = "" if stage.runs == "once" else _clock(home, stage_on).place(stage_on.name, stage.name, 1.0, record.seconds)
     context.log.info(f"{stage.name}: {record.cache_status} in {record.seconds:.2f} s; {place}".removesuffix("; "))
     checks = [_warn(context, stage_on, kind) for kind in KINDS if kind.stage == stage.name]
-    checks += [dg.AssetCheckResult(check_name=READABLE, passed=True)] if stage.name == FIRST_STAGE else []
-    yield dg.MaterializeResult(
+    return dg.MaterializeResult(
         metadata=_metadata(stage, stage_on, record), data_version=dg.DataVersion(record.key), check_results=checks
     )
 
 
 def _warn(context: dg.AssetExecutionContext, stage_on: StageContext, kind: Kind) -> dg.AssetCheckResult:
-    """Returns a check that warns, and writes what it found to the run's log and tags."""
-    found = kind.of(stage_on.home, stage_on.build, stage_on.name)
-    of_run = collection_warnings(stage_on.home, stage_on.build, stage_on.name) if found else []
-    lines = log_warnings(context, found, of_run)
+    """Returns a check that warns, of all collections, and writes what this one has to the run's log and tags."""
+    home, base, name = stage_on.home, stage_on.base, stage_on.name
+    found = kind.of(home, stage_on.build, name)
+    log_warnings(context, found, collection_warnings(home, stage_on.build, name) if found else [])
+    others = [kind.of(home, base, other) for other in base.collections if other != name] if base else []
+    every = [*found, *(warned for of_other in others for warned in of_other)]
     return dg.AssetCheckResult(
         check_name=kind.check,
-        passed=not found,
+        passed=not every,
         severity=dg.AssetCheckSeverity.ERROR if _is_too_many(stage_on, kind, found) else dg.AssetCheckSeverity.WARN,
-        description="\n".join(lines) or None,
-        metadata={"number": len(found)},
+        description="\n".join(warning_lines(every)) or None,
+        metadata={"number": len(every)},
     )
 
 
@@ -203,6 +189,13 @@ def fresh_collections(home: HomeResource) -> dg.AssetCheckResult:
         description=f"overdue: {', '.join(overdue)}" if overdue else None,
         metadata={"collections": len(found), "overdue": len(overdue), "hours": dg.MetadataValue.md(_table(found))},
     )
+
+
+@dg.asset_check(asset=FIRST_STAGE, description="Folder, settings and questions of every collection can be read.")
+def readable(home: HomeResource) -> dg.AssetCheckResult:
+    """Fails where a collection cannot be read; the sensor `unreadable_collections` reports it too."""
+    causes = unreadable_collections(home.home())
+    return dg.AssetCheckResult(passed=not causes, description="\n".join(causes) or None)
 
 
 def _table(found: list[CollectionFreshness]) -> str:

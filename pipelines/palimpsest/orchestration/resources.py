@@ -13,6 +13,8 @@ from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError, missing_extra
 from palimpsest.pipeline.build_warnings import Warned, warning_lines, warning_summary
 from palimpsest.pipeline.plan import check_collection
+from palimpsest.sources.discovery import collection_files
+from palimpsest.store.collection_config import load_collection
 from palimpsest.store.home import DEFAULT_HOME, Home, data_folder, home_from_environment
 from palimpsest.store.remote_home import refresh
 from palimpsest.store.working_copy import working_copy
@@ -84,8 +86,8 @@ BY, COLLECTION, BUILD = "palimpsest/by", "palimpsest/collection", "palimpsest/bu
 """Tags of runs: what started it, the collection that it builds, and the build that it makes."""
 WARNINGS = "palimpsest/warnings"
 """Tag of runs: how many warnings of each kind there are."""
-FIRST_STAGE, READABLE = "documents", "readable"
-"""The stage that reads a collection, and the check of its asset that fails where that is not possible."""
+FIRST_STAGE = "documents"
+"""The stage that reads a collection."""
 POOL = "palimpsest/pool"
 """Tag of assets: the name of their pool."""
 CLI = "cli"
@@ -114,6 +116,18 @@ def check_readable(name: str, folder: Path) -> None:
     check_collection(folder)
     if why := golden_problem(data_folder(), name):
         raise why
+
+
+def unreadable_collections(home: Home) -> list[str]:
+    """Returns a line for each collection of a home that cannot be read; no content of a source is read."""
+    lines = []
+    for name, folder in home.sources.items():
+        try:
+            check_readable(name, folder)
+            collection_files(folder, load_collection(folder))
+        except PalimpsestError as e:
+            lines.append(f"collection {name} cannot be read: {e}")
+    return lines
 
 
 def is_unreadable(error: BaseException | None) -> bool:

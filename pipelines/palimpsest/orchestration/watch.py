@@ -22,22 +22,20 @@ from palimpsest.orchestration.alerts import (
     send_alert,
     unreadable_message,
 )
-from palimpsest.orchestration.build_assets import fresh_collections
+from palimpsest.orchestration.build_assets import fresh_collections, readable
 from palimpsest.orchestration.resources import (
     BY,
     FIRST_STAGE,
     HomeResource,
-    check_readable,
     error_of_step,
     is_unreadable,
     run_of,
 )
+from palimpsest.orchestration.resources import unreadable_collections as find_unreadable
 from palimpsest.orchestration.schedule import schedule_from_environment
 from palimpsest.pipeline.document_info import record_inbox_failure
 from palimpsest.pipeline.summary import freshness, overdue_hours
-from palimpsest.sources.discovery import collection_files
 from palimpsest.store.builds import published, staged
-from palimpsest.store.collection_config import load_collection
 from palimpsest.store.event_log import run_scope, write_event
 from palimpsest.store.home import Home
 
@@ -172,21 +170,29 @@ class UnreadableCollections(dg.DagsterError):
     description="Fails while a collection cannot be read: the tick begins with the cause. The failed run alerts.",
 )
 def unreadable_collections(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.SkipReason:
-    """Starts no run.
+    """Starts no run; reports the check `readable`, for a run that fails makes nothing that has one.
 
     Raises:
         UnreadableCollections: a collection cannot be read.
     """
-    sources, causes = home.home().sources, []
-    for name, folder in sources.items():
-        try:
-            check_readable(name, folder)
-            collection_files(folder, load_collection(folder))
-        except PalimpsestError as e:
-            causes.append(f"collection {name} cannot be read: {e}")
+    causes = "\n".join(find_unreadable(home.home()))
+    _report_readable(context.instance, causes)
     if causes:
-        raise UnreadableCollections("\n".join(causes))
-    return dg.SkipReason(f"{counted(len(sources), 'collection')} can be read")
+        raise UnreadableCollections(causes)
+    return dg.SkipReason("every collection can be read")
+
+
+def _report_readable(instance: dg.DagsterInstance, causes: str) -> None:
+    """Reports the check where it differs, or where its asset was made since: Dagster then shows none."""
+    (key,) = readable.check_keys
+    last = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    made = instance.get_latest_materialization_event(key.asset_key)
+    is_new = not last or (made is not None and made.timestamp >= last[0].create_timestamp)
+    if is_new or not last[0].evaluation or (last[0].evaluation.description or "") != causes:
+        evaluation = dg.AssetCheckEvaluation(
+            asset_key=key.asset_key, check_name=key.name, passed=not causes, description=causes or None, metadata={}
+        )
+        instance.report_runless_asset_event(evaluation)
 
 
 check_freshness = dg.define_asset_job(

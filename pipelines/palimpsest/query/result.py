@@ -26,7 +26,7 @@ from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.ranking.merge import LIKELY
 from palimpsest.query.request.resolve_turns import ResolvedText
 from palimpsest.query.request.types import (
-    LAST_GOOD,
+    OF_LAST_GOOD,
     Link,
     Memory,
     NewerText,
@@ -518,7 +518,7 @@ def _state_words(memory: ShownMemory) -> str:
     if not memory.is_latest:
         return f"superseded by {memory.superseded_by}"
     is_cut = any(newer.why == PART for newer in memory.later)
-    marks = {"disputed": memory.disputed_by, "superseded in part": is_cut, LAST_GOOD: memory.source_unreadable}
+    marks = {"disputed": memory.disputed_by, "superseded in part": is_cut, OF_LAST_GOOD: memory.source_unreadable}
     return ", ".join(["latest", *(mark for mark, is_so in marks.items() if is_so)])
 
 
@@ -530,7 +530,7 @@ def _state(memory: RankedMemory, with_collection: bool, ranks: Mapping[str, int]
     often = [f"said {len(memory.repeats) + 1} times"] if memory.repeats else []
     scope = [f"collection {memory.collection}"] if with_collection else []
     scope += [f"project {shorten_text(memory.project_id, _LINE_CHARS)}"] if memory.project_id else []
-    source = [LAST_GOOD] if memory.source_unreadable else []
+    source = [OF_LAST_GOOD] if memory.source_unreadable else []
     return ", ".join([_observed(memory, ranks), *often, *scope, *source])
 
 

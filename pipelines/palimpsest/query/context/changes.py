@@ -151,8 +151,9 @@ def _likely_later(query: ScopeQuery, ids: Sequence[str], relevance: Mapping[str,
     """Returns what may have ended memories and would be a result beside them, by the id of each."""
 
     def is_likely(reason: ReasonRecord, older: str) -> bool:
-        is_relevant = relevance.get(reason["by"], 0.0) >= OF_BEST * relevance[older]
-        return reason["kind"] == LATER and (reason["likelihood"] or 0.0) >= _LIKELY_ENDED and is_relevant
+        if reason["kind"] != LATER or (reason["likelihood"] or 0.0) < _LIKELY_ENDED:
+            return False
+        return relevance.get(reason["by"], 0.0) >= OF_BEST * relevance[older]
 
     reasons = query.served.all_reasons(ids)
     return {i: {r["by"] for r in found if is_likely(r, i)} for i, found in reasons.items()}

@@ -30,7 +30,7 @@ from palimpsest.query.context.lines import (
 )
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
 from palimpsest.query.request.dependence import find_names
-from palimpsest.query.request.types import LAST_GOOD, Memory, RankedMemory, ShownMemory, one_line, shorten_text
+from palimpsest.query.request.types import OF_LAST_GOOD, Memory, RankedMemory, ShownMemory, one_line, shorten_text
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.inbox import is_inbox_uri
@@ -521,7 +521,7 @@ def _head(memory: Memory, same: Sequence[Memory], named: str) -> tuple[str, ...]
     often = f"{len(same) + 1} times" if same else ""
     status = _flat(status_in_heading(memory.heading)) if memory.is_latest else ""
     who = shorten_text(_flat(memory.speaker), _HEAD_CHARS)
-    source = LAST_GOOD if isinstance(memory, ShownMemory) and memory.source_unreadable else ""
+    source = OF_LAST_GOOD if isinstance(memory, ShownMemory) and memory.source_unreadable else ""
     return tuple(part for part in (observed, who, _flat(named), _section(memory), often, until, status, source) if part)
 
 

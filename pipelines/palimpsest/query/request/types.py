@@ -179,7 +179,8 @@ class NewerText(JsonRecord):
 
 
 LAST_GOOD = "last good version"
-"""What a memory is of whose source cannot be read now, in the words of all pages, lists and messages."""
+OF_LAST_GOOD = f"{LAST_GOOD} of an unreadable source"
+"""What a memory is whose source cannot be read now, in the words of all lists, answers and messages."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ const isCut = (memory) => memory.is_cut || (memory.later ?? []).some((newer) => 
 export function consequence(memory) {
   if (!memory.is_latest) return "superseded";
   return [memory.disputed_by && "disputed", isCut(memory) && "superseded in part",
-    memory.source_unreadable && "last good version: its source cannot be read now"].filter(Boolean).join(", ");
+    memory.source_unreadable && "last good version of an unreadable source"].filter(Boolean).join(", ");
 }
 
 /** What superseded a memory, where its history is known: the newer memory, or why in words. */
