@@ -256,7 +256,7 @@ def test_a_collection_that_cannot_be_read_alerts_fails_its_run_and_a_tick_and_a_
         first_line = alert["text"].splitlines()[0]
         assert "collection notes cannot be read: collection.yaml: not valid YAML: line 3" in first_line
         for _ in range(2):
-            with pytest.raises(UnreadableCollections, match="^collection notes cannot be read: collection.yaml"):
+            with pytest.raises(UnreadableCollections, match=r"^collection notes cannot be read: collection\.yaml"):
                 tick()
         assert not has_passed()
         assert build("chats").success

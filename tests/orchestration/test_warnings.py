@@ -57,10 +57,14 @@ def test_a_labeler_that_abstains_is_told_by_relation(home, monkeypatch):
     (kind,) = (k for k in KINDS if k.name == "abstained")
     relations = build.table("chats", "relations")
     rules = [{"rule": "abstain"}, {"rule": "person"}, {"rule": "unpaid"}]
-    pairs = relations.head(1).clear(3).with_columns(
-        relation_id=pl.Series("relation_id", ["a", "b", "c"]),
-        evidence=pl.Series("evidence", [json.dumps(r) for r in rules]),
-        labeler=pl.Series("labeler", ["dspy"] * 3),
+    pairs = (
+        relations.head(1)
+        .clear(3)
+        .with_columns(
+            relation_id=pl.Series("relation_id", ["a", "b", "c"]),
+            evidence=pl.Series("evidence", [json.dumps(r) for r in rules]),
+            labeler=pl.Series("labeler", ["dspy"] * 3),
+        )
     )
     monkeypatch.setattr(type(build), "table", lambda *_: pairs)
     assert [w.what.split()[6].rstrip(";") for w in kind.of(home, build, "chats")] == ["a", "c"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from email.message import EmailMessage
 from functools import partial
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject, JsonValue
@@ -117,33 +117,7 @@ def _why_not_sent(variable: str, send: Callable[[], None], wait_s: float) -> str
 
 def _mail(to: str, text: str) -> None:
     try:
-        server = urlsplit(os.environ.get(SMTP, "smtp://localhost"))
-        host, port = server.hostname or "", server.port or 0
-    except ValueError:
-        host, port = "", 0
-    if server.scheme not in ("smtp", "smtps") or not host:
-        raise PalimpsestError(f"{SMTP}: write it as smtp://host:587 or smtps://user:password@host")
-    mail = EmailMessage()
-    try:
-        mail["To"], mail["Subject"] = to, text.splitlines()[0]
-        user = unquote(server.username or "")
-        mail["From"] = user if "@" in user else to.split(",")[0].strip()
-    except (ValueError, IndexError):
-        raise PalimpsestError(f"{MAIL}: write mail addresses, separated by commas") from None
-    mail.set_content(text)
-    context = ssl.create_default_context()
-    try:
-        if server.scheme == "smtps":
-            connection: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_S, context=context)
-        else:
-            connection = smtplib.SMTP(host, port, timeout=TIMEOUT_S)
-        with connection:
-            connection.ehlo()
-            if server.scheme == "smtp" and (user or connection.has_extn("starttls")):
-                connection.starttls(context=context)  # a password is never sent in the clear
-            if user:
-                connection.login(user, unquote(server.password or ""))
-            connection.send_message(mail)
+        _send_mail(_mail_server(), to, text)
     except smtplib.SMTPResponseException as e:
         if 400 <= e.smtp_code < 500:
             raise _Retryable(f"the server answered {e.smtp_code}") from None
@@ -154,6 +128,39 @@ def _mail(to: str, text: str) -> None:
         raise PalimpsestError(f"alert refused: the server has no TLS or no login; look at {SMTP}") from None
     except (OSError, smtplib.SMTPException) as e:
         raise _Retryable(f"no answer ({type(e).__name__})") from None
+
+
+def _mail_server() -> SplitResult:
+    server = urlsplit(os.environ.get(SMTP) or "smtp://localhost")
+    try:
+        is_right = server.scheme in ("smtp", "smtps") and bool(server.hostname) and server.port != 0
+    except ValueError:  # the port is no number
+        is_right = False
+    if not is_right:
+        raise PalimpsestError(f"{SMTP}: write it as smtp://host:587 or smtps://user:password@host")
+    return server
+
+
+def _send_mail(server: SplitResult, to: str, text: str) -> None:
+    mail, user = EmailMessage(), unquote(server.username or "")
+    try:
+        mail["To"], mail["Subject"] = to, text.partition("\n")[0]
+        mail["From"] = user if "@" in user else to.split(",")[0].strip()
+    except (ValueError, IndexError):
+        raise PalimpsestError(f"{MAIL}: write mail addresses, separated by commas") from None
+    mail.set_content(text)
+    at, tls = (server.hostname or "", server.port or 0), ssl.create_default_context()
+    if server.scheme == "smtps":
+        connection: smtplib.SMTP = smtplib.SMTP_SSL(*at, timeout=TIMEOUT_S, context=tls)
+    else:
+        connection = smtplib.SMTP(*at, timeout=TIMEOUT_S)
+    with connection:
+        connection.ehlo()
+        if server.scheme == "smtp" and (user or connection.has_extn("starttls")):
+            connection.starttls(context=tls)  # a password is never sent in the clear
+        if user:
+            connection.login(user, unquote(server.password or ""))
+        connection.send_message(mail)
 
 
 def _post(url: str, message: Mapping[str, JsonValue]) -> None:
