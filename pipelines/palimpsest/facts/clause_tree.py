@@ -15,6 +15,10 @@ _COMPARISONS = frozenset({"than", "like"})
 _DENYING = frozenset({"never", "neither", "nor"})
 _REPORTING = frozenset({"that", "how", "what", "why", "who", "when", "where", "which"})
 _ABLE = frozenset({"can", "could"})
+_REMINDING = frozenset({"remember", "note", "mind"})
+"""Verbs by which a listener is asked to keep what is so: `Remember that my visa ends in May`."""
+_ARRANGED = frozenset({"move", "relocate", "join", "start", "leave", "marry"})
+"""What somebody is doing is still to come: `I'm moving to Ghent`."""
 _EXCLUDING = frozenset({"not", "instead", "rather", "than", "except"})
 _UNTRUE = frozenset({"almost", "nearly", "hardly", "barely", "scarcely", "supposedly", "allegedly"})
 """Before a verb: what it says is not quite so."""
@@ -115,7 +119,12 @@ class ClauseTree:
         for words, modality in _MODALITY_WORDS:
             if not words.isdisjoint(near) or above in words:
                 return modality
+        if p.tags[head] == "VBG" and p.lemmas[head] in _ARRANGED and self._is_present(head):
+            return Modality.PLANNED
         return Modality.PAST if self._is_past(head) else Modality.STATED
+
+    def _is_present(self, head: int) -> bool:
+        return any(self.parse.tags[c] in ("VBP", "VBZ") for c in self.children[head] if self.parse.deps[c] == "aux")
 
     def _is_past(self, head: int) -> bool:
         p = self.parse
@@ -135,10 +144,10 @@ class ClauseTree:
 
     def _above(self, head: int) -> Modality | None:
         """Returns the modality that what is reported has from the verb above it."""
-        p = self.parse
-        if p.deps[head] == "ccomp" and any(p.words[c] in _REPORTING for c in self.children[head]):
-            return Modality.REPORTED
-        return None
+        p, above = self.parse, self.parse.heads[head]
+        is_reminder = p.tags[above] == "VB" and p.lemmas[above] in _REMINDING and self.subject(above) < 0
+        is_reported = any(p.words[c] in _REPORTING for c in self.children[head]) and not is_reminder
+        return Modality.REPORTED if p.deps[head] == "ccomp" and is_reported else None
 
     def is_negated(self, head: int) -> bool:
         """Returns whether a clause denies its verb."""

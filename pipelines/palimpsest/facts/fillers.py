@@ -25,6 +25,12 @@ _DETERMINERS = frozenset({"det", "poss", "nummod", "amod", "compound"})
 _EMPTY_VALUES = frozenset({"the first", "the last", "the only", "the best", "this", "that"})
 _DEICTIC = frozenset({"today", "tomorrow", "yesterday", "tonight", "now"})
 _LIKING = frozenset({"love", "like", "enjoy", "hate", "dislike", "prefer"})
+_EMPTY_DOING = frozenset(
+    {"do", "be", "have", "see", "hear", "know", "get", "think", "say", "tell", "make", "call", "meet"}
+)
+"""What one may like to do once, or says nothing without its object."""
+_TRAILING = re.compile(r"(?: (?:too|also|either|as well|a lot|(?:very|so) much)| of (?:my|our) own)+$", re.IGNORECASE)
+"""What the end of a value adds of who says it: `reading poetry too`."""
 _IDIOMS = frozenset(
     {"case", "fact", "order", "general", "turn", "particular", "addition", "detail", "full", "question"}
 )
@@ -83,8 +89,13 @@ class Fillers:
                 continue
             elif dep in ("prep", "agent") or (dep == "dative" and p.pos[child] == "ADP"):
                 yield from self.behind(child)
-            elif self._is_plain_time(child) or self._is_liked_doing(head, child):
+            elif self._is_plain_time(child):
                 yield from self._filler("", child)
+            elif self._is_liked_doing(head, child):
+                for i in self._joined_verbs(child):
+                    for filler in self._filler("", i):
+                        is_bare = p.tags[i] == "VB" and not filler.value.startswith("to ")
+                        yield replace(filler, value=f"to {filler.value}") if is_bare else filler
             elif dep == "advmod" and p.words[child] == "here":
                 yield Filler("in", child, "", is_time=False)
             elif dep == "xcomp" and p.pos[child] in ("ADJ", "NOUN"):
@@ -95,10 +106,17 @@ class Fillers:
         p = self.tree.parse
         return p.deps[i] == "npadvmod" and self.is_time(i) and p.words[i] not in _DEICTIC
 
-    def _is_liked_doing(self, verb: int, i: int) -> bool:
-        """Returns whether a token is what somebody likes to do: `loves hiking`."""
+    def _joined_verbs(self, verb: int) -> list[int]:
+        """Returns a verb and those that are joined to it: `likes to hike, read and cook`."""
         p = self.tree.parse
-        return p.deps[i] in ("xcomp", "dobj") and p.tags[i] == "VBG" and p.lemmas[verb] in _LIKING
+        joined = (c for c in self.tree.children[verb] if p.deps[c] == "conj" and p.tags[c] == p.tags[verb])
+        return [verb, *(i for c in joined for i in self._joined_verbs(c))]
+
+    def _is_liked_doing(self, verb: int, i: int) -> bool:
+        """Returns whether a token is what somebody likes to do: `loves hiking`, `likes to hike`."""
+        p = self.tree.parse
+        is_verb = p.tags[i] == "VBG" or (p.tags[i] == "VB" and p.lemmas[i] not in _EMPTY_DOING)
+        return p.deps[i] in ("xcomp", "dobj") and is_verb and p.lemmas[verb] in _LIKING
 
     def _object(self, i: int, of_object: str = "") -> Iterator[Filler]:
         """Yields an object and what prepositions after it say of the verb; those `of_object` say it of the object."""
@@ -176,7 +194,7 @@ class Fillers:
         value = "" if p.words[i] in _EMPTY or p.pos[i] == "PRON" else self.phrases.value(i, without or ())
         if preposition and _ASIDE.fullmatch(f"{preposition} {value}".lower()):
             return
-        is_denied = value.startswith("no ")
+        value, is_denied = _TRAILING.sub("", value), value.startswith("no ")
         is_place = any(p.deps[c] in _DETERMINERS for c in self.tree.children[i]) or p.pos[i] == "PROPN"
         yield Filler(
             preposition,

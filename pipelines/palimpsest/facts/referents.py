@@ -119,7 +119,10 @@ class Referents:
         """Returns the name beside or in a noun phrase: `the painter Ana`, `its keeper, Ned`, `the town of Ghent`."""
         p = self.tree.parse
         for c in self.tree.children[i]:
-            is_beside = p.deps[c] == "appos" and "ADP" not in p.pos[i:c]
+            is_kind = any(
+                p.words[b] in ("a", "an") for b in self.tree.children[c]
+            )  # `two dogs, a Golden Retriever and`
+            is_beside = p.deps[c] == "appos" and "ADP" not in p.pos[i:c] and not is_kind
             if is_beside and p.pos[i] == "NOUN" and (found := self.name(c)):
                 return found
             if p.deps[c] == "prep" and p.words[c] == "of" and p.lemmas[i] in _PLACE_NOUNS:

@@ -46,9 +46,12 @@ plays           | activity      | lasts     | play
 diet            | diet          | one lasts |
 allergic_to     | thing         | lasts     |
 prefers         | thing         | lasts     | prefer
-likes           | thing         | lasts     | like; love; enjoy; adore
+likes           | thing         | lasts     | like; love; enjoy; adore; be into
 dislikes        | thing         | lasts     | dislike; hate; detest; loathe
 favourite       | thing         | lasts     |
+interested_in   | thing         | lasts     |
+afraid_of       | thing         | lasts     |
+collects        | thing         | lasts     | collect
 owns            | thing         | lasts     | own; possess; acquire; buy
 drives          | thing         | lasts     | drive
 uses            | name          |           | use; rely on; switch to; run on; build on; build upon; power by
@@ -81,7 +84,9 @@ version         | digits        | one       |
 due             | date          | one       | due on; due by; due
 starts          | date          | one       | launch on; release on; go live on; start on; start at; start in
                 |               |           | begin on; begin in; begin at; open on; open in
-ends            | date          | one       | end on; end in; expire on; expire in; close on; close in; finish on
+expiry_of       | month         | lasts     |
+ends            | date          | one       | end on; end in; expire on; expire in; run out in; close on;
+                |               |           | close in; finish on
 scheduled_for   | date          | one       | schedule for; plan for; hold on; hold in; hold at; take place on
 costs           | amount        | one       | cost; price at
 capacity        | amount        | one       |
@@ -118,7 +123,6 @@ budget: budget
 version: version
 status: status state
 named: name surname nickname
-favourite: favourite favorite
 married_to: wife husband spouse
 engaged_to: fiance fiancee fiancé fiancée
 partner_of: girlfriend boyfriend partner
@@ -154,6 +158,7 @@ _DATE = re.compile(
     r"|(?:next|this|last) (?:week|month|year|spring|summer|autumn|fall|winter)|spring|summer|autumn|winter|q[1-4])\b",
     re.IGNORECASE,
 )
+_MONTH = re.compile(rf"\b(?:\d{{4}}|(?:{'|'.join(MONTHS)})\w*)\b", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _AMOUNT = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred"
@@ -176,7 +181,7 @@ _DIETS = re.compile(
     re.IGNORECASE,
 )
 _POINTING = re.compile(
-    r"(?:the|this|that|these|those|your|his|her|its|their|our|such|some|any|every|each|another|all|both|what|more|most"
+    r"(?:the|this|that|these|those|my|our|your|his|her|its|their|such|some|any|every|each|another|all|both|what|more|most"
     r"|it|one|ones|how|when|being|getting|having|seeing|hearing|making|doing|something|anything|everything|nothing"
     r"|someone|anyone|everyone|thing|things|stuff|much|many|so|too|no|not)\b",
     re.IGNORECASE,
@@ -186,6 +191,8 @@ _VAGUE = re.compile(
     r"\b(?:idea|way|thing|stuff|lot|kind|sort|bit|one|feeling|moment|it|them|that|you|me)s?\b",
     re.IGNORECASE,
 )
+_CUT_SHORT = re.compile(r"(?:to )?(?:work|go|try|get|make|take|put|spend(?:ing)? time)(?:ing)?", re.IGNORECASE)
+"""Verbs that name nothing without what follows them."""
 _MAX_THING_WORDS = 8
 
 
@@ -241,6 +248,7 @@ class Filling:
             "group": self.is_name and not self.is_time and self.kind not in ("person", "date", "event"),
             "team": bool(_TEAM.search(self.text)),
             "date": bool(_DATE.search(self.text)),
+            "month": bool(_MONTH.search(self.text)),
             "amount": bool(_AMOUNT.search(self.text)),
             "digits": bool(_DIGIT.search(self.text)),
             "address": bool(_ADDRESS.search(self.text)),
@@ -254,7 +262,8 @@ class Filling:
 
 
 def _stands_alone(text: str, max_words: int = _MAX_THING_WORDS) -> bool:
-    return 0 < len(text.split()) <= max_words and not _POINTING.match(text)
+    is_whole = not _POINTING.match(text) and not _CUT_SHORT.fullmatch(text)
+    return 0 < len(text.split()) <= max_words and is_whole
 
 
 def _slots() -> dict[str, Slot]:
@@ -346,7 +355,8 @@ def of_noun(noun: str) -> Predicate | None:
 _OF_PERSONS_WORDS = """
 lives_in grew_up_in birthday age works_for works_as reports_to teaches_at studied_at studies plays_for
 married_to engaged_to parent_of child_of sibling_of partner_of friend_of relative_of has_pet speaks plays diet
-allergic_to prefers likes dislikes favourite drives email handle phone comes_from responsible_for
+allergic_to prefers likes dislikes favourite drives email handle phone comes_from responsible_for expiry_of
+interested_in afraid_of collects
 """
 _OF_PERSONS = frozenset(_OF_PERSONS_WORDS.split())
 _OF_THINGS_WORDS = """
@@ -364,12 +374,15 @@ def may_have(kind: str, predicate: str) -> bool:
 
 
 _LABELS = {"has_pet": "has", "named": "is named", "made_by": "was made by", "written_by": "was written by"}
-_IS = frozenset(s for s in SLOTS if s.endswith(("_of", "_to")) and s not in ("reports_to",)) | {
+_IS = frozenset(s for s in SLOTS if s.endswith(("_of", "_to")) and s not in ("reports_to", "expiry_of")) | {
     "born_in",
     "due",
+    "interested_in",
     "located_in",
     "responsible_for",
 }
+_OWNED = frozenset({"favourite", "expiry_of"})
+"""Predicates of what somebody has, whose value names it: `editor: Vim`."""
 
 
 def label(predicate: str) -> str:
@@ -389,7 +402,7 @@ def fact_words(subject: str, predicate: str, value: str, is_negated: bool = Fals
     verb, _, rest = words.partition(" ")
     if is_negated:
         words = f"is not {rest}" if verb == "is" else f"not {words}"
-    owner = f"{subject}'s" if subject and (words.endswith(":") or words == "favourite") else subject
+    owner = f"{subject}'s" if subject and (words.endswith(":") or predicate in _OWNED) else subject
     return " ".join(part for part in (owner, words, value) if part)
 
 
