@@ -1,5 +1,7 @@
 import ast
 
+import pytest
+
 from palimpsest.core.code import _folders, _reachable, _statements, code_hash, own_imports, parsed_imports
 
 
@@ -12,6 +14,8 @@ def test_a_stage_depends_on_the_code_that_its_module_imports():
 def test_the_hash_differs_between_modules_and_is_stable():
     assert code_hash(["palimpsest.memories.form"]) == code_hash(["palimpsest.memories.form"])
     assert code_hash(["palimpsest.memories.form"]) != code_hash(["palimpsest.entities.topics"])
+    with pytest.raises(ValueError, match="no module"):
+        code_hash(["palimpsest.memories.gone"])
 
 
 def test_imports_at_every_depth_of_a_module_are_found():

@@ -2,6 +2,7 @@ import numpy as np
 import polars as pl
 
 from palimpsest.entities.topics import build_topics
+from palimpsest.store.tables import conform
 from tests.memories.frames import chunk, document, formed, word_vectors
 
 THEMES = {
@@ -58,19 +59,26 @@ def test_people_are_no_topics():
     texts = ["The pottery of Mira Vance, who loves the pottery.", "The harbour is wide; Ruben sails in the harbour."]
     rows = [chunk(d, texts[i % 2], speaker="Ruben") for i, d in enumerate(docs)]
     inputs = formed(docs, rows, "turn")
-    entities = pl.DataFrame(
-        {
-            "collection": ["c"],
-            "user_id": ["u"],
-            "project_id": [""],
-            "name": ["Mira Vance"],
-            "aliases": [["Mira"]],
-            "type": ["person"],
-        }
-    )
+    scope = {"collection": "c", "user_id": "u", "project_id": ""}
+    mira = {"entity_id": "mira", "name": "Mira Vance", "aliases": ["Mira"], "type": "person"}
+    entities = conform("entities", pl.DataFrame([scope | mira]))
     topics, _, _ = build_topics(inputs.memories, inputs.documents, word_vectors(inputs.memories, 64), entities)
     words = {w for label in topics["label"] for w in label.lower().split()}
     assert words and not words & {"mira", "vance", "ruben"}
+
+
+def test_a_topic_with_the_name_of_an_entity_of_its_scope_is_that_entity():
+    inputs = corpus(("u", "v"))
+    vectors = word_vectors(inputs.memories, 64)
+    before, _, _ = build_topics(inputs.memories, inputs.documents, vectors)
+    of_u = before.filter(user_id="u")["label"]
+    scope = {"collection": "c", "user_id": "u", "project_id": ""}
+    names = [{"entity_id": "e1", "name": of_u[0].upper()}, {"entity_id": "e2", "name": "Nobody"}]
+    entities = conform("entities", pl.DataFrame([scope | name | {"type": "concept"} for name in names]))
+    topics, _, members = build_topics(inputs.memories, inputs.documents, vectors, entities)
+    assert topics.filter(topic_id="e1").select("user_id", "label").rows() == [("u", of_u[0])]
+    assert topics.height == before.height and "e2" not in topics["topic_id"]
+    assert members.filter(topic_id="e1").height == 12
 
 
 def test_a_new_document_leaves_the_topics_of_others_as_they_were():

@@ -5,6 +5,7 @@ import http.server
 import os
 import socket
 import threading
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,9 @@ def test_a_started_server_answers_on_loopback_and_starting_twice_is_one_server(g
     assert not (server_folder / "password.first").exists()
     assert graph.capabilities.edition == "community" and "25" in graph.capabilities.cypher
     listening = (server_folder / "conf" / "neo4j.conf").read_text()
-    assert "server.http.enabled=false" in listening and "0.0.0.0" not in listening
+    assert "0.0.0.0" not in listening
+    with urllib.request.urlopen(server_status(server_folder).browser, timeout=30) as page:
+        assert b"<title>Neo4j Browser</title>" in page.read()
     assert start_server(server_folder).pid == server_status(server_folder).pid
     aside = (server_folder / "password").rename(server_folder / "aside")
     try:
@@ -55,14 +58,14 @@ def test_a_server_that_cannot_is_refused_by_what_to_install(graph, server, monke
 def test_a_server_whose_data_was_removed_starts_anew_with_the_same_password(tmp_path, monkeypatch):
     firsts = []
     monkeypatch.setattr(local_server, "_set_initial_password", lambda home, java, jars, first: firsts.append(first))
-    local_server.prepare_home(tmp_path, Path("java"), [], 7687)
+    local_server.prepare_home(tmp_path, Path("java"), [], 7687, 7474)
     password = (tmp_path / "password").read_text()
     databases = tmp_path / "data" / "databases"
     databases.mkdir(parents=True)
-    local_server.prepare_home(tmp_path, Path("java"), [], 7687)
+    local_server.prepare_home(tmp_path, Path("java"), [], 7687, 7474)
     assert len(firsts) == 1
     databases.rmdir()
-    local_server.prepare_home(tmp_path, Path("java"), [], 7687)
+    local_server.prepare_home(tmp_path, Path("java"), [], 7687, 7474)
     assert (tmp_path / "password.first").read_text().strip() == firsts[1] != firsts[0]
     assert (tmp_path / "password").read_text() == password
 

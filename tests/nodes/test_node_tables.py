@@ -195,6 +195,21 @@ def test_nodes_depend_on_no_order_and_keep_their_bounds(seed):
     assert not edges.select("source_id", "target_id", "type").is_duplicated().any()
 
 
+def test_a_topic_that_is_an_entity_is_one_node_with_the_memories_of_both():
+    basin = entity_id("notes", "ana", "", "Basin")
+    topics = [{"topic_id": i, "label": label, **SCOPE} for i, label in ((basin, "basin"), ("t1", "lab"))]
+    members = [
+        {"topic_id": t, "memory_id": m, "relevance": 0.5, **SCOPE} for t in (basin, "t1") for m in ("m0.0", "m0.1")
+    ]
+    pages = [Page("a.md", ["Basin is the database of the lab.", "It grew."])]
+    tables = made(
+        pages, {"Basin": "name"}, topics=rows("topics", *topics), topic_memories=rows("topic_memories", *members)
+    )
+    nodes = build_nodes(tables)["nodes"]
+    assert sorted(nodes.select("name", "memory_count").rows()) == [("Basin", 2), ("lab", 2)]
+    assert nodes.filter(node_id=basin)["type"][0] != "topic"
+
+
 def test_empty_tables_make_empty_tables():
     built = build_nodes(made([], {}))
     assert all(built[name].equals(conform(name, empty(name))) for name in built)

@@ -159,7 +159,6 @@ def suite_home(folder: Path, extra: Path | None = None, embedder: str | None = N
         code_hash(
             (
                 "palimpsest.sources",
-                "palimpsest.chunks",
                 "palimpsest.index.write_index",
                 "palimpsest.text.terms",
             )

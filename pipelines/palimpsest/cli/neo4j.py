@@ -18,7 +18,10 @@ def start(call: Call) -> None:
 
     info = start_server()
     call.text(f"Neo4j answers at {info.uri}, user {info.user}, password in {info.password_file}")
-    call.result({"uri": info.uri, "user": info.user, "password_file": str(info.password_file), "pid": info.pid})
+    if info.browser:
+        call.text(f"Neo4j Browser is at {info.browser}")
+    shown = {"uri": info.uri, "user": info.user, "password_file": str(info.password_file), "pid": info.pid}
+    call.result(shown | {"browser": info.browser})
 
 
 @neo4j.command()

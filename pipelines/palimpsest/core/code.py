@@ -29,6 +29,9 @@ def code_hash(modules: Iterable[str]) -> str:
 @cache
 def _hash_of(modules: tuple[str, ...]) -> str:
     h = hashlib.blake2b(digest_size=8)
+    for name in modules:
+        if _is_own(name) and _source(name) is None:
+            raise ValueError(f"code_hash: no module {name}")
     for name in sorted(_reachable(modules)):
         h.update(name.encode() + b"\0" + (_source(name) or b""))
     return h.hexdigest()

@@ -2,7 +2,8 @@
 
 The description comes first and the cluster follows (as in Lingo, Osinski et al. 2004): a topic is a phrase, its center
 the texts that use it. Phrases are selected by counts alone: selecting by vectors too changed 6 to 20 % of a graph when
-1 % of its texts changed, by counts it is 2 to 3 %. A topic's id comes from its phrase.
+1 % of its texts changed, by counts it is 2 to 3 %. A topic's id comes from its phrase; a topic whose phrase is the name
+of an entity of its scope is that entity, and has its id.
 """
 
 import math
@@ -14,7 +15,7 @@ import polars as pl
 
 from palimpsest.core.ids import SCOPE, ScopeKey, by_scope, content_id, scope_parts
 from palimpsest.store.tables import conform, empty
-from palimpsest.text.words import NON_TOPIC_WORDS
+from palimpsest.text.words import NON_TOPIC_WORDS, fold
 
 # Phrases of a scope's texts: one content word, or two adjacent ones, every inflection counted as one.
 
@@ -147,7 +148,7 @@ def build_topics(
         memories: the memories table; those of document versions that are not current belong to no topic.
         documents: the documents table.
         vectors: unit vectors aligned to the rows of `memories`, shape (n, 384) float32.
-        entities: the entities table: names of people are no topics.
+        entities: the entities table: names of people are no topics, and a topic with the name of one is that entity.
     """
     current = documents.filter("is_current").select("document_id")
     live = memories.with_row_index("row").join(current, on="document_id", how="semi")
@@ -165,7 +166,19 @@ def build_topics(
         for at, rows in by_scope(live.select("memory_id", *SCOPE, "block", "row")).items()
     ]
     topics, edges, members = (pl.concat(list(frames)) for frames in zip(*parts, strict=True))
+    if entities is not None:
+        same = _named_as_entities(topics, entities)
+        topics, members = (frame.with_columns(pl.col("topic_id").replace(same)) for frame in (topics, members))
+        edges = edges.with_columns(pl.col("source_id", "target_id").replace(same))
     return topics.sort("topic_id"), edges.sort("source_id", "target_id", "kind"), members.sort("topic_id", "memory_id")
+
+
+def _named_as_entities(topics: pl.DataFrame, entities: pl.DataFrame) -> dict[str, str]:
+    """Returns the entity that has the name of a topic in its scope, by the topic's id; of several the lowest id."""
+    rows = entities.select(*SCOPE, "name", "entity_id").sort("entity_id", descending=True).iter_rows()
+    named = {(*scope, fold(name)): entity_id for *scope, name, entity_id in rows}
+    labels = topics.select(*SCOPE, "label", "topic_id").iter_rows()
+    return {i: named[key] for *scope, label, i in labels if (key := (*scope, fold(label))) in named}
 
 
 def _people(live: pl.DataFrame, entities: pl.DataFrame | None) -> pl.DataFrame:

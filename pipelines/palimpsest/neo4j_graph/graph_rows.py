@@ -251,11 +251,17 @@ def edge_rows(
 
 def _edges_of_sources(chunks: pl.DataFrame, memories: pl.DataFrame, documents: pl.DataFrame) -> dict[str, pl.DataFrame]:
     keys = documents.select("document_id", "document_key")
+    by_document = memories.join(
+        documents.select(*SCOPE, "document_key", by="document_id"),
+        left_on=[*SCOPE, "superseded_by"],
+        right_on=[*SCOPE, "by"],
+    )
     return {
         "Document-PART_OF-Collection": _pairs(documents, "document_key", "collection"),
         "Revision-REVISION_OF-Document": _pairs(keys, "document_id", "document_key"),
         "Chunk-PART_OF-Document": _pairs(chunks.join(keys, on="document_id"), "chunk_id", "document_key"),
         "Memory-FROM-Document": _pairs(memories.join(keys, on="document_id"), "memory_id", "document_key"),
+        "Document-SUPERSEDES-Memory": _pairs(by_document, "document_key", "memory_id"),
     }
 
 

@@ -123,7 +123,7 @@ def _fingerprint(build: Build) -> str:
     """Returns a hash of the tables' bytes, and of the code that makes rows of them."""
     paths = [build.table_path(c, t) for c in build.collections for t in TABLES]
     hashes = [f"{p.parent.name}/{p.stem} {file_hash(p)}" for p in paths if p.exists()]
-    return content_id(code_hash(["palimpsest.neo4j_graph.rows", "palimpsest.index.write_index"]), *hashes)
+    return content_id(code_hash(["palimpsest.neo4j_graph.graph_rows", "palimpsest.index.write_index"]), *hashes)
 
 
 # One load of a home at a time: a write lock on the server, which frees it when this process dies.

@@ -32,7 +32,12 @@ CONF = """\
 server.default_listen_address={host}
 server.bolt.listen_address={host}:{port}
 server.bolt.advertised_address={host}:{port}
-server.http.enabled=false
+# Neo4j Browser and nothing else: it sends what is typed into it over Bolt, and no usage data to anyone.
+server.http.enabled=true
+server.http.listen_address={host}:{browser_port}
+server.http.advertised_address={host}:{browser_port}
+server.http_enabled_modules=BROWSER
+client.allow_telemetry=false
 server.https.enabled=false
 dbms.usage_report.enabled=false
 server.memory.pagecache.size={pagecache}
@@ -58,7 +63,7 @@ def first_password_file(home: Path) -> Path:
     return home / "password.first"
 
 
-def prepare_home(home: Path, java: Path, jars: list[Path], port: int) -> None:
+def prepare_home(home: Path, java: Path, jars: list[Path], port: int, browser_port: int) -> None:
     """Writes the configuration, and before the first start a password that only this user can read.
 
     Raises:
@@ -67,7 +72,8 @@ def prepare_home(home: Path, java: Path, jars: list[Path], port: int) -> None:
     for name in _FOLDERS:
         (home / name).mkdir(exist_ok=True)
     pagecache = os.environ.get("PALIMPSEST_NEO4J_PAGECACHE") or "512m"
-    write_bytes(home / "conf" / "neo4j.conf", CONF.format(host=HOST, port=port, pagecache=pagecache).encode())
+    conf = CONF.format(host=HOST, port=port, browser_port=browser_port, pagecache=pagecache)
+    write_bytes(home / "conf" / "neo4j.conf", conf.encode())
     if (home / "data" / "databases").exists():
         if not password_file(home).exists():
             raise ComponentFailed(
@@ -157,7 +163,7 @@ def fetch_jars(jars: Iterable[Jar] | None = None, folder: Path | None = None, so
 
 USER = "neo4j"
 _DATABASE = "neo4j"
-PORT = 7687
+PORT, BROWSER_PORT = 7687, 7474
 _START_S = 180.0
 _STOP_S = 60.0
 _POLL_S = 0.1
@@ -165,13 +171,14 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True)
 class ServerInfo:
-    """Where a server answers, and the file with its password."""
+    """Where a server answers, and the file with its password; `browser` is the page to open, None of an older start."""
 
     uri: str
     user: str
     password_file: Path
     pid: int | None = None
     running: bool = True
+    browser: str | None = None
 
     @property
     def password(self) -> str:
@@ -206,12 +213,17 @@ def start_server(home: Path | None = None, heap: str | None = None, wait_s: floa
             _wait_for_bolt(home, running, wait_s)
             return running
         java, jars = java_program(), fetch_jars()
-        port = _free_port(int((read_json(home / "server.json") or {}).get("port", PORT)))
-        prepare_home(home, java, jars, port)
+        usual = read_json(home / "server.json") or {}
+        port, browser_port = (
+            _free_port(int(usual.get(name, default)))
+            for name, default in (("port", PORT), ("browser_port", BROWSER_PORT))
+        )
+        prepare_home(home, java, jars, port, browser_port)
         heap = heap or os.environ.get("PALIMPSEST_NEO4J_HEAP") or "1g"
         pid = _launch(home, server_command(home, java, jars, heap))
-        write_json(home / "server.json", {"pid": pid, "port": port, "started": process_started(pid)})
-        info = ServerInfo(f"bolt://{HOST}:{port}", USER, password_file(home), pid)
+        ports = {"port": port, "browser_port": browser_port}
+        write_json(home / "server.json", {"pid": pid, "started": process_started(pid), **ports})
+        info = server_status(home)
         _wait_for_bolt(home, info, wait_s)
         return info
 
@@ -263,9 +275,11 @@ def server_status(home: Path | None = None) -> ServerInfo:
     """Returns where the local server answers, or would; `running` is whether it does."""
     home = home or server_home()
     process = _process(home)
-    port = (read_json(home / "server.json") or {}).get("port", PORT)
+    stored = read_json(home / "server.json") or {}
+    port, browser_port = stored.get("port", PORT), stored.get("browser_port")
     pid = process.pid if process else None
-    return ServerInfo(f"bolt://{HOST}:{port}", USER, password_file(home), pid, running=process is not None)
+    browser = f"http://{HOST}:{browser_port}/browser/" if browser_port else None
+    return ServerInfo(f"bolt://{HOST}:{port}", USER, password_file(home), pid, process is not None, browser)
 
 
 def server_url(home: Path | None = None) -> str:

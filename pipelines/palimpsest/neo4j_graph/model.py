@@ -135,12 +135,14 @@ EDGES = {
         Edge("DERIVES", "Memory", "Memory"),
         Edge("DISPUTES", "Memory", "Memory"),
         Edge("SUPERSEDES", "Memory", "Memory"),
+        Edge("SUPERSEDES", "Document", "Memory", "target"),
         *(Edge(t, "Node", "Node") for t in NODE_EDGES),
         Edge("FACT", "Node", "Node"),
         Edge("PREDICATE", "Node", "Node", is_typed_by_row=True),
     )
 }
-"""SUPERSEDES names the memory that replaced another, for any reason; UPDATES, EXTENDS, DERIVES are relations.
+"""SUPERSEDES leads to a memory that was retired, for any reason: from the memory that replaced it, or from the document
+that did, which may be a later version of its own; UPDATES, EXTENDS, DERIVES are relations.
 
 DISPUTES leads to an older memory that a newer one may end, or contradicts, while both are latest; the relation may be
 an EXTENDS as well.

@@ -384,11 +384,11 @@ def _entity_metadata(
 
 
 def _topic_nodes(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    described = topic_descriptions(tables["topics"], tables["topic_memories"], tables["memories"])
-    rows = (
-        tables["topics"]
-        .select(*SCOPE, type=pl.lit("topic"), name="label", node_id="topic_id")
-        .join(described, on="node_id", how="left")
+    """Returns the nodes of topics that are no entities."""
+    topics = tables["topics"].join(tables["entities"], left_on="topic_id", right_on="entity_id", how="anti")
+    described = topic_descriptions(topics, tables["topic_memories"], tables["memories"])
+    rows = topics.select(*SCOPE, type=pl.lit("topic"), name="label", node_id="topic_id").join(
+        described, on="node_id", how="left"
     )
     metadata = [json.dumps({"description_memory_id": m}) if m else "{}" for m in rows["memory_id"]]
     return rows.drop("memory_id").with_columns(metadata=pl.Series(metadata, dtype=pl.String))
