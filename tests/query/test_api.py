@@ -372,6 +372,7 @@ def test_a_search_that_may_abstain_returns_nothing_where_nothing_is_likely(tmp_p
     with read_index(tmp_path, tables([memory(f"m{i}", t) for i, t in enumerate(texts)])) as reader:
         found = reader.search("Who painted the portrait?", ANA, abstain=True)
         assert found.abstained and found.memories == [] and found.to_json()["abstained"] is True
+        assert found.to_json()["answerable"] is False
         assert not reader.search("Who painted the portrait?", ANA).abstained
 
 

@@ -144,6 +144,26 @@ def test_a_result_names_what_is_newer_with_its_day_and_a_link(ann):
     assert links[:3] == ["/memory/m2", "/memory/m3", "/memory/m4"] and not ann.all("main img")
 
 
+def test_the_page_says_that_nothing_answers_what_superseded_a_result_and_that_its_source_is_unreadable(ann):
+    search(ann, "work at Basin", "&history=true")
+    ann.shows("superseded by: I work at Heron now")
+    assert "No stored memory" not in ann.text()
+    ann.browser.execute_script(
+        """const send = window.fetch;
+        window.fetch = async (path, sent) => {
+          const answer = await send(path, sent);
+          if (!path.startsWith("/search")) return answer;
+          return new Response(JSON.stringify({ ...(await answer.json()), answerable: false }));
+        };"""
+    )
+    search(ann, "work at Heron")
+    ann.shows("No stored memory is likely to answer this.")
+    result = {"memory_id": "m1", "text": "It is red.", "is_latest": True, "source_unreadable": True}
+    script = """const [result, done] = arguments;
+        import("/page/changes.js").then(({ consequence }) => done(consequence(result)));"""
+    assert ann.browser.execute_async_script(script, result) == "last good version of an unreadable source"
+
+
 def test_an_edit_and_an_undo_apply_with_the_next_build(ann, home):
     search(ann, "red bike")
     ann.press("source and history")

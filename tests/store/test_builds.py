@@ -52,7 +52,7 @@ def test_an_adopted_collection_shares_its_files_and_outlives_the_build_it_came_f
 
 def test_a_table_has_exactly_its_columns():
     frame = conform("rejects", pl.DataFrame({"reason": ["r"], "uri": ["u"]}))
-    assert frame.columns == ["uri", "stage", "reason"]
+    assert frame.columns == ["collection", "uri", "stage", "reason", "is_kept"]
     with pytest.raises(ValueError, match="unknown columns"):
         conform("rejects", pl.DataFrame({"why": ["r"]}))
 

@@ -12,7 +12,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.parallel import process_created_s
-from palimpsest.orchestration.build_assets import collection_months, fresh_collections
+from palimpsest.orchestration.build_assets import collection_months, fresh_collections, readable
 from palimpsest.orchestration.published_assets import GOLDEN, known_suites, suites
 from palimpsest.orchestration.resources import (
     ALL_STEPS,
@@ -45,7 +45,7 @@ _UNFINISHED = [
 
 build_collection = dg.define_asset_job(
     "build_collection",
-    dg.AssetSelection.assets(*(s.name for s in collection_stages())),
+    dg.AssetSelection.assets(*(s.name for s in collection_stages())) - dg.AssetSelection.checks(readable),
     description="Everything of one collection, from its sources to its versions.",
     partitions_def=collections,
     executor_def=EXECUTOR,
@@ -99,15 +99,13 @@ def _requests(
     """
     from palimpsest_eval.gate.baseline import golden_problems
 
-    plan = make_plan(home, None)
-    unjudgeable = {name: why for name, why in golden_problems().items() if name in plan.collections}
-    for name, why in unjudgeable.items():
+    plan = make_plan(home, None, lost=golden_problems())
+    for name, why in plan.broken.items():
         context.log.error(f"collection {name} is not built: {why}")
     home.remember_sources(plan.collections)
     confirm_collections(home, plan.unchanged)
     context.instance.add_dynamic_partitions(str(collections.name), [*plan.collections, *plan.broken])
     wanted = plan.changed or (list(plan.collections)[:1] if plan.tail_only else [])
-    wanted = [name for name in wanted if name not in unjudgeable]
     for name in (*plan.broken, *wanted):  # the run of a broken one fails: it says why, and sends an alert
         yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
 

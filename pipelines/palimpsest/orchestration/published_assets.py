@@ -25,11 +25,13 @@ from palimpsest.orchestration.resources import (
     OWNERS,
     POOL,
     HomeResource,
+    log_warnings,
     pooled,
     retried,
     run_of,
     tag_run,
 )
+from palimpsest.pipeline.build_warnings import build_warnings
 from palimpsest.pipeline.finish import finish_staged, publish_build, refusal
 from palimpsest.pipeline.stages import last_stages
 from palimpsest.relations.labelers.calibration import configured_lines, shipped_calibration
@@ -64,6 +66,8 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
         found = check_staged(home.home())
         manifest = staged(home.home()).manifest
         tag_run(context, manifest.build_id)
+        warned = build_warnings(home.home(), staged(home.home()))
+    lines_of_warnings = log_warnings(context, warned, warned)
     context.log.info(f"indexed {counted(manifest.memories, 'memory')}, {counted(len(found), 'violation')}")
     lines = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in found[:_MAX_VIOLATIONS]) or "none"
     violations, shown = manifest.violations or [], {"violations": dg.MetadataValue.md(lines)}
@@ -73,6 +77,7 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
             "documents": manifest.documents,
             "retired": manifest.retired,
             "rejects": manifest.rejects,
+            "warnings": dg.MetadataValue.md("\n".join(f"- {w}" for w in lines_of_warnings) or "none"),
             "seconds": manifest.index["seconds"],
             "digest": manifest.digest,
             "build": manifest.build_id,
