@@ -95,7 +95,7 @@ def test_a_new_relation_program_runs_the_gate_once(at):
         (programs / "abc.json").write_text('{"a": 1}')
         write_chats(base / "data/corpora", [*TURNS, ("s9", "ann", "Ann", "Tea is out.", "2026-05-01T09:00:00Z")])
         wanted, later = look(cursor, instance)
-        assert wanted == [("build_collection", "chats")] and later != cursor, "a build of what changed ends in the gate"
+        assert wanted == [("rebuild", "chats")] and later != cursor, "a build of what changed ends in the gate"
         write_chats(base / "data/corpora", TURNS)
 
 

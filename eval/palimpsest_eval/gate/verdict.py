@@ -1,6 +1,6 @@
 """The gate's verdict on a build: for each collection what was found and why, and the answer for the whole home."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -161,9 +161,26 @@ class GateVerdict(JsonRecord):
             **({"embedders": embedders} if (embedders := [v.embedder for v in self.collections if v.embedder]) else {}),
         }
 
+    def figures(self) -> dict[str, float]:
+        """Returns what shows most of the build, over the questions of all collections: recall beside the baseline's."""
+        judged = [v for v in self.collections if v.metrics]
+        worst_ms = [v.latency_ms["p95"] for v in self.collections if "p95" in v.latency_ms]
+        return {
+            **({"R@5": _mean(judged, lambda v: v.metrics["R@5"].new)} if judged else {}),
+            **({"R@5 of the baseline": _mean(judged, lambda v: v.metrics["R@5"].old)} if judged else {}),
+            "questions": sum(v.queries for v in self.collections),
+            "worse questions": sum(len(v.broken) for v in self.collections),
+            **({"p95_ms": max(worst_ms)} if worst_ms else {}),
+        }
+
     def markdown(self) -> str:
         """Returns one section a collection."""
         return "\n".join(v.markdown() for v in self.collections)
+
+
+def _mean(verdicts: Sequence[CollectionVerdict], value: Callable[[CollectionVerdict], float]) -> float:
+    """Returns the mean of a value of each collection, weighted by its questions."""
+    return sum(value(v) * v.queries for v in verdicts) / max(sum(v.queries for v in verdicts), 1)
 
 
 def combine(verdicts: Iterable[CollectionVerdict]) -> GateVerdict:
@@ -261,7 +278,11 @@ def _broken(verdict: CollectionVerdict) -> list[str]:
     for b in verdict.broken[:_MAX_BROKEN]:
         moved = ", ".join(f"{m} {b.old[m]:.2f} → {b.new[m]:.2f}" for m in b.old if b.old[m] != b.new[m])
         lines += [f"- `{_code(b.question_id)}` {_plain(b.question)}: {moved}"]
-        lines += [*_hits("before", b.old_results, verdict.texts), *_hits("now", b.new_results, verdict.texts)]
+        old, new = (_hits("", results, verdict.texts) for results in (b.old_results, b.new_results))
+        if old == new:  # what changed is below the first five, or in the context
+            lines += _hits("the first results are the same", b.new_results, verdict.texts)
+        else:
+            lines += [*_hits("before", b.old_results, verdict.texts), *_hits("now", b.new_results, verdict.texts)]
     if count > _MAX_BROKEN:
         lines.append(f"- and {count - _MAX_BROKEN} more")
     return [*lines, ""]
