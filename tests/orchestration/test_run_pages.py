@@ -54,12 +54,13 @@ def test_runs_of_the_command_line_appear_on_the_pages_of_their_jobs_with_the_rea
     assert failure.description.startswith("build 000001 is staged, not published: no baseline")
     assert failure.metadata["report_file"].value == str(staged(home).path / "report.html")
     shown = instance.get_latest_materialization_event(dg.AssetKey("retrieval_report")).asset_materialization.metadata
-    assert shown["a verdict"].value.startswith("## ") and len(shown) <= 8
+    assert next(iter(shown)) == "verdict" and shown["verdict"].value.startswith("failed: no baseline")
+    assert shown["details"].value.startswith("## ") and len(shown) <= 8
     key = dg.AssetCheckKey(dg.AssetKey("retrieval_report"), "gate")
     (record,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
     check = record.event.dagster_event.asset_check_evaluation_data
     assert not check.passed and "no baseline" in check.description
-    assert set(check.metadata) == {"a verdict", "report_file"}
+    assert set(check.metadata) == {"verdict", "details", "report_file"}
 
 
 def test_published_alone_says_why_it_cannot_be_materialized_and_no_graph_is_loaded_without_a_server(closed, tmp_path):

@@ -325,7 +325,7 @@ def write_pointer(home: Path, build_id: str) -> None:
 
 _Item = TypeVar("_Item")
 
-_LINE_EVERY_S = 10.0
+_LINE_EVERY_S = 9.0
 _is_shown: ContextVar[bool] = ContextVar("_is_shown", default=False)
 _Place = Callable[[float, float], str]
 """Returns where a build is, from the share of the work of a progress that is done, and its seconds."""

@@ -98,11 +98,12 @@ def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> I
         verdict = judge_staged(current)
         manifest, folder = staged(current).manifest, staged(current).path
         shown: dict[str, Any] = {
-            "a verdict": dg.MetadataValue.md(f"{verdict.markdown()}\n\n{_image(folder / PICTURE)}"),
+            "verdict": _verdict(manifest),
+            "details": dg.MetadataValue.md(f"{verdict.markdown()}\n\n{_image(folder / PICTURE)}"),
             "report_file": dg.MetadataValue.path(folder / REPORT),
         }
         yield dg.MaterializeResult(
-            metadata=shown | rounded(verdict.figures() | {"seconds": manifest.tail_seconds["retrieval_report"]}),
+            metadata=shown | rounded(verdict.figures()),
             check_results=[_check_result("gate", refusal(manifest), shown)],
         )
         _stop_if(refusal(manifest), manifest, shown)
@@ -145,6 +146,13 @@ def memory_health(context: dg.AssetExecutionContext, home: HomeResource) -> dg.M
     )
 
 
+def _verdict(manifest: BuildManifest) -> str:
+    """Returns the gate's answer in a line: what closed it first."""
+    status, reasons = str(manifest.gate["status"]), refusal(manifest)
+    more = f"; and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return f"{status}: {reasons[0]}{more}" if reasons else status
+
+
 def _stop_if(reasons: list[str], manifest: BuildManifest, metadata: dict[str, Any]) -> None:
     """Ends the run where there are reasons not to publish the staged build; the run's page shows this failure.
 
@@ -175,7 +183,7 @@ def _check_result(check: str, reasons: list[str], metadata: dict[str, Any]) -> d
     )
 
 
-# Group `graph`: the published build as Neo4j serves it.
+# The published build as Neo4j serves it.
 
 _SPECS = [
     dg.AssetCheckSpec(name, asset="neo4j_graph", blocking=name not in WARNINGS, description=text)
@@ -191,7 +199,7 @@ _SPECS = [
     specs=[
         dg.AssetSpec(
             "neo4j_graph",
-            group_name="graph",
+            group_name="serving",
             kinds={"neo4j"},
             owners=OWNERS,
             tags={POOL: NEO4J},
