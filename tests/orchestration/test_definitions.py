@@ -34,11 +34,10 @@ GROUPS = {
     "memories": {"memories", "notes", "embeddings", "entities", "topics"},
     "relations": {"candidate_pairs", "relations", "versions"},
     "labels": {"offline_labeler"},
-    "serving": {"index", "retrieval_report", "published", "memory_health", "neo4j_graph"},
+    "serving": {"index", "retrieval_report", "published", "memory_health", "month_figures", "neo4j_graph"},
     "graph": {"facts", "nodes", "layout"},
     "consolidation": {"proposals"},
     "evaluation": {"suite_metrics"},
-    "figures": {"month_figures"},
 }
 
 
@@ -97,4 +96,4 @@ def test_what_materialize_all_runs_is_neither_maintenance_nor_a_crawl_and_has_pa
     graph = defs.resolve_asset_graph()
     external = {k.to_user_string() for k in graph.get_all_asset_keys() if not graph.get(k).is_executable}
     assert external == {"web_pages", "offline_labeler", "proposals"}
-    assert set(EDGES) - external == {*STAGES, *GROUPS["serving"], "suite_metrics", "month_figures"}
+    assert set(EDGES) - external == {*STAGES, *GROUPS["serving"], "suite_metrics"}

@@ -280,7 +280,7 @@ def _broken(verdict: CollectionVerdict) -> list[str]:
         lines += [f"- `{_code(b.question_id)}` {_plain(b.question)}: {moved}"]
         old, new = (_hits("", results, verdict.texts) for results in (b.old_results, b.new_results))
         if old == new:  # what changed is below the first five, or in the context
-            lines += _hits("the first results are the same", b.new_results, verdict.texts)
+            lines += _hits("the first results are the same", b.new_results, verdict.texts) if b.new_results else []
         else:
             lines += [*_hits("before", b.old_results, verdict.texts), *_hits("now", b.new_results, verdict.texts)]
     if count > _MAX_BROKEN:

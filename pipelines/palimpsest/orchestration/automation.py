@@ -44,10 +44,8 @@ _UNFINISHED = [
 
 COLLECTION = [dg.AssetKey(stage.name) for stage in collection_stages()]
 """The assets of one collection; a batch of several collections is built by a run of these for each."""
-TAIL = [
-    dg.AssetKey(n)
-    for n in (*(s.name for s in once_stages()), "index", "retrieval_report", "published", "memory_health")
-]
+_AFTER_STAGES = ("index", "retrieval_report", "published", "memory_health", "month_figures")
+TAIL = [*(dg.AssetKey(stage.name) for stage in once_stages()), *map(dg.AssetKey, _AFTER_STAGES)]
 """The assets of all collections together, which the last run of a batch makes."""
 
 rebuild = dg.define_asset_job(

@@ -186,7 +186,7 @@ offline_labeler = dg.AssetSpec(
 # The asset `month_figures`: what the published build has of each collection and month.
 
 
-@dg.asset(group_name="figures", kinds={"polars"}, owners=OWNERS, deps=["published"])
+@dg.asset(group_name="serving", kinds={"polars"}, owners=OWNERS, deps=["published"])
 def month_figures(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """Memories of each collection and month of the published build, how many are superseded, R@5 of their questions."""  # noqa: DOC501 (the docstring is the description in the UI)
     from palimpsest_eval.runs.home_metrics import month_figures as figures_of
