@@ -371,9 +371,9 @@ def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSumm
                 continue
             raise Refused(line)
     check_run(result)
-    if not (materializations := result.asset_materializations_for_node("neo4j_graph")):
+    (loaded,) = result.asset_materializations_for_node("neo4j_graph")
+    if "writes" not in loaded.metadata:
         raise ComponentFailed("neo4j: the server went away before the load; run again")
-    (loaded,) = materializations
     return replace(
         summary,
         work={**summary.work, "graph_writes": int(str(loaded.metadata["writes"].value))},
