@@ -63,6 +63,8 @@ STATED = [
     ("Ana Brandt is on the transport team.", "Ana Brandt member_of the transport team"),
     ("My sister Ana Brandt is here.", "Mira sibling_of Ana Brandt"),
     ("My favourite soup is borscht.", "Mira favourite soup: borscht"),
+    ("Remember that my passport expires in June 2027.", "Mira expiry_of passport: June 2027"),
+    ("My lease ends on 4 May.", "Mira expiry_of lease: 4 May"),
     ("My phone number is 555 0171.", "Mira phone 555 0171"),
     ("I'm vegan, as you know.", "Mira diet vegan"),
     ("I am allergic to walnuts.", "Mira allergic_to walnuts"),

@@ -15,6 +15,8 @@ _COMPARISONS = frozenset({"than", "like"})
 _DENYING = frozenset({"never", "neither", "nor"})
 _REPORTING = frozenset({"that", "how", "what", "why", "who", "when", "where", "which"})
 _ABLE = frozenset({"can", "could"})
+_REMINDING = frozenset({"remember", "note", "mind"})
+"""Verbs by which a listener is asked to keep what is so: `Remember that my visa ends in May`."""
 _EXCLUDING = frozenset({"not", "instead", "rather", "than", "except"})
 _UNTRUE = frozenset({"almost", "nearly", "hardly", "barely", "scarcely", "supposedly", "allegedly"})
 """Before a verb: what it says is not quite so."""
@@ -135,10 +137,10 @@ class ClauseTree:
 
     def _above(self, head: int) -> Modality | None:
         """Returns the modality that what is reported has from the verb above it."""
-        p = self.parse
-        if p.deps[head] == "ccomp" and any(p.words[c] in _REPORTING for c in self.children[head]):
-            return Modality.REPORTED
-        return None
+        p, above = self.parse, self.parse.heads[head]
+        is_reminder = p.tags[above] == "VB" and p.lemmas[above] in _REMINDING and self.subject(above) < 0
+        is_reported = any(p.words[c] in _REPORTING for c in self.children[head]) and not is_reminder
+        return Modality.REPORTED if p.deps[head] == "ccomp" and is_reported else None
 
     def is_negated(self, head: int) -> bool:
         """Returns whether a clause denies its verb."""

@@ -14,7 +14,7 @@ from palimpsest.facts.clause_tree import SUBJECTS, ClauseTree, Modality, Phrases
 from palimpsest.facts.fact import Fact, Named
 from palimpsest.facts.fillers import Filler, Fillers
 from palimpsest.facts.referents import Referents
-from palimpsest.facts.vocabulary import DATES, IS_A, Filling, Predicate, is_occupation, of_noun, of_verb
+from palimpsest.facts.vocabulary import DATES, IS_A, Filling, Predicate, fits, is_occupation, of_noun, of_verb
 from palimpsest.text.parse import Parse
 
 # Facts that noun phrases state: `Ana Brandt, the lead of Basin,`, `my colleague Agathe`, `Ghent, Belgium`.
@@ -304,6 +304,8 @@ class _Extraction:
                     yield replace(fact, confidence=round(fact.confidence * factor, 3))
         elif not clause.is_passive and self._says_value(clause, filler):
             yield from self._of_property(clause, subject, filler)
+        elif predicate := of_verb(clause.verb, filler.preposition, is_passive=clause.is_passive):
+            yield from self._of_possession(clause, subject, predicate, filler)
 
     def _says_value(self, clause: _Clause, filler: Filler) -> bool:
         """Returns whether a clause says what its subject is, or is now: `the deadline moved to 7 May`."""
@@ -404,6 +406,13 @@ class _Extraction:
             )
         elif predicate is not None and not predicate.is_inverse:
             yield from self._fact(clause, owner, predicate.name, filler)
+
+    def _of_possession(self, clause: _Clause, noun: int, predicate: Predicate, filler: Filler) -> Iterator[Fact]:
+        """Yields when something that somebody has ends: `My passport expires in June 2027`."""
+        p, owner = self.tree.parse, self.nouns.owner(noun)
+        is_own = owner and p.pos[noun] == "NOUN" and self.referents.is_person(owner)
+        if predicate.name == "ends" and is_own and fits("expiry_of", self.referents.filling("", filler)):
+            yield self._make(clause, owner, "expiry_of", "", f"{p.words[noun]}: {filler.value}")
 
     def _topic_of(self, noun: int) -> str:
         """Returns what a passage is about where a noun with an article has no other owner: `The director was Ana`."""

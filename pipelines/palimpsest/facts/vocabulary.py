@@ -81,7 +81,9 @@ version         | digits        | one       |
 due             | date          | one       | due on; due by; due
 starts          | date          | one       | launch on; release on; go live on; start on; start at; start in
                 |               |           | begin on; begin in; begin at; open on; open in
-ends            | date          | one       | end on; end in; expire on; expire in; close on; close in; finish on
+expiry_of       | month         | lasts     |
+ends            | date          | one       | end on; end in; expire on; expire in; run out in; close on;
+                |               |           | close in; finish on
 scheduled_for   | date          | one       | schedule for; plan for; hold on; hold in; hold at; take place on
 costs           | amount        | one       | cost; price at
 capacity        | amount        | one       |
@@ -154,6 +156,7 @@ _DATE = re.compile(
     r"|(?:next|this|last) (?:week|month|year|spring|summer|autumn|fall|winter)|spring|summer|autumn|winter|q[1-4])\b",
     re.IGNORECASE,
 )
+_MONTH = re.compile(rf"\b(?:\d{{4}}|(?:{'|'.join(MONTHS)})\w*)\b", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _AMOUNT = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred"
@@ -241,6 +244,7 @@ class Filling:
             "group": self.is_name and not self.is_time and self.kind not in ("person", "date", "event"),
             "team": bool(_TEAM.search(self.text)),
             "date": bool(_DATE.search(self.text)),
+            "month": bool(_MONTH.search(self.text)),
             "amount": bool(_AMOUNT.search(self.text)),
             "digits": bool(_DIGIT.search(self.text)),
             "address": bool(_ADDRESS.search(self.text)),
@@ -346,7 +350,7 @@ def of_noun(noun: str) -> Predicate | None:
 _OF_PERSONS_WORDS = """
 lives_in grew_up_in birthday age works_for works_as reports_to teaches_at studied_at studies plays_for
 married_to engaged_to parent_of child_of sibling_of partner_of friend_of relative_of has_pet speaks plays diet
-allergic_to prefers likes dislikes favourite drives email handle phone comes_from responsible_for
+allergic_to prefers likes dislikes favourite drives email handle phone comes_from responsible_for expiry_of
 """
 _OF_PERSONS = frozenset(_OF_PERSONS_WORDS.split())
 _OF_THINGS_WORDS = """
@@ -364,12 +368,14 @@ def may_have(kind: str, predicate: str) -> bool:
 
 
 _LABELS = {"has_pet": "has", "named": "is named", "made_by": "was made by", "written_by": "was written by"}
-_IS = frozenset(s for s in SLOTS if s.endswith(("_of", "_to")) and s not in ("reports_to",)) | {
+_IS = frozenset(s for s in SLOTS if s.endswith(("_of", "_to")) and s not in ("reports_to", "expiry_of")) | {
     "born_in",
     "due",
     "located_in",
     "responsible_for",
 }
+_OWNED = frozenset({"favourite", "expiry_of"})
+"""Predicates of what somebody has, whose value names it: `editor: Vim`."""
 
 
 def label(predicate: str) -> str:
@@ -389,7 +395,7 @@ def fact_words(subject: str, predicate: str, value: str, is_negated: bool = Fals
     verb, _, rest = words.partition(" ")
     if is_negated:
         words = f"is not {rest}" if verb == "is" else f"not {words}"
-    owner = f"{subject}'s" if subject and (words.endswith(":") or words == "favourite") else subject
+    owner = f"{subject}'s" if subject and (words.endswith(":") or predicate in _OWNED) else subject
     return " ".join(part for part in (owner, words, value) if part)
 
 

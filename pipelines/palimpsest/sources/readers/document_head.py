@@ -177,6 +177,11 @@ DATE_FIELDS = (
     "creationdate",
     "startdate",
     "datestarted",
+    "lastreviewed",
+    "lastreviewedat",
+    "lastreviewedon",
+    "reviewed",
+    "reviewedon",
 )
 """Fields of front matter and sidecars that date a document, the strongest first; see `normalize_field`."""
 
@@ -260,8 +265,7 @@ def add_document_time(
         unclear += more
         found = found or _day_below_title(document, order)
     if found is not None and (own is None or own.date() != found):
-        time = datetime(found.year, found.month, found.day, tzinfo=UTC)
-        return replace(document, source_time=time), []
+        return replace(document, source_time=_midnight(found)), []
     if own is None and unclear:
         return document, [f"name or title: {unclear[0]!r} may be two days; the document is undated: {DATE_ORDER_HINT}"]
     return document, []
@@ -282,11 +286,17 @@ def find_name_date(uri: str, order: DateOrder | None = None) -> tuple[date | Non
         if found or unclear:
             break
         found, unclear = _one(parts[end - 1], order)
-        if found is None and not unclear and _YEAR.fullmatch(parts[end - 1]) and (day := _MONTH_DAY.search(parts[-1])):
-            found, _ = _one(f"{parts[end - 1]}-{day[1]}", order)
+        if found is None and not unclear and (year := _YEAR_FOLDER.fullmatch(parts[end - 1])):
+            found = _day_in_year(parts[-1], year[1], order)
         if found is None and not unclear and end >= 3:
             found, _ = _one("-".join(parts[end - 3 : end]), order) if parts[end - 3].isdigit() else (None, [])
     return found, unclear
+
+
+def _day_in_year(name: str, year: str, order: DateOrder | None) -> date | None:
+    """Returns the one day that a file name without a year states: `03-02.md`, `june-29.md`."""
+    day = _MONTH_DAY.search(name)
+    return _one(f"{year}-{day[1]}" if day else f"{PurePosixPath(name).stem}-{year}", order)[0]
 
 
 def _title_date(document: ExtractedDocument, order: DateOrder | None) -> tuple[date | None, list[str]]:
@@ -310,6 +320,10 @@ def _day_below_title(document: ExtractedDocument, order: DateOrder | None) -> da
     if prose is None or sum(s.kind == "heading" and s.char_start < prose.char_start for s in document.segments) > 1:
         return None
     return day_of_dateline(document.text[prose.char_start : prose.char_end].split("\n", 1)[0], order)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 def _one(text: str, order: DateOrder | None) -> tuple[date | None, list[str]]:
@@ -342,7 +356,7 @@ _ADMINISTRATIVE = re.compile(
     "posthistory|prs?|pythonversion|resolution|rfc|rfcpr|rustissue|sponsor|stage|teams|topic|trackingissue|type|version"
 )
 _ONCE = ("title", "status")
-_YEAR = re.compile(r"\d{4}")
+_YEAR_FOLDER = re.compile(r"(\d{4})(?:[-_]\d\d)?")
 _MONTH_DAY = re.compile(r"(?<!\d)(\d\d-\d\d)(?![-\d])")
 _RFC = re.compile(r"^Request for Comments:\s*\d", re.MULTILINE)
 _RFC_DATE = re.compile(r"\s((?:\d{1,2} )?[A-Z][a-z]+ \d{4})$", re.MULTILINE)
@@ -374,9 +388,10 @@ class DocumentHead:
             if when := parse_stated_time(self.one(name), order):
                 return when
             if days:  # `2019-05-13, updated 2023-02-05`
-                day = max(days)
-                return datetime(day.year, day.month, day.day, tzinfo=UTC)
-        return None
+                return _midnight(max(days))
+        first = next(iter(self.values.get("status", ())), "")
+        decided = set() if list(stated_replacements(first)) else written_dates(first, order)[0]
+        return _midnight(max(decided)) if decided else None  # `Accepted on 2020-02-18`
 
     def relations(self, uri: str) -> set[StatedRelation]:
         """Returns the relations of the document at `uri`, by its fields and its status."""
@@ -564,7 +579,7 @@ def _is_alone(key: str, line: str) -> bool:
     """Returns whether a line of the section of a field is its value, and nothing that somebody wrote about it."""
     words = _LINK.sub(r"\1", line)
     if key in DATE_FIELDS:
-        return len(words) <= _MAX_STATUS_CHARS and bool(_YEAR.search(words))
+        return len(words) <= _MAX_STATUS_CHARS and bool(re.search(r"\d{4}", words))
     is_short = len(words) <= _MAX_STATUS_CHARS and (key != "status" or is_status(words))
     return is_short or key in ("title", *RELATION_FIELDS)
 

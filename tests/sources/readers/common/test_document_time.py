@@ -30,6 +30,7 @@ def dated(tmp_path: Path, name: str, text: str | bytes, **options) -> tuple[dt.d
         "Minutes 2 March 2026.md", "minutes-02.03.2026.md", "minutes 2nd of March, 2026.md",
         "Protokoll 2. März 2026.md", "March 2, 2026.txt", "2026-03-02/minutes.md", "2026/03/02/minutes.md",
         "team/2026/3/2/deep/minutes.md", "2025-01-01/minutes 2026-03-02.md", "mail.eml#report 2026-03-02.pdf",
+        "2026-03/march-2.md", "2026/2nd of March.md", "2026/03-02.md",
     ],
 )  # fmt: skip
 def test_one_full_date_in_a_name_dates_the_document(uri: str) -> None:
@@ -64,7 +65,7 @@ def test_day_and_month_in_an_unclear_order_are_no_date_until_the_collection_says
 
 
 @pytest.mark.parametrize(
-    "field", ["last_updated", "updated", "lastmod", "Last-Modified", "date", "published", "created", "lastUpdated"]
+    "field", ["last_updated", "updated", "lastmod", "Last-Modified", "date", "published", "created", "lastUpdated", "last_reviewed_at"]
 )
 def test_every_common_field_dates_a_document(field: str) -> None:
     assert find_stated_time({"title": "x", field: "2026-03-02"}) == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
@@ -76,6 +77,13 @@ def test_the_last_change_counts_more_than_the_first_day_and_an_invalid_date_is_r
     assert dated(tmp_path, "2020-01-01.md", "---\ndate: 2026-03-02\n---\n# 5 May 2021\n\nWords.")[0] == MARCH_2
     day, problems = dated(tmp_path, "a.md", "---\ndate: last Tuesday\nupdated: 2026-03-02\ncreated: TBD\n---\nWords.")
     assert day == MARCH_2 and problems == ("front matter: date: 'last Tuesday' is not a date; write YYYY-MM-DD",)
+
+
+def test_a_status_dates_a_document_unless_another_one_replaced_it(tmp_path) -> None:
+    text = "# Use widgets\n\n## Status\n\n*Accepted*, decided by Ana on 2026-03-02.\n\n## Context\n\nWords."
+    assert dated(tmp_path, "a.md", text)[0] == MARCH_2
+    replaced = text.replace("*Accepted*, decided by Ana", "Superseded by ADR 4")
+    assert dated(tmp_path, "a.md", replaced)[0] is None
 
 
 def test_titles_names_and_properties_date_a_document_in_their_order(tmp_path) -> None:
