@@ -8,7 +8,7 @@ import pytest
 
 from palimpsest.cli.main import main
 from palimpsest.cli.shared import TimeParam
-from palimpsest.cli.summary import rejects_text
+from palimpsest.pipeline.build_warnings import build_warnings, warning_lines
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest
@@ -83,10 +83,10 @@ def test_review_refuses_a_collection_or_user_that_the_build_does_not_have(fails,
     assert "--user zz: not in this build; it has: none" in fails("review", "--user", "zz", "--home", home)
 
 
-def test_a_long_list_of_rejects_says_where_the_rest_is(tmp_path) -> None:
-    home = home_with_rejects(tmp_path, 25)
-    last = rejects_text(Home(home)).splitlines()[-1]
-    assert last.startswith("… and 5 more; all are in: SELECT * FROM '") and "000001/*/rejects.parquet" in last
+def test_a_long_list_of_rejects_ends_with_a_count(tmp_path) -> None:
+    home = Home(home_with_rejects(tmp_path, 25))
+    lines = warning_lines(build_warnings(home, Build(home.builds / "000001")))
+    assert len(lines) == 21 and lines[0] == "rejected: notes/0.md: empty" and lines[-1] == "rejected: … and 5 more"
 
 
 def home_with_rejects(tmp_path, number: int):

@@ -31,6 +31,7 @@ def reasons(inputs, relations, stated=None, decisions=None):
     links = empty("document_relations") if stated is None else conform("document_relations", pl.DataFrame(stated))
     state = versions(inputs.memories, relations, inputs.documents, links, decisions)
     tables = {"memories": inputs.memories, "documents": inputs.documents, "relations": relations, "versions": state}
+    tables["rejects"] = empty("rejects")
     found = version_reasons(tables)
     assert found.equals(version_reasons({name: table.reverse() for name, table in tables.items()}))
     return {m: json.loads(line) for m, line in found.iter_rows()}
@@ -134,6 +135,7 @@ def test_relations_that_are_left_out_are_no_reasons(monkeypatch):
             "memories": conform("memories", pl.DataFrame([{"memory_id": i, "document_id": "d"} for i in ids])),
             "versions": conform("versions", pl.DataFrame(state, infer_schema_length=None)),
             "relations": conform("relations", pl.DataFrame(relations, infer_schema_length=None)),
+            "rejects": empty("rejects"),
         }
         found = version_reasons(tables)
         with monkeypatch.context() as patch:

@@ -3,7 +3,10 @@
 import datetime as dt
 import json
 import os
+import socketserver
 import threading
+from email import message_from_bytes
+from email.policy import default
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from unittest.mock import patch
 
@@ -11,12 +14,13 @@ import dagster as dg
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.orchestration.alerts import TRIES, closed_message, send_alert, unreadable_message
 from palimpsest.orchestration.resources import HomeResource
-from palimpsest.orchestration.watch import TRIES, closed_message, overdue_build, send_alert
+from palimpsest.orchestration.watch import UnreadableCollections, overdue_build, unreadable_collections
 from palimpsest.pipeline.summary import freshness
 from palimpsest.store.event_log import read_events, write_event
 from palimpsest.store.home import Home
-from tests.small_corpus import build_home, write_chats
+from tests.small_corpus import build_home, write_chats, write_notes
 
 
 class Hook:
@@ -54,33 +58,82 @@ class Hook:
         self.thread.join()
 
 
-def test_a_message_is_tried_again_until_it_is_taken():
+MESSAGE = {"text": "héllo", "event": "test"}
+
+
+def test_a_message_is_tried_again_until_it_is_taken_and_a_chat_program_gets_the_text_alone(monkeypatch):
     with Hook(500, 429, 204) as hook:
-        assert send_alert({"text": "héllo"}, hook.url, wait_s=0.01)
-    assert hook.got == [("application/json", {"text": "héllo"})] * 3
+        monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
+        assert send_alert(MESSAGE, wait_s=0.01)
+        monkeypatch.setenv("PALIMPSEST_ALERT_FORMAT", "slack")
+        assert send_alert(MESSAGE, wait_s=0.01)
+    assert hook.got == [("application/json", MESSAGE)] * 3 + [("application/json", {"text": "héllo"})]
 
 
-def test_an_unreachable_server_is_reported_without_its_address():
+def test_an_unreachable_server_is_reported_without_its_address(monkeypatch):
     with Hook(503) as hook, pytest.raises(PalimpsestError, match=f"after {TRIES} tries: the server answered 503") as e:
-        send_alert({}, hook.url, wait_s=0.01)
+        monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
+        send_alert(MESSAGE, wait_s=0.01)
     assert len(hook.got) == TRIES and "T0KEN" not in str(e.value)
     with pytest.raises(PalimpsestError, match="no answer") as e:
-        send_alert({}, hook.url, wait_s=0.01)
+        send_alert(MESSAGE, wait_s=0.01)
     assert "T0KEN" not in str(e.value) and "127.0.0.1" not in str(e.value)
 
 
 @pytest.mark.parametrize("code", [400, 404, 302])
-def test_a_refusal_or_a_redirect_is_not_tried_again(code):
+def test_a_refusal_or_a_redirect_is_not_tried_again(monkeypatch, code):
     with Hook(code) as hook, pytest.raises(PalimpsestError, match=f"answered {code}"):
-        send_alert({}, hook.url, wait_s=0.01)
+        monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
+        send_alert(MESSAGE, wait_s=0.01)
     assert len(hook.got) == 1
 
 
 def test_nothing_is_sent_where_no_address_is_set_and_no_file_is_read(monkeypatch):
     monkeypatch.delenv("PALIMPSEST_ALERT_URL", raising=False)
-    assert not send_alert({})
+    assert not send_alert(MESSAGE)
+    monkeypatch.setenv("PALIMPSEST_ALERT_URL", "file:///etc/passwd")
     with pytest.raises(PalimpsestError, match="https"):
-        send_alert({}, "file:///etc/passwd")
+        send_alert(MESSAGE)
+
+
+class MailServer(socketserver.StreamRequestHandler):
+    """A mail server on loopback without TLS; `busy` times it answers that it cannot take a mail now."""
+
+    busy, mails = 0, list[bytes]()
+
+    def handle(self):
+        self.wfile.write(b"220 here\r\n")
+        while line := self.rfile.readline():
+            word = line[:4].upper()
+            if word == b"DATA":
+                self.wfile.write(b"354 go on\r\n")
+                MailServer.mails.append(b"".join(iter(self.rfile.readline, b".\r\n")))
+            is_busy = word == b"MAIL" and MailServer.busy > 0
+            MailServer.busy -= is_busy
+            self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"451 later\r\n" if is_busy else b"250 well\r\n")
+
+
+def test_mail_is_sent_again_while_the_server_is_busy_and_a_password_never_without_tls(monkeypatch):
+    MailServer.busy, MailServer.mails = 2, []
+    monkeypatch.delenv("PALIMPSEST_ALERT_URL", raising=False)
+    monkeypatch.setenv("PALIMPSEST_ALERT_MAIL", "ops@example.org, night@example.org")
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), MailServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"127.0.0.1:{server.server_address[1]}"
+        monkeypatch.setenv("PALIMPSEST_ALERT_SMTP", f"smtp://{place}")
+        assert send_alert(unreadable_message("notes", "collection.yaml: héllo\nsecond line"), wait_s=0.01)
+        (mail,) = (message_from_bytes(m, policy=default) for m in MailServer.mails)
+        assert mail["To"] == "ops@example.org, night@example.org"
+        subject = " ".join(mail["Subject"].split())  # a long one is folded
+        assert subject.startswith("Palimpsest: collection notes cannot be read: collection.yaml: héllo second line")
+        monkeypatch.setenv("PALIMPSEST_ALERT_SMTP", f"smtp://me:S3CRET@{place}")
+        with pytest.raises(PalimpsestError, match="no TLS") as e:
+            send_alert(MESSAGE, wait_s=0.01)
+        assert "S3CRET" not in str(e.value) and len(MailServer.mails) == 1
+        server.shutdown()
+    monkeypatch.setenv("PALIMPSEST_ALERT_SMTP", "http://x")
+    with pytest.raises(PalimpsestError, match="smtps://user"):
+        send_alert(MESSAGE)
 
 
 def test_the_message_names_build_and_reasons():
@@ -127,7 +180,7 @@ def test_an_overdue_build_alerts_once_a_day_until_it_is_confirmed(built, monkeyp
 
 
 def test_an_alert_that_is_not_delivered_is_tried_again(built, monkeypatch):
-    monkeypatch.setattr("palimpsest.orchestration.watch.MAX_WAIT_S", 0.0)
+    monkeypatch.setattr("palimpsest.orchestration.alerts.MAX_WAIT_S", 0.0)
     with Hook(400) as hook:
         monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
         said, cursor = look(built, None, 30)
@@ -165,3 +218,55 @@ def test_a_stage_that_fails_alerts_with_its_name_and_without_the_words_of_the_er
     assert [m["event"] for _, m in hook.got] == ["build_failed"]
     assert hook.got[0][1]["stage"] == "documents" and "secret" not in str(hook.got)
     assert read_events(built.home().path, level="error")[-1].event == "run_failed"
+
+
+def test_a_collection_that_cannot_be_read_alerts_fails_its_run_and_a_tick_and_a_check(
+    tmp_path, shared_vectors, monkeypatch
+):
+    from palimpsest.orchestration.code_location import defs
+
+    home = Home(tmp_path / "home", shared_vectors)
+    build_home(home, write_notes(write_chats(tmp_path / "corpus"), {"a.md": "The key hangs behind the clock."}))
+    settings = home.sources["notes"] / "collection.yaml"
+    before = settings.read_text()
+    settings.write_text("name: notes\ndescription: [oops\n")
+    monkeypatch.setenv("DAGSTER_HOME", os.environ.get("DAGSTER_HOME", str(tmp_path)))
+    resource = HomeResource(path=str(home.path), embeddings_path=str(shared_vectors))
+    key = dg.AssetCheckKey(dg.AssetKey("documents"), "readable")
+
+    with Hook(200) as hook, dg.instance_for_test() as instance:
+        monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
+        instance.add_dynamic_partitions("collections", ["chats", "notes"])
+
+        def build(name):
+            options = {"instance": instance, "resources": {"home": resource}, "raise_on_error": False}
+            return defs.resolve_job_def("rebuild").execute_in_process(partition_key=name, **options)
+
+        def tick():
+            with dg.build_sensor_context(instance=instance, resources={"home": resource}) as context:
+                return unreadable_collections(context)
+
+        def has_passed():
+            (record,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+            return record.evaluation.passed
+
+        assert not build("notes").success
+        ((_, alert),) = hook.got
+        assert alert["event"] == "collection_unreadable" and alert["collection"] == "notes"
+        first_line = alert["text"].splitlines()[0]
+        assert "collection notes cannot be read: collection.yaml: not valid YAML: line 3" in first_line
+        for _ in range(2):
+            with pytest.raises(UnreadableCollections, match=r"^collection notes cannot be read: collection\.yaml"):
+                tick()
+        assert not has_passed()
+        assert build("chats").success
+        with pytest.raises(UnreadableCollections):
+            tick()
+        assert not has_passed()
+        assert len(instance.event_log_storage.get_asset_check_execution_history(key, limit=9)) == 2
+        settings.write_text(before)
+        assert "every collection" in str(tick().skip_message) and has_passed()
+        settings.parent.rename(tmp_path / "elsewhere")
+        with pytest.raises(UnreadableCollections, match="its folder is gone"):
+            tick()
+    assert len(hook.got) == 1

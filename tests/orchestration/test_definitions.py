@@ -2,6 +2,7 @@ import dagster as dg
 import pytest
 
 from palimpsest.neo4j_graph.model import CHECKS, WARNINGS
+from palimpsest.pipeline.build_warnings import KINDS
 from palimpsest.pipeline.stages import STAGES
 
 EDGES = {
@@ -75,7 +76,7 @@ def test_every_asset_that_writes_the_home_or_calls_a_component_has_a_pool(specs)
     assert ops == {"consolidate": "lm", "apply_proposals": "lm", "keep_house": "home", "back_up": "home"}
     jobs = ("rebuild", "serve_graph", "evaluate_suite")
     nodes = {n.name: n.definition.pool for j in jobs for n in defs.resolve_job_def(j).graph.nodes}
-    assert nodes == {n: pools[n] for n in nodes} and set(nodes) == set(specs) - free
+    assert nodes == {n: pools[n] for n in nodes} and set(nodes) == set(specs) - free | {"month_figures"}
 
 
 def test_invariants_and_gate_block_what_comes_after_them_and_a_load_of_the_graph_runs_no_stage():
@@ -83,10 +84,11 @@ def test_invariants_and_gate_block_what_comes_after_them_and_a_load_of_the_graph
 
     graph = defs.resolve_asset_graph()
     checks = {k.name: k.asset_key.to_user_string() for k in graph.asset_check_keys}
-    own = {"rejects": "documents", "invariants": "index", "gate": "retrieval_report", "fresh_collections": "published"}
+    own = {"invariants": "index", "gate": "retrieval_report", "fresh_collections": "published", "readable": "documents"}
+    own |= {kind.check: kind.stage for kind in KINDS}
     assert checks == own | dict.fromkeys(CHECKS, "neo4j_graph")
     free = {k.name for k in graph.asset_check_keys if not graph.get_check_spec(k).blocking}
-    assert free == {*WARNINGS, "rejects", "fresh_collections"}
+    assert free == {*WARNINGS, *(kind.check for kind in KINDS), "fresh_collections", "readable"}
     assert {n.name for n in defs.resolve_job_def("serve_graph").graph.nodes} == {"neo4j_graph"}
 
 

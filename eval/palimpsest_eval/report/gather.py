@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from palimpsest.core.ids import JsonObject
+from palimpsest.pipeline.build_warnings import build_warnings, warning_lines
 from palimpsest.query.request.types import shorten_text
 from palimpsest.query.search import STEPS
 from palimpsest.store.builds import Build, kept_builds
@@ -88,6 +89,7 @@ def gather(home: Home, build: Build, verdict: GateVerdict) -> ReportPage:
         "status": verdict.status,
         "reasons": [(v.collection, r) for v in verdict.collections for r in v.reasons],
         "warnings": [(v.collection, w) for v in verdict.collections for w in v.warnings],
+        "known": warning_lines(build_warnings(home, build)),
         "counts": {n: getattr(manifest, n) for n in ("documents", "chunks", "memories", "retired", "rejects")},
         "relations": manifest.relations,
         "builds": [b for b, _ in history] + [build.build_id],

@@ -162,6 +162,7 @@ class ReportPage(TypedDict):
     status: str
     reasons: list[tuple[str, str]]
     warnings: list[tuple[str, str]]
+    known: list[str]
     counts: Mapping[str, int]
     relations: Mapping[str, JsonValue]
     builds: list[str]

@@ -61,8 +61,6 @@ def build(
         home, list(corpora) or None, list(only) or None, graph, max_cost, allow_removals, embedder, allow_lost, repair
     )
     call.text(report.build_text(done))
-    if done.rejects:
-        call.text(report.rejects_text(home))
     if done.redactions:
         call.text(report.redactions_text(home))
     call.result(done.to_json())

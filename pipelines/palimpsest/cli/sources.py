@@ -317,8 +317,12 @@ def _row(document: "DocumentInfo") -> tuple[str, ...]:
         f"{d.collection}: {d.uri}{f'#{d.session_id}' if d.session_id else ''}",
         f"{d.user_id}{f'/{d.project_id}' if d.project_id else ''}" or "-",
         str(d.chunks),
-        f"{d.state}{f': {d.reason}' if d.reason else ''}",
+        _state(d),
     )
+
+
+def _state(document: "DocumentInfo") -> str:
+    return f"{document.state}{f': {document.reason}' if document.reason else ''}"
 
 
 @document.command(short_help="Print the text of a document as the home has it.")
@@ -339,7 +343,7 @@ def view(call: Call, uri: str, collection: str | None, user: str | None) -> None
         lines = (
             f"== {i.collection}: {i.uri}{session}{f' ({i.title})' if i.title else ''}",
             f"{whose}, {i.media_type}{of}, version {d.version} read {d.read_at}",
-            f"{counted(i.memories, 'memory')}, {i.latest:,} latest" if i.state == "built" else i.state,
+            f"{counted(i.memories, 'memory')}, {i.latest:,} latest" if i.state == "built" else _state(i),
             *(f"{name}: {value}" for name, value in sorted(d.metadata.items())),
             f"\n{d.text}",
         )

@@ -1,12 +1,12 @@
 """What `palimpsest build` prints for people: the summary, the rejects, and a dry run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from palimpsest.core.files import counted
 from palimpsest.memories.languages import languages_line
 from palimpsest.pipeline.estimate import DryRun
 from palimpsest.pipeline.summary import BuildSummary
-from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.builds import published, staged
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import ChangesRecord
 
@@ -15,12 +15,11 @@ _SHOWN = 20
 
 def build_text(done: BuildSummary) -> str:
     """Returns the summary of a build for people."""
-    skipped = [f"  skipped    {uri}: deleted, and still on disk" for uri in done.skipped or ()]
     if not done.changed and done.published and "plan" in done.seconds:
         writes = done.work.get("graph_writes", 0)
         loaded = f"; {counted(writes, 'write')} to Neo4j" if writes else ""
         return "\n".join(
-            [f"nothing changed: build {done.build_id} is up to date{loaded} ({done.wall_s:.1f} s)", *skipped]
+            [f"nothing changed: build {done.build_id} is up to date{loaded} ({done.wall_s:.1f} s)", *done.warnings]
         )
     relations = ", ".join(f"{n} {label}" for label, n in done.relations.items())
     seconds = sorted(((s, n) for n, s in done.seconds.items() if s >= 0.005), reverse=True)
@@ -46,7 +45,7 @@ def build_text(done: BuildSummary) -> str:
     if done.expired:
         lines.append(f"  deleted    {counted(done.expired, 'memory')} past their retention or of denied users")
     lines += changes_lines(done.changes)
-    return "\n".join([*lines, *skipped, *(f"  warning: {w}" for w in done.gate.get("warnings", []))])
+    return "\n".join([*lines, *(f"  warning: {w}" for w in done.gate.get("warnings", [])), *done.warnings])
 
 
 def _hidden_line(boilerplate: Mapping[str, int]) -> list[str]:
@@ -103,34 +102,18 @@ def _privacy_lines(done: BuildSummary) -> list[str]:
     return lines + ([f"  left out   {left}"] if left else [])
 
 
-def rejects_text(home: Home) -> str:
-    """Returns the sources that could not be read, with their reasons: the first 20, and where the rest is."""
-    return _listed(home, "rejects", lambda source, r: f"rejected: {source}: {r['reason']}")
-
-
 def redactions_text(home: Home) -> str:
     """Returns where secrets were redacted in a build, never the secrets: the first 20, and where the rest is."""
-
-    def line(source: str, r: Mapping[str, object]) -> str:
-        place = f" line {r['line']}" if r["line"] else ""
-        return f"redacted: {source}{place}: {r['kind']} in {r['field']}"
-
-    return _listed(home, "redactions", line)
-
-
-def _listed(home: Home, table: str, line: Callable[[str, Mapping[str, object]], str]) -> str:
-    """Returns a line for each row of a table of the newest build, of its source and the row: the first 20 of them."""
     build = staged(home) if staged(home).is_finished else published(home)
     assert build is not None
-    rows = ((name, r) for name in build.collections for r in build.table(name, table).to_dicts())
-    lines = [line(f"{name}/{r['uri']}", r) for name, r in rows]
-    return "\n".join([*lines[:_SHOWN], *_more(build, table, len(lines))])
-
-
-def _more(build: Build, table: str, count: int) -> list[str]:
-    """Returns where all rows of a table of a build are, where some of them are not shown."""
-    where = "'" + str(build.path / "*" / f"{table}.parquet").replace("'", "''") + "'"
-    return [f"… and {count - _SHOWN} more; all are in: SELECT * FROM {where}"] if count > _SHOWN else []
+    lines = []
+    for name in build.collections:
+        for r in build.table(name, "redactions").to_dicts():
+            place = f" line {r['line']}" if r["line"] else ""
+            lines.append(f"redacted: {name}/{r['uri']}{place}: {r['kind']} in {r['field']}")
+    where = "'" + str(build.path / "*" / "redactions.parquet").replace("'", "''") + "'"
+    more = [f"… and {len(lines) - _SHOWN} more; all are in: SELECT * FROM {where}"] if len(lines) > _SHOWN else []
+    return "\n".join([*lines[:_SHOWN], *more])
 
 
 def dry_run_text(plan: DryRun) -> str:

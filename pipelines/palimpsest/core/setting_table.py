@@ -351,7 +351,18 @@ _TABLE: dict[Setting, str] = {
         "IANA name, such as `Europe/Berlin`"
     ),
     Setting("schedule.alert_url", "PALIMPSEST_ALERT_URL", is_secret=True): (
-        "webhook called when the gate closes, a build fails or is overdue ([operations](../operations.md#alerts))"
+        "webhook called when the gate closes, a collection cannot be read, a build fails or is overdue "
+        "([operations](../operations.md#alerts))"
+    ),
+    Setting("schedule.alert_format", "PALIMPSEST_ALERT_FORMAT", "`json`", "choice", choices=("json", "slack")): (
+        "what the webhook gets: `slack` sends the text alone, as chat programs take it"
+    ),
+    Setting("schedule.alert_mail", "PALIMPSEST_ALERT_MAIL", directs=True): (
+        "mail addresses that get the same alerts, separated by commas"
+    ),
+    Setting("schedule.alert_smtp", "PALIMPSEST_ALERT_SMTP", "`smtp://localhost`", is_secret=True): (
+        "the mail server: `smtp://host:587`, with TLS where it offers it or a user is named, or "
+        "`smtps://user:password@host`"
     ),
     Setting("schedule.overdue_hours", "PALIMPSEST_OVERDUE_HOURS", "26", "whole", 1, 8_760): (
         "hours after which a published build that no run has confirmed is overdue"

@@ -293,8 +293,8 @@ def write_index(
 
     Args:
         tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topic_memories,
-            context_inputs, facts, nodes, edges and node_memories as in `store.tables`; one that is missing has no
-            rows. Order of rows does not matter.
+            context_inputs, facts, nodes, edges, node_memories and rejects as in `store.tables`; one that is missing
+            has no rows. Order of rows does not matter.
         vectors: the vectors of text hashes, by collection; a lookup alone is MiniLM's.
         path: the file to write; its folder is made.
         meta: JSON values. Readers use `build_id`, `model_id`, `collections` (name -> {"default": bool, "user_id": str})
@@ -362,6 +362,7 @@ _READ = (
     "nodes",
     "edges",
     "node_memories",
+    "rejects",
 )
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 import polars as pl
@@ -172,7 +172,7 @@ def document_tables(
         "document_texts": conform("document_texts", rows.select("document_id", "text", "segments")),
         "document_relations": relations,
         "redactions": _redactions(rows),
-        "rejects": _rejects(log, broken),
+        "rejects": _rejects(config.name, log, broken, set(rows.filter("is_current")["uri"])),
     }, unresolved
 
 
@@ -219,11 +219,13 @@ def _stated_by_turns(segments: str) -> list[str]:
     return [json.dumps(stated, sort_keys=True)] if stated else []
 
 
-def _rejects(log: IngestLog, broken: list[dict[str, str]]) -> pl.DataFrame:
+def _rejects(name: str, log: IngestLog, broken: list[dict[str, str]], current: Set[str]) -> pl.DataFrame:
     """Returns what could not be read, or violates the collection's metadata_schema; for sources that exist now."""
     found = [
-        {"uri": v["uri"], "stage": "read", "reason": reason}
+        {"uri": v["uri"], "stage": "read", "reason": reason, "is_kept": v["unread_hash"] is not None}
         for v in log.current().to_dicts()
         for reason in [*([v["reason"]] if v["reason"] else []), *(v["problems"] or [])]
     ]
-    return conform("rejects", pl.DataFrame(found + broken, schema=empty("rejects").schema).unique().sort(pl.all()))
+    found += [row | {"is_kept": row["uri"] in current} for row in broken]
+    frame = pl.DataFrame(found, schema=empty("rejects").schema).with_columns(collection=pl.lit(name))
+    return conform("rejects", frame.unique().sort(pl.all()))

@@ -26,6 +26,8 @@ DISPUTED = "disputed"
 """A newer memory may end this one, or contradicts it, and both are latest."""
 LATER = "later"
 """A newer memory says something about the same; that it ends this one is unlikely, but not excluded."""
+UNREADABLE = "unreadable"
+"""The source of this memory cannot be read now: the last version that could be read is served."""
 DERIVED = "derived"
 """This memory follows from an older one: one reason for each premise."""
 
@@ -49,11 +51,11 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     `kept` (a person decided that `by` does not replace it, with the relation's fields), `part` (`by` ends the spans
     `part` of its text, with the relation's fields), `disputed` (`by` may end it, and both are latest: `relation_id`,
     `likelihood`, `part` where only these spans may have ended, `why` is `uncertain` or `low trust`), `later` (`by` says
-    something newer about the same: `likelihood`; three at most), or `derived` (it follows from `by`, with the
-    relation's fields). The index has the same column.
+    something newer about the same: `likelihood`; three at most), `unreadable` (its source cannot be read now), or
+    `derived` (it follows from `by`, with the relation's fields). The index has the same column.
 
     Args:
-        tables: documents, memories, versions and relations as in `store.tables`.
+        tables: documents, memories, versions, relations and rejects as in `store.tables`.
     """
     documents = tables["documents"].select(by="document_id", uri="uri", title="title", at="source_time").unique("by")
     edited = tables["documents"].select("document_id", edited="superseded_by").unique("document_id")
@@ -76,6 +78,7 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     ]
     found += _parts(relations, tables)
     found += _of_latest(tables)
+    found += [(memory_id, {"kind": UNREADABLE}) for memory_id in _unreadable(tables)]
     found += [
         (newer, {"kind": DERIVED, "by": older} | _relation_fields(r))
         for (newer, older), r in relations.items()
@@ -147,6 +150,17 @@ def _of_latest(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, JsonObject
         .select("older_id", "newer_id", "likelihood")
     )
     return found + [(o, {"kind": LATER, "by": n, "likelihood": round(p, 3)}) for o, n, p in later.iter_rows()]
+
+
+def _unreadable(tables: Mapping[str, pl.DataFrame]) -> list[str]:
+    """Returns the latest memories of documents whose source cannot be read now."""
+    kept = set(tables["rejects"].filter("is_kept").select("collection", "uri").iter_rows())
+    if not kept:
+        return []
+    current = tables["documents"].filter("is_current").select("document_id", "collection", "uri")
+    ids = [i for i, name, uri in current.iter_rows() if (name, uri) in kept or (name, uri.partition("#")[0]) in kept]
+    memories = tables["memories"].filter(pl.col("document_id").is_in(ids))
+    return memories.join(_latest(tables), on="memory_id", how="semi")["memory_id"].to_list()
 
 
 def disputing_relations(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

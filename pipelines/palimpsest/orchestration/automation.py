@@ -12,7 +12,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.parallel import process_created_s
-from palimpsest.orchestration.build_assets import fresh_collections
+from palimpsest.orchestration.build_assets import fresh_collections, readable
 from palimpsest.orchestration.published_assets import GOLDEN, known_suites, suites
 from palimpsest.orchestration.resources import (
     ALL_STEPS,
@@ -50,7 +50,7 @@ TAIL = [*(dg.AssetKey(stage.name) for stage in once_stages()), *map(dg.AssetKey,
 
 rebuild = dg.define_asset_job(
     "rebuild",
-    dg.AssetSelection.assets(*COLLECTION, *TAIL) - dg.AssetSelection.checks(fresh_collections),  # it has a schedule
+    dg.AssetSelection.assets(*COLLECTION, *TAIL) - dg.AssetSelection.checks(fresh_collections, readable),
     description="A collection from its sources to what readers see: stages, index, invariants, gate, publication.",
     partitions_def=collections,
     executor_def=EXECUTOR,
@@ -87,14 +87,13 @@ def _requests(
     """
     from palimpsest_eval.gate.baseline import golden_problems
 
-    plan = make_plan(home, None)
-    unjudgeable = {name: why for name, why in golden_problems().items() if name in plan.collections}
-    for name, why in unjudgeable.items():
+    plan = make_plan(home, None, lost=golden_problems())
+    for name, why in plan.broken.items():
         context.log.error(f"collection {name} is not built: {why}")
     home.remember_sources(plan.collections)
     confirm_collections(home, plan.unchanged)
     context.instance.add_dynamic_partitions(str(collections.name), [*plan.collections, *plan.broken])
-    wanted = [name for name in plan.changed if name not in unjudgeable]
+    wanted = plan.changed
     tags = {BATCH: batch, BY: trigger}
     stages_only = COLLECTION if len(wanted) > 1 else None
     for name in plan.broken:  # its run fails: it says why, and sends an alert

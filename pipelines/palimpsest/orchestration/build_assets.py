@@ -8,19 +8,31 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.resources import (
+    FIRST_STAGE,
     OWNERS,
     HomeResource,
+    check_readable,
     collections,
+    log_warnings,
     pool_of,
     pooled,
     rounded,
     step,
     tag_run,
+    unreadable_collections,
 )
 from palimpsest.pipeline.build_clock import BuildClock, folder_size
+from palimpsest.pipeline.build_warnings import (
+    KINDS,
+    REJECTED,
+    Kind,
+    Warned,
+    collection_warnings,
+    warning_lines,
+)
 from palimpsest.pipeline.deletion.target import delete_due
 from palimpsest.pipeline.finish import complete_collections, once_context
-from palimpsest.pipeline.plan import check_collection, stage_context
+from palimpsest.pipeline.plan import stage_context
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stage import Stage, StageContext
 from palimpsest.pipeline.stages import STAGES, upstream
@@ -50,7 +62,9 @@ def stage_asset(stage: Stage) -> dg.AssetsDefinition:
         partitions_def=collections if stage.runs == "by_collection" else None,
         code_version=stage.code,
         metadata={f"schema of {t}": dg.MetadataValue.table_schema(table_schema(t)) for t in stage.tables[1:]},
-        check_specs=[dg.AssetCheckSpec(c.name, asset=stage.name, description=c.description) for c in stage.checks],
+        check_specs=[
+            dg.AssetCheckSpec(k.check, asset=stage.name, description=k.passes) for k in KINDS if k.stage == stage.name
+        ],
     )
     def run(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
         return _materialize(context, home, stage)
@@ -72,18 +86,32 @@ def _materialize(context: dg.AssetExecutionContext, resource: HomeResource, stag
         record = run_stage(stage_on, stage.name)
     place = "" if stage.runs == "once" else _clock(home, stage_on).place(stage_on.name, stage.name, 1.0, record.seconds)
     context.log.info(f"{stage.name}: {record.cache_status} in {record.seconds:.2f} s; {place}".removesuffix("; "))
-    checks = [
-        dg.AssetCheckResult(
-            check_name=check.name,
-            passed=(result := check.run(stage_on)).passed,
-            severity=dg.AssetCheckSeverity.WARN,
-            metadata=dict(result.figures),
-        )
-        for check in stage.checks
-    ]
+    checks = [_warn(context, stage_on, kind) for kind in KINDS if kind.stage == stage.name]
     return dg.MaterializeResult(
         metadata=_metadata(stage, stage_on, record), data_version=dg.DataVersion(record.key), check_results=checks
     )
+
+
+def _warn(context: dg.AssetExecutionContext, stage_on: StageContext, kind: Kind) -> dg.AssetCheckResult:
+    """Returns a check that warns, of all collections, and writes what this one has to the run's log and tags."""
+    home, base, name = stage_on.home, stage_on.base, stage_on.name
+    found = kind.of(home, stage_on.build, name)
+    log_warnings(context, found, collection_warnings(home, stage_on.build, name) if found else [])
+    others = [kind.of(home, base, other) for other in base.collections if other != name] if base else []
+    every = [*found, *(warned for of_other in others for warned in of_other)]
+    return dg.AssetCheckResult(
+        check_name=kind.check,
+        passed=not every,
+        severity=dg.AssetCheckSeverity.ERROR if _is_too_many(stage_on, kind, found) else dg.AssetCheckSeverity.WARN,
+        description="\n".join(warning_lines(every)) or None,
+        metadata={"number": len(every)},
+    )
+
+
+def _is_too_many(stage_on: StageContext, kind: Kind, found: list[Warned]) -> bool:
+    """Returns whether a larger share of the sources is rejected than `max_rejected` of collection.yaml allows."""
+    rejected = {warned.source for warned in found} if kind is REJECTED else set()
+    return len(rejected) > stage_on.config.max_rejected * max(stage_on.log.current().height, len(rejected))
 
 
 def _clock(home: Home, context: StageContext) -> BuildClock:
@@ -100,7 +128,7 @@ def _stage_context(context: dg.AssetExecutionContext, resource: HomeResource, ho
     if folder is None:
         raise PalimpsestError(f"collection {name}: this home does not know its folder; run palimpsest build")
     if stage.prepare:
-        check_collection(folder)
+        check_readable(name, folder)
         delete_due(home)  # what is past its retention is deleted before sources are read
     return stage_context(home, name, folder, resource.money, resource.allow_removals)
 
@@ -156,6 +184,13 @@ def fresh_collections(home: HomeResource) -> dg.AssetCheckResult:
         description=f"overdue: {', '.join(overdue)}" if overdue else None,
         metadata={"collections": len(found), "overdue": len(overdue), "hours": dg.MetadataValue.md(_table(found))},
     )
+
+
+@dg.asset_check(asset=FIRST_STAGE, description="Folder, settings and questions of every collection can be read.")
+def readable(home: HomeResource) -> dg.AssetCheckResult:
+    """Fails where a collection cannot be read; the sensor `unreadable_collections` reports it too."""
+    causes = unreadable_collections(home.home())
+    return dg.AssetCheckResult(passed=not causes, description="\n".join(causes) or None)
 
 
 def _table(found: list[CollectionFreshness]) -> str:

@@ -7,7 +7,7 @@ from palimpsest.orchestration.resources import HomeResource
 
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules([build_assets, published_assets], include_specs=True),
-    asset_checks=[build_assets.fresh_collections],
+    asset_checks=[build_assets.fresh_collections, build_assets.readable],
     jobs=[
         automation.rebuild,
         automation.serve_graph,
@@ -30,6 +30,7 @@ defs = dg.Definitions(
         publishing.publish_after_failures,
         publishing.serve_after_publishing,
         watch.overdue_build,
+        watch.unreadable_collections,
         watch.interrupted_runs,
         publishing.consolidate_after_publishing,
     ],

@@ -22,12 +22,14 @@ from palimpsest.orchestration.resources import (
     OWNERS,
     POOL,
     HomeResource,
+    log_warnings,
     pooled,
     retried,
     rounded,
     step,
     tag_run,
 )
+from palimpsest.pipeline.build_warnings import build_warnings
 from palimpsest.pipeline.finish import finish_staged, publish_build, refusal
 from palimpsest.pipeline.stages import indexed_tables, last_stages, producer
 from palimpsest.store.builds import staged
@@ -70,6 +72,8 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
         found = check_staged(current)
         manifest = staged(current).manifest
         tag_run(context, manifest.build_id)
+        warned = build_warnings(current, staged(current))
+        lines_of_warnings = log_warnings(context, warned, warned)
         context.log.info(f"indexed {counted(manifest.memories, 'memory')}, {counted(len(found), 'violation')}")
         lines = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in found[:_MAX_VIOLATIONS]) or "none"
         violations, shown = manifest.violations or [], {"violations": dg.MetadataValue.md(lines)}
@@ -80,9 +84,9 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
                 "documents": manifest.documents,
                 "retired": manifest.retired,
                 "rejects": manifest.rejects,
+                "warnings": dg.MetadataValue.md("\n".join(f"- {w}" for w in lines_of_warnings) or "none"),
                 "updates": manifest.relations["UPDATE"],
                 **rounded({"seconds": manifest.index["seconds"]}),
-                "digest": manifest.digest,
             },
             check_results=[_check_result("invariants", violations, shown)],
         )

@@ -12,8 +12,12 @@ import dagster as dg
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError, missing_extra
 from palimpsest.core.files import logged_to
+from palimpsest.pipeline.build_warnings import Warned, warning_lines, warning_summary
+from palimpsest.pipeline.plan import check_collection
+from palimpsest.sources.discovery import collection_files
+from palimpsest.store.collection_config import load_collection
 from palimpsest.store.event_log import run_scope
-from palimpsest.store.home import DEFAULT_HOME, Home, home_from_environment
+from palimpsest.store.home import DEFAULT_HOME, Home, data_folder, home_from_environment
 from palimpsest.store.remote_home import refresh
 from palimpsest.store.working_copy import working_copy
 
@@ -119,6 +123,10 @@ def rounded(numbers: Mapping[str, float]) -> dict[str, int | float]:
 
 BY, COLLECTION, BUILD = "palimpsest/by", "palimpsest/collection", "palimpsest/build"
 """Tags of runs: what started it, the collection that it builds, and the build that it makes."""
+WARNINGS = "palimpsest/warnings"
+"""Tag of runs: how many warnings of each kind there are."""
+FIRST_STAGE = "documents"
+"""The stage that reads a collection."""
 POOL = "palimpsest/pool"
 """Tag of assets: the name of their pool."""
 CLI = "cli"
@@ -134,6 +142,36 @@ _LAST_TAGS: dict[str, dict[str, str]] = {}
 def pool_of(stage: str) -> str:
     """Returns the pool of a stage: that of the component which it calls, else that of the home which it writes."""
     return _POOLS_OF_STAGES.get(stage, HOME)
+
+
+def check_readable(name: str, folder: Path) -> None:
+    """Checks that a collection can be built: its folder is there, and what people wrote of it can be read.
+
+    Raises:
+        PalimpsestError: it cannot.
+    """
+    from palimpsest_eval.gate.baseline import golden_problem
+
+    check_collection(folder)
+    if why := golden_problem(data_folder(), name):
+        raise why
+
+
+def unreadable_collections(home: Home) -> list[str]:
+    """Returns a line for each collection of a home that cannot be read; no content of a source is read."""
+    lines = []
+    for name, folder in home.sources.items():
+        try:
+            check_readable(name, folder)
+            collection_files(folder, load_collection(folder))
+        except PalimpsestError as e:
+            lines.append(f"collection {name} cannot be read: {e}")
+    return lines
+
+
+def is_unreadable(error: BaseException | None) -> bool:
+    """Returns whether the first stage failed for what a person must fix in a collection."""
+    return isinstance(error, PalimpsestError) and not isinstance(error, ComponentFailed)
 
 
 @contextmanager
@@ -172,6 +210,16 @@ def tag_run(context: Context, build_id: str, collection: str = "") -> None:
         context.instance.add_run_tags(context.run_id, tags)
         _LAST_TAGS.clear()
         _LAST_TAGS[context.run_id] = tags
+
+
+def log_warnings(context: dg.AssetExecutionContext, found: list[Warned], of_run: list[Warned]) -> list[str]:
+    """Writes warnings to the log of a run, and the counts of all of the run to its tags; returns the lines."""
+    lines = warning_lines(found)
+    for line in lines:
+        context.log.warning(line)
+    if found:
+        context.instance.add_run_tags(context.run_id, {WARNINGS: warning_summary(of_run)})
+    return lines
 
 
 # The executor that runs the steps of jobs that Dagster starts: in one process, in several, or as jobs of Kubernetes.

@@ -13,6 +13,7 @@ from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.core.files import counted, say
 from palimpsest.core.parallel import configured_runner
 from palimpsest.neo4j_graph.identity import is_served
+from palimpsest.orchestration.alerts import send_alert, unreadable_message
 from palimpsest.orchestration.dev_server import DEFINITIONS, write_dagster_yaml
 from palimpsest.pipeline.build_clock import timed_build
 from palimpsest.pipeline.deletion.run_storage import LOST_CONNECTION, no_answer, plain_postgres_errors
@@ -199,7 +200,7 @@ def _build(home: Home, options: _Options) -> BuildSummary:
     with suppress(DamagedFile):  # repaired below, or reported there
         plan = make_plan(home, options.corpora, options.only)
         if not plan.collections:
-            say_what_is_broken(plan)
+            _report_broken(plan)
     if options.graph:
         from palimpsest.neo4j_graph.connect import connect
 
@@ -262,10 +263,24 @@ def _plan_with_repairs(home: Home, options: _Options, repairs: Repairs) -> Plan:
         repair_inputs(home, repairs, plan.changed, 0, options.allow_lost)
     if len(repairs.lines) > before or repairs.lost:
         plan = look()
-    say_what_is_broken(plan)
+    _report_broken(plan)
     if repairs.tables - set(plan.changed):
         plan = replace(plan, tail_only=True)
     return plan
+
+
+def _report_broken(plan: Plan) -> None:
+    """Says and alerts which collections cannot be built.
+
+    Raises:
+        PalimpsestError: none can be.
+    """
+    for name, why in plan.broken.items():
+        try:
+            send_alert(unreadable_message(name, str(why)))
+        except PalimpsestError as e:
+            say(f"warning: {e}")
+    say_what_is_broken(plan)
 
 
 def _warn_if_graph_is_behind(home: Home) -> None:

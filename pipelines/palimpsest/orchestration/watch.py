@@ -1,26 +1,36 @@
 """Alerts and health: failed steps, what is overdue, and runs whose process is gone."""
 
 import datetime as dt
-import json
 import os
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
-from urllib.parse import urlsplit
 
 import dagster as dg
 from dagster._core.events import JobFailureData, RunFailureReason
 from dagster._core.launcher import DefaultRunLauncher
 from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import counted
-from palimpsest.core.ids import JsonObject, JsonValue
+from palimpsest.core.ids import JsonObject
 from palimpsest.core.parallel import process_created_s
-from palimpsest.orchestration.build_assets import fresh_collections
-from palimpsest.orchestration.resources import BY, Context, HomeResource
+from palimpsest.orchestration.alerts import (
+    NOWHERE,
+    closed_message,
+    failed_message,
+    overdue_message,
+    send_alert,
+    unreadable_message,
+)
+from palimpsest.orchestration.build_assets import fresh_collections, readable
+from palimpsest.orchestration.resources import (
+    BY,
+    FIRST_STAGE,
+    Context,
+    HomeResource,
+    is_unreadable,
+)
+from palimpsest.orchestration.resources import unreadable_collections as find_unreadable
 from palimpsest.orchestration.schedule import schedule_from_environment
 from palimpsest.pipeline.document_info import record_inbox_failure
 from palimpsest.pipeline.stages import STAGES
@@ -28,101 +38,6 @@ from palimpsest.pipeline.summary import freshness, overdue_hours
 from palimpsest.store.builds import published, staged
 from palimpsest.store.event_log import write_event
 from palimpsest.store.home import Home
-from palimpsest.store.manifest import GateRecord
-
-# An alert to a person when the gate closes, a build fails or is overdue: one JSON message to a webhook.
-#
-# It is sent again while the server fails.
-#
-# The webhook's address often contains a token: it is read from PALIMPSEST_ALERT_URL only, and never printed.
-
-URL = "PALIMPSEST_ALERT_URL"
-TRIES, TIMEOUT_S, MAX_WAIT_S = 4, 10.0, 8.0
-_MAX_REASONS = 5
-
-
-class _Retryable(Exception):
-    """The server may accept the message later: it answered 429 or 5xx, or not at all."""
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Follows no redirect: the token in the address goes to its own server only."""
-
-
-def closed_message(build_id: str, gate: GateRecord) -> JsonObject:
-    """Returns the message: `text` for people, as chat programs show it, and the same as fields."""
-    reasons = gate.get("reasons", [])
-    more = [f"and {len(reasons) - _MAX_REASONS} more"] if len(reasons) > _MAX_REASONS else []
-    lines = [f"Palimpsest: the gate closed, build {build_id} is not published", *reasons[:_MAX_REASONS], *more]
-    return {
-        "text": "\n- ".join(lines),
-        "event": "gate_closed",
-        "build": build_id,
-        "status": gate.get("status", "failed"),
-        "reasons": reasons,
-    }
-
-
-def failed_message(build_id: str, stage: str, error: str) -> JsonObject:
-    """Returns the message for a step that failed: its name and the type of the error, whose words may quote sources."""
-    text = f"Palimpsest: build {build_id} failed in {stage} ({error}); readers keep the published build"
-    return {"text": text, "event": "build_failed", "build": build_id, "stage": stage, "error": error}
-
-
-def overdue_message(build_id: str, hours: float, most: int) -> JsonObject:
-    """Returns the message for a published build that no run has confirmed for longer than it may be."""
-    text = f"Palimpsest: build {build_id} is overdue: last confirmed {hours:.0f} hours ago, at most {most}"
-    return {"text": text, "event": "build_overdue", "build": build_id, "hours": round(hours, 1), "most_hours": most}
-
-
-def send_alert(message: Mapping[str, JsonValue], url: str | None = None, wait_s: float = 1.0) -> bool:
-    """Posts a message as JSON; returns whether an address is set.
-
-    Tried four times with growing, jittered waits while the server answers 429 or 5xx, or not at all.
-
-    Args:
-        message: JSON values.
-        url: http or https; None means PALIMPSEST_ALERT_URL, and nothing is sent where that is not set.
-        wait_s: first wait; tests shorten it.
-
-    Raises:
-        PalimpsestError: the address is not http or https, the server refused, or the last try failed too.
-    """
-    import tenacity
-
-    target = url if url is not None else os.environ.get(URL, "")
-    if not target:
-        return False
-    if urlsplit(target).scheme not in ("http", "https"):
-        raise PalimpsestError(f"{URL}: must begin with https:// or http://")
-    data = json.dumps(message, ensure_ascii=False).encode()
-    retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(_Retryable),
-        stop=tenacity.stop_after_attempt(TRIES),
-        reraise=True,
-        wait=tenacity.wait_exponential_jitter(wait_s, MAX_WAIT_S, jitter=wait_s),
-    )
-    try:
-        retrying(_post, target, data)
-    except _Retryable as e:
-        raise PalimpsestError(f"alert not delivered after {TRIES} tries: {e}; look at {URL}") from None
-    return True
-
-
-def _post(url: str, data: bytes) -> None:
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method="POST")  # noqa: S310
-    try:
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S):
-            return
-    except urllib.error.HTTPError as e:
-        if e.code == 429 or e.code >= 500:
-            raise _Retryable(f"the server answered {e.code}") from None
-        raise PalimpsestError(f"alert refused: the server answered {e.code}; look at {URL}") from None
-    except (OSError, ValueError) as e:
-        # Only the type of the reason: its text may quote the address.
-        raise _Retryable(f"no answer ({type(getattr(e, 'reason', e)).__name__})") from None
-
 
 # Runs of Dagster whose process is gone: killed with all of `palimpsest dev`, or with a `palimpsest build`.
 #
@@ -178,16 +93,15 @@ _IS_ON = schedule_from_environment().on
 def report_failure(context: Context, home: Home, step: str, error: BaseException | None) -> None:
     """Records that a step failed for good, also for what is in the inbox, and sends the alert."""
     write_event(home.path, "run_failed", level="error", stage=step, error=type(error).__name__)
-    if step in (
-        *STAGES,
-        "index",
-        "retrieval_report",
-        "published",
-    ):  # `palimpsest operation` shows it until a build succeeds
+    if step in (*STAGES, "index", "retrieval_report", "published"):  # `palimpsest operation` shows it
         record_inbox_failure(home, str(error) if error else "the build failed")
+    if step == FIRST_STAGE and is_unreadable(error):
+        message = unreadable_message(context.run.tags.get(PARTITION_NAME_TAG, ""), str(error))
+    else:
+        message = _message(home, step, error)
     try:
-        if not send_alert(_message(home, step, error)):
-            context.log.info("no webhook is set, so no alert is sent; PALIMPSEST_ALERT_URL sets one")
+        if not send_alert(message):
+            context.log.info(NOWHERE)
     except PalimpsestError as e:
         context.log.error(str(e))
 
@@ -232,7 +146,42 @@ def overdue_build(context: dg.SensorEvaluationContext, home: HomeResource) -> dg
     fields = {"hours": round(found.hours, 1)}
     write_event(home.home().path, "build_overdue", level="warning", build_id=found.build_id, **fields)
     context.update_cursor(now.isoformat())
-    return dg.SkipReason(f"{said}; {'an alert was sent' if sent else 'PALIMPSEST_ALERT_URL is not set'}")
+    return dg.SkipReason(f"{said}; {'an alert was sent' if sent else NOWHERE}")
+
+
+class UnreadableCollections(dg.DagsterError):
+    """What the failed tick begins with: Dagster wraps errors of other kinds."""
+
+
+@dg.sensor(
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Fails while a collection cannot be read: the tick begins with the cause. The failed run alerts.",
+)
+def unreadable_collections(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.SkipReason:
+    """Starts no run; reports the check `readable`, for a run that fails makes nothing that has one.
+
+    Raises:
+        UnreadableCollections: a collection cannot be read.
+    """
+    causes = "\n".join(find_unreadable(home.home()))
+    _report_readable(context.instance, causes)
+    if causes:
+        raise UnreadableCollections(causes)
+    return dg.SkipReason("every collection can be read")
+
+
+def _report_readable(instance: dg.DagsterInstance, causes: str) -> None:
+    """Reports the check where it differs, or where its asset was made since: Dagster then shows none."""
+    (key,) = readable.check_keys
+    last = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    made = instance.get_latest_materialization_event(key.asset_key)
+    is_new = not last or (made is not None and made.timestamp >= last[0].create_timestamp)
+    if is_new or not last[0].evaluation or (last[0].evaluation.description or "") != causes:
+        evaluation = dg.AssetCheckEvaluation(
+            asset_key=key.asset_key, check_name=key.name, passed=not causes, description=causes or None, metadata={}
+        )
+        instance.report_runless_asset_event(evaluation)
 
 
 check_freshness = dg.define_asset_job(

@@ -4,13 +4,14 @@ import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import polars as pl
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest.core.times import on_own_clock
+from palimpsest.query.request.types import LAST_GOOD
 from palimpsest.sources.storage_policy import redact_text
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.home import Home
@@ -49,9 +50,9 @@ class DocumentInfo(JsonRecord):
         chunks: of it in the published build.
         memories: of it in the published build.
         latest: those of them that are not retired.
-        state: `built`; `pending` where the published build does not have it; `rejected`; `gone` where its source
-            is not there any more.
-        reason: why it was rejected.
+        state: `built`; `last good version` where its source cannot be read now; `pending` where the published build
+            does not have it; `rejected`; `gone` where its source is not there any more.
+        reason: why it was rejected, or a part of it, or cannot be read now.
     """
 
     collection: str
@@ -201,10 +202,13 @@ def _built(build: Build | None, name: str) -> Iterator[DocumentInfo]:
     documents = build.table(name, "documents").filter("is_current")
     for part in (counts, chunks):
         documents = documents.join(part, on="document_id", how="left")
+    rejects: dict[str, dict[str, object]] = {r["uri"]: r for r in build.table(name, "rejects").to_dicts()}
     for row in documents.select(*_COUNTED, "document_id", *_COUNTS).iter_rows(named=True):
+        reject = rejects.get(row["uri"]) or rejects.get(row["uri"].partition("#")[0]) or {}
         chunk_count, memory_count, latest_count = (row[count] or 0 for count in _COUNTS)
         yield replace(
-            _info_of(name, row, "built"),
+            _info_of(name, row, LAST_GOOD if reject.get("is_kept") else "built"),
+            reason=cast(str | None, reject.get("reason")),
             document_id=row["document_id"],
             chunks=chunk_count,
             memories=memory_count,

@@ -84,7 +84,8 @@ def make_plan(
         DamagedFile: a file of the home is damaged.
     """
     if corpora is None:
-        found = {n: f for n, f in home.sources.items() if f.is_dir()} or find_collections([DEFAULT_CORPUS])
+        is_here = any(f.is_dir() for f in home.sources.values())
+        found = home.sources if is_here else find_collections([DEFAULT_CORPUS])
     else:
         found = find_collections(corpora, {folder.resolve(): name for name, folder in home.sources.items()})
     for name in only or ():
@@ -123,8 +124,10 @@ def check_collection(folder: Path) -> None:
     """Checks what people wrote of a collection, so that a mistake is reported before anything is built.
 
     Raises:
-        PalimpsestError: its settings, its questions or its file of relations cannot be read.
+        PalimpsestError: its folder is gone, or its settings, its questions or its file of relations cannot be read.
     """
+    if not folder.is_dir():
+        raise PalimpsestError(f"its folder is gone; restore it, or palimpsest delete --collection NAME ({folder})")
     config = load_collection(folder)
     load_standing_questions(folder)
     check_relation_file(config, folder)

@@ -166,23 +166,6 @@ class Table:
     schema: Schema | None = None
 
 
-@dataclass(frozen=True)
-class CheckResult:
-    """Whether a check of a stage's tables passed, with figures to show."""
-
-    passed: bool
-    figures: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class StageCheck:
-    """A check that warns, shown next to the stage's asset."""
-
-    name: str
-    description: str
-    run: Callable[[StageContext], CheckResult]
-
-
 Estimate: TypeAlias = Callable[[StageContext, Home], Mapping[str, int]]
 """Counts for a dry run, from a context with the tables of the stages that a dry run runs, and the real home."""
 
@@ -211,7 +194,6 @@ class Stage:
         in_dry_run: a dry run runs it: it is cheap, and so are the stages before it.
         estimate: counts for a dry run.
         shown_tables: small tables that the UI shows whole.
-        checks: checks of its tables.
         kinds: labels of the asset.
     """
 
@@ -232,7 +214,6 @@ class Stage:
     in_dry_run: bool = False
     estimate: Estimate | None = None
     shown_tables: tuple[str, ...] = ()
-    checks: tuple[StageCheck, ...] = ()
     kinds: tuple[str, ...] = ("parquet",)
 
     @property

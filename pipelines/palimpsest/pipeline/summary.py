@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from palimpsest.core.environment import whole_number
 from palimpsest.core.ids import JsonObject
 from palimpsest.memories.boilerplate import BOILERPLATE
+from palimpsest.pipeline.build_warnings import build_warnings, warning_lines
 from palimpsest.pipeline.stages import collection_stages
 from palimpsest.store.builds import Build, published
 from palimpsest.store.collection_config import settings_or_none
@@ -24,6 +25,7 @@ class BuildSummary:
         languages: memories in each language, by collection, of those with texts that are not in English.
         boilerplate: memories that are hidden because their text recurs in many documents, by collection.
         past_retention: turns and documents of current sources that are left out because their retention had ended.
+        warnings: a line for each thing that people should know: see `build_warnings`.
         work: what cost money or minutes, by kind; `embeddings`, `lm_calls`, `graph_writes`.
         seconds: wall time by stage, `load_model` apart; `plan` only where nothing changed.
         changed: collections that were built; None outside of a `palimpsest build`, as are the next five.
@@ -46,6 +48,7 @@ class BuildSummary:
     relations: Mapping[str, int]
     retired: int
     rejects: int
+    warnings: list[str]
     gate: GateRecord
     redactions: int | None
     not_stored: Mapping[str, int] | None
@@ -89,6 +92,7 @@ def build_summary(home: Home, build: Build) -> BuildSummary:
         relations=manifest.relations,
         retired=manifest.retired,
         rejects=manifest.rejects,
+        warnings=warning_lines(build_warnings(home, build)),
         gate=manifest.gate,
         redactions=manifest.redactions,
         not_stored=manifest.not_stored,

@@ -11,6 +11,7 @@ from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.query.context.changes import PART, likely_changes
 from palimpsest.query.context.explain import Reason, Version, describe_reason
 from palimpsest.query.context.lines import (
+    UNLIKELY,
     ChatMessage,
     Citations,
     ContextLine,
@@ -22,8 +23,10 @@ from palimpsest.query.context.lines import (
 )
 from palimpsest.query.context.quotes import Compression, Quote
 from palimpsest.query.embed_query import count_tokens
+from palimpsest.query.ranking.merge import LIKELY
 from palimpsest.query.request.resolve_turns import ResolvedText
 from palimpsest.query.request.types import (
+    OF_LAST_GOOD,
     Link,
     Memory,
     NewerText,
@@ -127,6 +130,11 @@ class SearchResult:
         return write_context(self.lines, self.citations, count_tokens)
 
     @property
+    def answerable(self) -> bool:
+        """Whether a result is likely to hold an answer, or a text of the inbox has words of the question."""
+        return bool(self.pending) or any(m.relevance >= LIKELY for m in self.memories)
+
+    @property
     def context_with_all_sources(self) -> str:
         """The context for people: with each source that it cites, also beyond the share of its tokens."""
         return write_context(self.lines, self.citations, lambda _: 0)
@@ -155,14 +163,23 @@ class SearchResult:
             ArgumentError: there is no such role, or a budget is below 0.
         """
         waiting = {m.operation: (scope_label(m.collection, m.user_id, m.project_id), m.type) for m in self.pending}
-        return memory_message(self.lines, self.citations, self.cited, waiting, count_tokens, role=role, budgets=budgets)
+        return memory_message(
+            self.lines,
+            self.citations,
+            self.cited,
+            waiting,
+            count_tokens,
+            is_answerable=self.answerable,
+            role=role,
+            budgets=budgets,
+        )
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
 
         `citations` has the ids of the memories that the context cites as `[1]`, `[2]` and so on; the first are those of
-        `memories`. `repeats` has the ids of what says the same as a memory and is left out for it. `abstained` is
-        whether the results were left out, for none is likely evidence.
+        `memories`. `repeats` has the ids of what says the same as a memory and is left out for it. `answerable` is
+        whether a result is likely to hold an answer, and `abstained` whether the results were left out, for none is.
         `time` is how words such as `last week` and `as of May` were interpreted. `resolved` is null or, where the
         question took something from the turns before it, the `text` that was searched and its `changes`. With history,
         each memory has `history`: the versions of its fact, newest first, with `why` and `kept`. `is_cut` says that
@@ -195,6 +212,7 @@ class SearchResult:
             "compression": None if self.compression is None else asdict(self.compression),
             "subgraph": None if self.subgraph is None else self.subgraph.to_json(),
             "pending": [memory.to_json() for memory in self.pending],
+            "answerable": self.answerable,
             "abstained": self.abstained,
         }
 
@@ -235,6 +253,7 @@ class SearchResult:
             "compression": {"type": ["object", "null"]},
             "subgraph": {"type": ["object", "null"]},
             "pending": {"type": "array", "items": {"type": "object"}},
+            "answerable": {"type": "boolean"},
             "abstained": {"type": "boolean"},
         }
         return {
@@ -339,7 +358,7 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
     several = len({m.collection for m in result.memories}) > 1
     for rank, memory in enumerate(result.memories, 1):
         text = shorten_text(memory.text, _LINE_CHARS)
-        lines.append(f"{rank}. {memory.relevance:4.0%}  {text}  ({_state(memory, several)})")
+        lines.append(f"{rank}. {memory.relevance:4.0%}  {text}  ({_state(memory, several, ranks)})")
         later = memory.later if explain or memory.is_cut else ()
         lines += [f"     {line}" for line in _newer_lines(memory.disputed_by, later, explain)]
         if not explain and (changed_by := likely_changes(memory, results)):
@@ -352,13 +371,14 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
         first_rank |= {v.memory.memory_id: first_rank.get(v.memory.memory_id, rank) for v in versions}
     lines += _subgraph_lines(result.subgraph)
     if result.abstained:
-        return "\n".join([*lines, "no memory is likely to hold an answer; without --abstain the nearest are returned"])
+        return "\n".join([*lines, f"{UNLIKELY} Without --abstain the nearest are returned."])
     if result.compression and result.compression.failed:
         lines.append(f"quoted by words: {result.compression.failed}")
     lines += [result.citations.write(m.line)[2:] for m in result.pending]
     if not (result.memories or result.pending):
         return "\n".join([*lines, f"nothing found in this scope; {_why_nothing(result)}"])
-    return "\n".join([*lines, "", result.context_with_all_sources or "(nothing fits the budget)"])
+    head = [] if result.answerable else [f"{UNLIKELY} The nearest:"]
+    return "\n".join([*head, *lines, "", result.context_with_all_sources or "(nothing fits the budget)"])
 
 
 def _why_nothing(result: SearchResult) -> str:
@@ -498,20 +518,26 @@ def _state_words(memory: ShownMemory) -> str:
     if not memory.is_latest:
         return f"superseded by {memory.superseded_by}"
     is_cut = any(newer.why == PART for newer in memory.later)
-    return "latest" + (", disputed" if memory.disputed_by else "") + (", superseded in part" if is_cut else "")
+    marks = {"disputed": memory.disputed_by, "superseded in part": is_cut, OF_LAST_GOOD: memory.source_unreadable}
+    return ", ".join(["latest", *(mark for mark, is_so in marks.items() if is_so)])
 
 
-def _state(memory: RankedMemory, with_collection: bool) -> str:
-    """Returns when it was observed and its scope; the collection only where an answer comes from several."""
+def _state(memory: RankedMemory, with_collection: bool, ranks: Mapping[str, int]) -> str:
+    """Returns when it was observed and its scope; the collection only where an answer comes from several.
+
+    What superseded it is named by its rank where it is a result too.
+    """
     often = [f"said {len(memory.repeats) + 1} times"] if memory.repeats else []
     scope = [f"collection {memory.collection}"] if with_collection else []
     scope += [f"project {shorten_text(memory.project_id, _LINE_CHARS)}"] if memory.project_id else []
-    return ", ".join([_observed(memory), *often, *scope])
+    source = [OF_LAST_GOOD] if memory.source_unreadable else []
+    return ", ".join([_observed(memory, ranks), *often, *scope, *source])
 
 
-def _observed(memory: RankedMemory) -> str:
+def _observed(memory: RankedMemory, ranks: Mapping[str, int]) -> str:
     observed = memory.observed_at.date().isoformat() if memory.observed_at else "undated"
     if memory.is_latest:
         return observed
     until = f" until {memory.valid_until.date().isoformat()}" if memory.valid_until else ""
-    return f"{observed}{until}, superseded"
+    by = f" by {ranks.get(memory.superseded_by, memory.superseded_by)}" if memory.superseded_by else ""
+    return f"{observed}{until}, superseded{by}"

@@ -23,6 +23,7 @@ from pydantic import AnyHttpUrl, ValidationError
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.ids import SCOPE, JsonObject, JsonValue
 from palimpsest.pipeline.collection_info import list_collections
+from palimpsest.query.context.lines import UNLIKELY
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.search_request import Sources
 from palimpsest.query.request.types import Scope
@@ -76,7 +77,8 @@ class Tools:
         parameters = SearchBody(
             q=query, budget_tokens=budget_tokens, turns=turns or [], include_pending=True, sources=sources
         )
-        return str(self.may("read", lambda view: answer(self.service, view, parameters))["context"])
+        found = self.may("read", lambda view: answer(self.service, view, parameters))
+        return str(found["context"]) if found["answerable"] else f"{UNLIKELY}\n{found['context']}".rstrip()
 
     def get_memory(self, memory_id: str) -> JsonObject:
         """Returns one memory by its id."""

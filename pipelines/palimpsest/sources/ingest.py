@@ -359,7 +359,6 @@ def _log_source(
     """
     storable = apply_storage_policy(result, rules.config)
     if good and (why := _why_unreadable(result, storable.result)):
-        why = f"{why}; cannot be read now, its last good version is kept: restore or remove the file"
         return replace(_Version.of_row(good), problems=[escape_invisible(why)], unread_hash=version.content_hash)
     version = replace(version, not_stored=json.dumps(storable.not_stored) if storable.not_stored else None)
     if isinstance(storable.result, Rejected):

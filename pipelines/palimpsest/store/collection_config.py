@@ -367,7 +367,7 @@ class CollectionConfig(BaseModel):
         description="share of its sources or memories that may vanish before a build requires `--allow-removals`",
     )
     max_rejected: float = Field(
-        default=0.1, ge=0, le=1, description="share of its sources that may be rejected before the asset check warns"
+        default=0.1, ge=0, le=1, description="share of its sources from which rejects are an error and not a warning"
     )
     document_relations: str | None = Field(
         default=None, description="JSONL file of `newer, older, label`: documents that UPDATE or EXTEND others"

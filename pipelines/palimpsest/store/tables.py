@@ -360,9 +360,11 @@ _TABLES: dict[str, dict[str, _Type | tuple[_Type, str]]] = {
         "line": (_I, "Line of the source, from 1."),
     },
     "rejects": {
+        "collection": _S,
         "uri": (_S, "Path inside the collection."),
         "stage": (_S, "Where it failed."),
         "reason": (_S, "Why it was rejected."),
+        "is_kept": (_B, "Whether the last version that could be read is served for it."),
     },
 }
 

@@ -9,12 +9,10 @@ import polars as pl
 from palimpsest.core.files import say
 from palimpsest.memories.documents import document_tables, not_stored
 from palimpsest.pipeline.stage import (
-    CheckResult,
     Digest,
     PreviousTable,
     Reference,
     Stage,
-    StageCheck,
     StageContext,
     StageResult,
     Table,
@@ -102,13 +100,6 @@ def _settings(context: StageContext) -> object:
     return (config.model_dump_json(), stated, rows.rows(), unread.rows(), context.decisions.erased_key)
 
 
-def _check_rejects(context: StageContext) -> CheckResult:
-    rejected = context.table("rejects")["uri"].n_unique()
-    sources, limit = context.log.current().height, context.config.max_rejected
-    figures = {"rejected": rejected, "sources": sources, "max_rejected": limit}
-    return CheckResult(rejected <= limit * max(sources, rejected), figures)
-
-
 def _estimate(context: StageContext, home: Home) -> Mapping[str, int]:
     current = published(home)
     removed = 0
@@ -156,11 +147,4 @@ STAGE = Stage(
     in_dry_run=True,
     estimate=_estimate,
     shown_tables=("rejects",),
-    checks=(
-        StageCheck(
-            "rejects",
-            "No more sources were rejected than max_rejected in collection.yaml allows (a tenth).",
-            _check_rejects,
-        ),
-    ),
 )

@@ -16,6 +16,8 @@ from palimpsest.text.terms import terms
 
 PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")
 """Kinds of reasons that `palimpsest.memories.version_reasons` writes for a memory that is still latest: no history."""
+UNREADABLE = "unreadable"
+"""The kind of reason of a memory whose source cannot be read now."""
 _LIKELY_CHANGED = 0.1  # likelihood from which a result names another one that may have changed it
 _LIKELY_ENDED = 0.3  # likelihood from which a newer memory ranks above the older: first results of golden sets gain
 _LIKELY_LATER, _RELEVANT_LATER = 0.05, 0.005
@@ -149,8 +151,9 @@ def _likely_later(query: ScopeQuery, ids: Sequence[str], relevance: Mapping[str,
     """Returns what may have ended memories and would be a result beside them, by the id of each."""
 
     def is_likely(reason: ReasonRecord, older: str) -> bool:
-        is_relevant = relevance.get(reason["by"], 0.0) >= OF_BEST * relevance[older]
-        return reason["kind"] == LATER and (reason["likelihood"] or 0.0) >= _LIKELY_ENDED and is_relevant
+        if reason["kind"] != LATER or (reason["likelihood"] or 0.0) < _LIKELY_ENDED:
+            return False
+        return relevance.get(reason["by"], 0.0) >= OF_BEST * relevance[older]
 
     reasons = query.served.all_reasons(ids)
     return {i: {r["by"] for r in found if is_likely(r, i)} for i, found in reasons.items()}
@@ -182,12 +185,18 @@ def kept_spans(text: str, parts: Iterable[tuple[int, int]]) -> tuple[tuple[int, 
 def _mark(
     served: ServedScope, memories: Sequence[_Shown], reasons: Mapping[str, Sequence[ReasonRecord]], is_cut: bool
 ) -> list[_Shown]:
+    memories = [_with_source(m, reasons.get(m.memory_id, ())) for m in memories]
     found = {m.memory_id: [r for r in reasons.get(m.memory_id, ()) if r["kind"] in OPEN_KINDS] for m in memories}
     found = {i: of_memory for i, of_memory in found.items() if of_memory}
     if not found:
-        return list(memories)
+        return memories
     known = served.memories(sorted({reason["by"] for of_memory in found.values() for reason in of_memory}))
     return [_marked(m, found[m.memory_id], known, is_cut) if m.memory_id in found else m for m in memories]
+
+
+def _with_source(memory: _Shown, reasons: Sequence[ReasonRecord]) -> _Shown:
+    is_unreadable = any(r["kind"] == UNREADABLE for r in reasons)
+    return replace(memory, source_unreadable=True) if is_unreadable else memory
 
 
 def _marked(memory: _Shown, reasons: Sequence[ReasonRecord], known: Mapping[str, Memory], is_cut: bool) -> _Shown:

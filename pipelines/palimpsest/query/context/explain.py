@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from palimpsest.index.index_format import DISPUTE
-from palimpsest.query.context.changes import OPEN_KINDS, name_changes
+from palimpsest.query.context.changes import OPEN_KINDS, UNREADABLE, name_changes
 from palimpsest.query.ranking.scoring import uses_priors, weighted_terms
 from palimpsest.query.request.types import Link, Memory, NewerText, PremiseText, RankedMemory, shorten_text
 from palimpsest.query.scope.scope_arrays import rows_of
@@ -17,6 +17,7 @@ from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
 
 DERIVED = "derived"
 """Kind of reason that `palimpsest.memories.version_reasons` writes for each premise of a memory."""
+_NO_HISTORY = (*OPEN_KINDS, DERIVED, UNREADABLE)
 
 
 def premise_texts(served: ServedScope, ids: Sequence[str]) -> dict[str, tuple[PremiseText, ...]]:
@@ -138,7 +139,7 @@ def _newest(served: ServedScope, known: dict[str, Memory]) -> dict[str, str]:
 
 
 def _version(memory: Memory, records: Iterable[ReasonRecord], known: Mapping[str, Memory]) -> Version:
-    reasons = [_reason(record, memory, known) for record in records if record["kind"] not in (*OPEN_KINDS, DERIVED)]
+    reasons = [_reason(record, memory, known) for record in records if record["kind"] not in _NO_HISTORY]
     why = next((r for r in reasons if r.kind != "kept"), None)
     return Version(memory, why, tuple(r for r in reasons if r.kind == "kept"))
 

@@ -30,7 +30,7 @@ from palimpsest.query.context.lines import (
 )
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
 from palimpsest.query.request.dependence import find_names
-from palimpsest.query.request.types import Memory, RankedMemory, ShownMemory, one_line, shorten_text
+from palimpsest.query.request.types import OF_LAST_GOOD, Memory, RankedMemory, ShownMemory, one_line, shorten_text
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.inbox import is_inbox_uri
@@ -514,14 +514,15 @@ def _kept_spans(memory: Memory) -> tuple[tuple[int, int], ...]:
 
 
 def _head(memory: Memory, same: Sequence[Memory], named: str) -> tuple[str, ...]:
-    """Returns when, who, whom it names, its section, how often, until when, and that its document is out of force."""
+    """Returns when, who, whom it names, its section, how often, until when, and of which version it is."""
     until = f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until and not memory.is_latest else ""
     days = sorted({f"{m.observed_at:%Y-%m-%d}" for m in (memory, *same) if m.observed_at})
     observed = f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
     often = f"{len(same) + 1} times" if same else ""
     status = _flat(status_in_heading(memory.heading)) if memory.is_latest else ""
     who = shorten_text(_flat(memory.speaker), _HEAD_CHARS)
-    return tuple(part for part in (observed, who, _flat(named), _section(memory), often, until, status) if part)
+    source = OF_LAST_GOOD if isinstance(memory, ShownMemory) and memory.source_unreadable else ""
+    return tuple(part for part in (observed, who, _flat(named), _section(memory), often, until, status, source) if part)
 
 
 def _section(memory: Memory) -> str:

@@ -178,6 +178,11 @@ class NewerText(JsonRecord):
     part: tuple[tuple[int, int], ...] = ()
 
 
+LAST_GOOD = "last good version"
+OF_LAST_GOOD = f"{LAST_GOOD} of an unreadable source"
+"""What a memory is whose source cannot be read now, in the words of all lists, answers and messages."""
+
+
 @dataclass(frozen=True)
 class PremiseText:
     """An older memory that another follows from.
@@ -206,11 +211,13 @@ class ShownMemory(Memory):
         disputed_by: the newest memory of the same scope and filters that may have ended it or contradicts it, or None;
             in results it ranks above, unless it may itself be wrong (`low trust`, or a static conflict).
         later: other newer memories about the same: what ended a part, and what may have changed it, newest first.
+        source_unreadable: its source cannot be read now, and this is of the last version that could be.
     """
 
     kept: tuple[tuple[int, int], ...] = field(default=(), metadata=_INNER)
     disputed_by: NewerText | None = field(default=None, metadata=_INNER)
     later: tuple[NewerText, ...] = field(default=(), metadata=_INNER)
+    source_unreadable: bool = False
 
     @property
     def is_cut(self) -> bool:

@@ -65,7 +65,18 @@ def test_day_and_month_in_an_unclear_order_are_no_date_until_the_collection_says
 
 
 @pytest.mark.parametrize(
-    "field", ["last_updated", "updated", "lastmod", "Last-Modified", "date", "published", "created", "lastUpdated", "last_reviewed_at"]
+    "field",
+    [
+        "last_updated",
+        "updated",
+        "lastmod",
+        "Last-Modified",
+        "date",
+        "published",
+        "created",
+        "lastUpdated",
+        "last_reviewed_at",
+    ],
 )
 def test_every_common_field_dates_a_document(field: str) -> None:
     assert find_stated_time({"title": "x", field: "2026-03-02"}) == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)

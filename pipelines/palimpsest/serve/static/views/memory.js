@@ -10,7 +10,7 @@ export async function memory(main, { caller, id, query }) {
   const mayDelete = isOwn && caller.permissions.includes("delete");
   put(main,
     el("h2", { text: "Memory" }),
-    facts(found),
+    facts({ ...found, history: history.versions }),
     el("section", { class: "card" }, el("h3", { text: `Source: ${found.uri}` }),
       inSource(source.memories, id, query.get("q") ?? "")),
     el("section", { class: "card" }, el("h3", { text: "History of the fact" }),

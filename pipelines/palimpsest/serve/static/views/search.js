@@ -36,9 +36,11 @@ async function run(results, query) {
   const end = query.get("as_of") ? `${query.get("as_of")}T23:59:59Z` : "";
   const found = await api.search({ q: query.get("q"), collection: query.get("collection"), as_of: end,
     history: query.get("history"), k: 10 });
-  announce(`${found.memories.length} memories found`);
+  announce(`${found.memories.length} memories found${found.answerable ? "" : ", none is likely to answer"}`);
   fill(results,
     found.memories.length ? null : el("p", { text: "Nothing was found. What was just added is searched after the next build." }),
+    found.memories.length && !found.answerable
+      ? el("p", { class: "card", text: "No stored memory is likely to answer this. The nearest:" }) : null,
     el("ol", { class: "results" }, found.memories.map((m) => shown(m, query.get("q")))),
     found.context
       ? el("details", { class: "card" }, el("summary", { text: `Context for a model, ${found.context_tokens} tokens` }),
