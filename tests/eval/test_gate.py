@@ -230,6 +230,12 @@ def test_the_decision_is_json_and_markdown_for_a_pull_request(baseline):
     assert text.count("<details") == text.count("</details>") > 1
 
 
+def test_results_that_are_the_same_before_and_now_are_listed_once(baseline):
+    run = gate_run([FULL | {"packed_recall": 0.0}] * 30 + [FULL] * 70)
+    text = decide(replace(run, results=baseline.results), baseline, True).markdown()
+    assert "the first results are the same: `a.md:3-7` ✓" in text and "before" not in text
+
+
 def test_a_rise_of_irrelevant_tokens_fails_and_is_a_row_of_the_page_but_not_over_a_few_questions(baseline, tmp_path):
     got = decide(gate_run([FULL | {"irrelevant_tokens": 0.5}] * 20 + [FULL] * 80), baseline, True)
     (reason,) = got.reasons

@@ -9,9 +9,18 @@ from palimpsest.pipeline.finish import stage_build
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.reader import Reader
 from palimpsest.store.builds import published
+from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest_eval.gate.baseline import build_settings
-from palimpsest_eval.runs.judge_build import accept_home, compare_builds, find_violations, judge_home, next_steps
+from palimpsest_eval.golden.questions import JUDGED_TABLES
+from palimpsest_eval.runs.judge_build import (
+    accept_home,
+    compare_builds,
+    find_violations,
+    judge_home,
+    next_steps,
+    run_collection,
+)
 
 
 def test_a_named_baseline_judges_its_own_collection_and_must_be_there(judged_home, tmp_path):
@@ -44,6 +53,22 @@ def test_a_broken_question_shows_the_first_words_of_its_results_before_and_now(j
     before, now = markdown.split("  - before:\n")[1].split("  - now:\n")
     assert "quixotic" in before and "quixotic" not in now and "The canteen closes at three." in now
     assert "My locker code is quixotic-77." in got.to_json()["collections"][0]["texts"].values()
+
+
+def test_questions_of_a_collection_that_did_not_change_are_not_asked_again(judged_home, monkeypatch, capsys):
+    build, decisions = published(judged_home), read_decisions(judged_home.decisions)
+    tables = build.tables(JUDGED_TABLES)
+    run = run_collection(build, "chats", tables, decisions, diagnose=True)
+    monkeypatch.setattr(Reader, "search", None)  # a search fails
+    assert run_collection(build, "chats", tables, decisions, True, run) == run
+    assert (
+        f"chats: nothing changed, so its {len(run.questions)} questions are not asked again" in capsys.readouterr().err
+    )
+    with pytest.raises(TypeError):
+        run_collection(build, "chats", tables, decisions, True, replace(run, key="of other tables"))
+    monkeypatch.setenv("PALIMPSEST_MIN_RELEVANCE", "10")
+    with pytest.raises(TypeError):
+        run_collection(build, "chats", tables, decisions, True, run)
 
 
 def test_tables_changed_behind_a_builds_back_close_the_gate(judged_home, tmp_path):

@@ -187,8 +187,8 @@ def test_a_home_that_is_served_is_loaded_after_each_publishing(home):
 
     def evaluate_sensor() -> object:
         with dg.instance_for_test() as instance:
-            run = dg.DagsterRun("publish_build", run_id=str(uuid.uuid4()))
-            event = dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, "publish_build")
+            run = dg.DagsterRun("rebuild", run_id=str(uuid.uuid4()))
+            event = dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, "rebuild")
             context = dg.build_run_status_sensor_context(
                 sensor_name="serve_after_publishing",
                 dagster_event=event,

@@ -212,7 +212,7 @@ def test_a_stage_that_fails_alerts_with_its_name_and_without_the_words_of_the_er
     ):
         monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
         instance.add_dynamic_partitions("collections", ["chats"])
-        job = defs.resolve_job_def("build_collection")
+        job = defs.resolve_job_def("rebuild")
         options = {"instance": instance, "resources": {"home": built}, "raise_on_error": False}
         assert not job.execute_in_process(partition_key="chats", **options).success
     assert [m["event"] for _, m in hook.got] == ["build_failed"]
@@ -240,7 +240,7 @@ def test_a_collection_that_cannot_be_read_alerts_fails_its_run_and_a_tick_and_a_
 
         def build(name):
             options = {"instance": instance, "resources": {"home": resource}, "raise_on_error": False}
-            return defs.resolve_job_def("build_collection").execute_in_process(partition_key=name, **options)
+            return defs.resolve_job_def("rebuild").execute_in_process(partition_key=name, **options)
 
         def tick():
             with dg.build_sensor_context(instance=instance, resources={"home": resource}) as context:

@@ -74,12 +74,12 @@ def test_a_change_whose_run_never_began_is_seen_by_the_next_process_and_one_in_p
         wanted, cursor = look(resource, None, instance)
         assert wanted == ["chats"] and look(resource, cursor, instance) == ([], cursor)
         # The run was created and its launch failed, as where everything stops: nobody launches it again.
-        job = defs.resolve_job_def("build_collection")
+        job = defs.resolve_job_def("rebuild")
         run = instance.create_run_for_job(job, tags={"dagster/partition": "chats"})
         monkeypatch.setattr("palimpsest.orchestration.automation.process_created_s", lambda pid: 1.0)
         wanted, later = look(resource, cursor, instance)
         assert wanted == ["chats"] and later != cursor
-        instance.report_dagster_event(dg.DagsterEvent("PIPELINE_STARTING", "build_collection"), run.run_id)
+        instance.report_dagster_event(dg.DagsterEvent("PIPELINE_STARTING", "rebuild"), run.run_id)
         assert look(resource, cursor, instance) == ([], cursor)
         instance.report_run_canceled(run)
         assert look(resource, cursor, instance)[0] == ["chats"]
@@ -96,7 +96,7 @@ def test_a_build_that_fails_says_so_of_what_is_in_the_inbox_and_the_next_one_pub
         patch("palimpsest.orchestration.build_assets.run_stage", side_effect=OSError("disk full")),
     ):
         instance.add_dynamic_partitions("collections", ["chats"])
-        job = defs.resolve_job_def("build_collection")
+        job = defs.resolve_job_def("rebuild")
         options = {"instance": instance, "resources": {"home": resource}, "raise_on_error": False}
         assert not job.execute_in_process(partition_key="chats", **options).success
     failed = operation_status(home, operation)
@@ -172,7 +172,8 @@ def test_a_due_entry_is_crawled_by_a_run_and_its_pages_wake_the_sensor(tmp_path,
             job = defs.resolve_job_def("crawl_sites")
             result = job.execute_in_process(instance=instance, resources={"home": resource}, raise_on_error=False)
             assert result.success
-            (event,) = result.asset_materializations_for_node("web_pages")
+            found = [e for e in result.all_events if e.is_step_materialization]
+        (event,) = (e.step_materialization_data.materialization for e in found)
         assert event.metadata["stored"].value == 1 and event.metadata["crawls"].value == 1
         assert [page.record.uri for page in web_pages(home.web, "notes")] == [site.url]
         assert _folder_state(home) != before

@@ -1,4 +1,4 @@
-"""Real backfills of collections, and of collections and months, by the daemon of `palimpsest dev`; then a delete."""
+"""Real backfills by the daemon of `palimpsest dev`: of a job, and of all assets; then a delete."""
 
 import datetime as dt
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from palimpsest.orchestration.automation import publishes
 from palimpsest.orchestration.dev_server import write_dagster_yaml
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.store.builds import published
@@ -15,10 +16,10 @@ from palimpsest.store.event_log import read_events
 from palimpsest.store.home import Home
 from tests.orchestration.dev import REPOSITORY, Ui, palimpsest_dev, wait_for
 from tests.orchestration.jobs import instance_of, new_home
+from tests.orchestration.test_definitions import GROUPS
 from tests.small_corpus import build_home, write_chats, write_notes
 
 NAMES = ["chats", "notes", "zebrafish"]
-MONTHS = [f"{name}|2026-{month:02}" for name in ("chats", "zebrafish") for month in (2, 3)]
 SUCCESS = dg.DagsterRunStatus.SUCCESS
 _STATUS = """query($id: String!) { partitionBackfillOrError(backfillId: $id) {
   ... on PartitionBackfill { status } ... on PythonError { message } } }"""
@@ -54,11 +55,11 @@ def backfilled(tmp_path_factory, embed_corpus) -> tuple[Home, Path]:
     embed_corpus(home.path, base / "corpus")
     with palimpsest_dev(home, base / "dev.log", PALIMPSEST_AUTOMATION="off") as ui:
         ui.wait_until_loaded()
-        selector = {"partitionSetName": "build_collection_partition_set", "repositorySelector": REPOSITORY}
+        selector = {"partitionSetName": "rebuild_partition_set", "repositorySelector": REPOSITORY}
         wait_for_backfill(ui, ui.launch_backfill(selector=selector, partitionNames=NAMES))
-        wait_for("a published build", lambda: published(home))
-        months = ui.launch_backfill(assetSelection=[{"path": ["month_figures"]}], partitionNames=MONTHS)
-        wait_for_backfill(ui, months)
+        nodes = ui.query_graphql("{ assetNodes { assetKey { path } isExecutable } }")["assetNodes"]
+        everything = [node["assetKey"] for node in nodes if node["isExecutable"]]
+        wait_for_backfill(ui, ui.launch_backfill(assetSelection=everything, allPartitions=True))
 
         def ended() -> bool:
             with instance_of(home) as instance:
@@ -73,26 +74,33 @@ def runs_of(home: Home, job: str) -> list[dg.RunRecord]:
         return sorted(instance.get_run_records(dg.RunsFilter(job_name=job)), key=lambda r: r.start_time or 0.0)
 
 
-def test_a_backfill_builds_each_collection_once_and_publishes_once_what_one_build_makes(backfilled):
+def test_a_backfill_builds_each_collection_once_and_publishes_what_one_build_makes(backfilled):
     home, base = backfilled
-    runs = [r.dagster_run for r in runs_of(home, "build_collection")]
+    runs = [r.dagster_run for r in runs_of(home, "rebuild")]
     assert sorted(run.tags["dagster/partition"] for run in runs) == NAMES
-    assert {run.status for run in runs} == {SUCCESS}
-    with instance_of(home) as instance:
-        for asset in ("documents", "versions", "layout"):
-            found = instance.fetch_materializations(dg.AssetKey(asset), limit=10).records
-            assert sorted(str(record.partition_key) for record in found) == NAMES
-    (tail,) = (r.dagster_run for r in runs_of(home, "publish_build"))
-    assert tail.status == SUCCESS
+    assert {run.status for run in runs} == {SUCCESS} and all(map(publishes, runs))
     whole = Home(base / "whole", home.embeddings)
     build_home(whole, base / "corpus")
     assert published(home).manifest.digest == published(whole).manifest.digest
-    assert published(home).build_id == "000001"
+
+
+def test_materialize_all_queues_a_run_for_each_collection_and_one_for_all_that_follows(backfilled):
+    home, _ = backfilled
+    runs = [r.dagster_run for r in runs_of(home, "__ASSET_JOB")]
+    assert sorted(run.tags.get("dagster/partition", "") for run in runs) == ["", *NAMES]
+    assert {run.status for run in runs} == {SUCCESS}
+    (tail,) = (run for run in runs if "dagster/partition" not in run.tags)
+    keys = {key.to_user_string() for key in tail.asset_selection}
+    assert keys == GROUPS["serving"]
+    with instance_of(home) as instance:
+        for asset in ("documents", "versions", "layout"):
+            found = instance.fetch_materializations(dg.AssetKey(asset), limit=10).records
+            assert sorted(str(record.partition_key) for record in found) == sorted([*NAMES, *NAMES])
 
 
 def test_runs_of_a_pool_with_a_limit_of_one_do_not_overlap_and_neither_do_stages(backfilled):
     home, _ = backfilled
-    records = [*runs_of(home, "build_collection"), *runs_of(home, "publish_build")]
+    records = [*runs_of(home, "rebuild"), *runs_of(home, "__ASSET_JOB")]
     spans = sorted((r.start_time, r.end_time) for r in records)
     assert all(a[1] <= b[0] for a, b in pairwise(spans)), spans
     events = [e for e in read_events(home.path) if e.event == "stage_finished" and e.fields.get("collection") in NAMES]
@@ -105,25 +113,10 @@ def test_runs_of_a_pool_with_a_limit_of_one_do_not_overlap_and_neither_do_stages
 def test_runs_are_found_by_their_collection_their_build_and_what_started_them(backfilled):
     home, _ = backfilled
     with instance_of(home) as instance:
-        of_collection = instance.get_runs(
-            dg.RunsFilter(job_name="build_collection", tags={"palimpsest/collection": "notes"})
-        )
+        of_collection = instance.get_runs(dg.RunsFilter(job_name="rebuild", tags={"palimpsest/collection": "notes"}))
         of_build = instance.get_runs(dg.RunsFilter(tags={"palimpsest/build": "000001"}))
-        triggered = instance.get_runs(dg.RunsFilter(tags={"palimpsest/by": "backfill"}))
     assert [r.tags["dagster/partition"] for r in of_collection] == ["notes"]
-    assert {r.job_name for r in of_build} >= {"build_collection", "publish_build"}
-    assert {r.job_name for r in triggered} == {"publish_build"}
-
-
-def test_a_backfill_of_months_measures_each_collection_and_month_once(backfilled):
-    home, _ = backfilled
-    with instance_of(home) as instance:
-        records = instance.fetch_materializations(dg.AssetKey("month_figures"), limit=10).records
-    assert sorted(str(r.partition_key) for r in records) == MONTHS
-    figures = {str(r.partition_key): {k: m.value for k, m in r.asset_materialization.metadata.items()} for r in records}
-    february, march = figures["chats|2026-02"], figures["chats|2026-03"]
-    assert (february["dagster/row_count"], february["latest"], february["superseded"]) == (4, 3, 1)
-    assert (march["dagster/row_count"], march["latest"], march["build"]) == (1, 1, "000001")
+    assert {r.job_name for r in of_build} == {"rebuild"}
 
 
 def test_a_delete_of_a_collection_leaves_nothing_of_it_in_dagsters_tables(backfilled):
@@ -133,9 +126,7 @@ def test_a_delete_of_a_collection_leaves_nothing_of_it_in_dagsters_tables(backfi
     assert json.dumps(done.to_json()) and done.memories
     left = [p for p in home.dagster.rglob("*") if p.is_file() and b"zebrafish" in p.read_bytes()]
     assert left == []
-    kept = [r.dagster_run for r in runs_of(home, "build_collection")]
+    kept = [r.dagster_run for r in runs_of(home, "rebuild")]
     assert sorted(run.tags["dagster/partition"] for run in kept) == ["chats", "notes"]
     with instance_of(home) as instance:
         assert sorted(instance.get_dynamic_partitions("collections")) == ["chats", "notes"]
-        months = instance.fetch_materializations(dg.AssetKey("month_figures"), limit=10).records
-        assert {str(r.partition_key) for r in months} == {"chats|2026-02", "chats|2026-03"}

@@ -29,7 +29,7 @@ def home(tmp_path):
     with instance_of(home) as instance:
         for name in ("chats", NAME):
             add_run(instance, STATUS.SUCCESS, dagster__partition=name, palimpsest__collection=name)
-            for asset, partition in (("layout", name), ("month_figures", f"{name}|2026-02")):
+            for asset, partition in (("layout", name), ("documents", name)):
                 instance.report_runless_asset_event(dg.AssetMaterialization(asset, partition=partition))
             instance.add_backfill(backfill_of(f"fill-{name}", [name]))
         origin = repository_origin().get_instigator_origin("changed_folders")
@@ -59,7 +59,7 @@ def test_nothing_of_a_deleted_collection_is_left_and_the_other_stays(home, monke
         assert [run.tags["dagster/partition"] for run in instance.get_runs()] == ["chats"]
         assert [backfill.partition_names for backfill in instance.get_backfills()] == [["chats"]]
         assert instance.get_dynamic_partitions("collections") == ["chats"]
-        assert len(instance.fetch_materializations(dg.AssetKey("month_figures"), limit=5).records) == 1
+        assert len(instance.fetch_materializations(dg.AssetKey("documents"), limit=5).records) == 1
         (state,) = instance.all_instigator_state()
         assert (state.status, state.instigator_data.cursor) == (InstigatorStatus.RUNNING, "1")
 
@@ -69,5 +69,5 @@ def test_a_run_without_a_partition_may_name_any_collection(home):
 
     with instance_of(home) as instance:
         (own,) = (r.run_id for r in instance.get_runs() if r.tags["dagster/partition"] == NAME)
-        whole = instance.create_run_for_job(defs.resolve_job_def("publish_build"))
+        whole = instance.create_run_for_job(defs.resolve_job_def("rebuild"))
         assert run_history.runs_to_delete(instance, NAME) == {whole.run_id, own}

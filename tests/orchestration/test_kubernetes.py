@@ -138,4 +138,4 @@ def test_a_build_from_the_command_line_needs_no_access_to_the_cluster(tmp_path, 
     (home.dagster / "dagster.yaml").write_text((FOLDER / "dagster.yaml").read_text())
     assert build(home, [write_chats(tmp_path / "corpus")]).published
     with instance_of(home) as instance:
-        assert {run.job_name for run in instance.get_runs()} == {"build_collection", "publish_build"}
+        assert {run.job_name for run in instance.get_runs()} == {"rebuild"}

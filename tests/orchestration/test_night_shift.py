@@ -1,4 +1,4 @@
-"""When the night shift runs, and what its asset says."""
+"""When the night shift runs, and what its job does."""
 
 import datetime as dt
 import os
@@ -22,21 +22,24 @@ def built(tmp_path, shared_vectors):
     return HomeResource(path=str(home.path), embeddings_path=str(shared_vectors)), corpus
 
 
-def test_the_assets_write_proposals_apply_what_settings_name_and_keep_house(built, tmp_path):
-    from palimpsest.orchestration.published_assets import applied_proposals, housekeeping, proposals
+def test_the_ops_write_proposals_apply_what_settings_name_and_keep_house(built, tmp_path):
+    from palimpsest.orchestration.code_location import defs
 
     resource, _ = built
     home = with_own_vectors(resource.home())
     left = home.log / ".left.tmp"
     left.write_text("x")
     os.utime(left, (0, 0))
-    assets, own = [proposals, applied_proposals, housekeeping], HomeResource(path=str(home.path))
+    own = {"home": HomeResource(path=str(home.path))}
     with dg.instance_for_test() as instance:
-        done = dg.materialize(assets, instance=instance, resources={"home": own}, selection=assets)
-    found, applied, kept = (done.asset_materializations_for_node(a.key.to_user_string())[0].metadata for a in assets)
-    assert found["open"].value == len(read_proposals(home.path)) and found["contradiction"].value == 1
-    assert (applied["confirmed"].value, applied["trials"].value) == (0, 0), "no setting names a kind"
-    assert kept["leftovers_removed"].value == 1 and not left.exists()
+        done = defs.resolve_job_def("consolidate_home").execute_in_process(instance=instance, resources=own)
+        said = [log.user_message for log in instance.all_logs(done.run_id)]
+    (found,) = (e.step_materialization_data.materialization for e in done.all_events if e.is_step_materialization)
+    assert found.asset_key == dg.AssetKey("proposals") and "| contradiction | 1 |" in found.metadata["kinds"].value
+    assert found.metadata["open"].value == len(read_proposals(home.path))
+    assert "0 proposals confirmed, 0 refused, 0 trials" in said, "no setting names a kind"
+    assert any("leftovers: 1" in line for line in said) and not left.exists()
+    assert any("no backup" in line for line in said)
 
 
 def test_a_night_without_a_rebuild_consolidates_and_one_with_a_rebuild_waits_for_it(built):
@@ -54,5 +57,5 @@ def test_a_night_without_a_rebuild_consolidates_and_one_with_a_rebuild_waits_for
         assert isinstance(tick(), dg.SkipReason)
     body = consolidate_after_publishing._run_status_sensor_fn
     for batch, kind in (("nightly-1", dg.RunRequest), ("folders-1", dg.SkipReason)):
-        run = SimpleNamespace(tags={"palimpsest/batch": batch})
+        run = SimpleNamespace(tags={"palimpsest/batch": batch}, asset_selection=None)
         assert isinstance(body(SimpleNamespace(dagster_run=run)), kind)

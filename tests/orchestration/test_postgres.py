@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.orchestration.automation import publishes
 from palimpsest.orchestration.run import build
 from palimpsest.pipeline.deletion import run_storage
 from palimpsest.pipeline.deletion.delete import delete
@@ -51,9 +52,8 @@ def test_a_build_writes_its_runs_to_postgres_and_a_delete_removes_those_that_nam
     build(home, [write_chats(tmp_path / "corpus")])
     assert published(home) is not None and not (home.dagster / "history").exists()
     with instance_of(home) as instance:
-        runs = {run.run_id: run.job_name for run in instance.get_runs()}
-        assert sorted(runs.values()) == ["build_collection", "publish_build"]
-        (named,) = (run for run, job in runs.items() if job == "build_collection")
+        runs = {run.run_id: run for run in instance.get_runs()}
+        (named,) = (run_id for run_id, run in runs.items() if not publishes(run))
         assert any(e.is_step_success for e in (log.dagster_event for log in instance.all_logs(named)) if e)
         (tail,) = set(runs) - {named}
         run = instance.get_run_by_id(named)
@@ -89,7 +89,7 @@ def test_a_delete_of_a_collection_leaves_no_row_that_names_it(tmp_path, url):
     corpus = write_chats(tmp_path / "corpus")
     build(home, [write_chats(corpus, name="zebrafish")])
     with instance_of(home) as instance:
-        for asset, partition in (("layout", "zebrafish"), ("month_figures", "zebrafish|2026-02")):
+        for asset, partition in (("layout", "zebrafish"), ("documents", "zebrafish")):
             instance.report_runless_asset_event(dg.AssetMaterialization(asset, partition=partition))
         assert instance.get_runs(dg.RunsFilter(tags={"palimpsest/collection": "zebrafish"}))
     delete(home, collection="zebrafish")
@@ -97,7 +97,7 @@ def test_a_delete_of_a_collection_leaves_no_row_that_names_it(tmp_path, url):
     assert RunTables(engine).search(Probes(frozenset({"zebrafish"})))[0] == []
     engine.dispose()
     with instance_of(home) as instance:
-        kept = instance.get_runs(dg.RunsFilter(job_name="build_collection"))
+        kept = [run for run in instance.get_runs() if not publishes(run)]
         assert {run.tags["palimpsest/collection"] for run in kept} == {"chats"}
 
 

@@ -13,6 +13,7 @@ from dagster._core.remote_origin import (
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.orchestration.automation import COLLECTION, TAIL, publishes
 from palimpsest.orchestration.dev_server import serve_ui, set_pool_limits
 from palimpsest.orchestration.publishing import publish_after_failures, why_not_yet
 from palimpsest.orchestration.resources import BATCH, EXECUTOR, PROCESSES, executor_from_environment
@@ -28,11 +29,12 @@ _RETRIES = {"run_retries": {"enabled": True, "max_retries": 2}}
 def add_run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **tags: str) -> dg.DagsterRun:
     from palimpsest.orchestration.code_location import defs
 
-    job = defs.resolve_job_def("build_collection")
+    job = defs.resolve_job_def("rebuild")
     named = {name.replace("__", "/"): value for name, value in tags.items()}
-    run = instance.create_run_for_job(job, tags={"dagster/partition": "chats", **named})
+    tags = {"dagster/partition": "chats", **named}
+    run = instance.create_run_for_job(job, tags=tags, asset_selection=frozenset(COLLECTION))
     if event := {STATUS.SUCCESS: "PIPELINE_SUCCESS", STATUS.FAILURE: "PIPELINE_FAILURE"}.get(status):
-        instance.report_dagster_event(dg.DagsterEvent(event, "build_collection"), run.run_id)
+        instance.report_dagster_event(dg.DagsterEvent(event, "rebuild"), run.run_id)
     found = instance.get_run_by_id(run.run_id)
     assert found is not None and found.status == status
     return found
@@ -47,10 +49,8 @@ def repository_origin() -> RemoteRepositoryOrigin:
 
 
 def backfill_of(backfill_id: str, names: list[str]) -> PartitionBackfill:
-    """A backfill of `build_collection` that has launched no run yet."""
-    origin = RemotePartitionSetOrigin(
-        repository_origin=repository_origin(), partition_set_name="build_collection_partition_set"
-    )
+    """A backfill of `rebuild` that has launched no run yet."""
+    origin = RemotePartitionSetOrigin(repository_origin=repository_origin(), partition_set_name="rebuild_partition_set")
     return PartitionBackfill(
         backfill_id,
         status=BulkActionStatus.REQUESTED,
@@ -70,6 +70,7 @@ def instance():
 
 def test_the_last_run_of_a_batch_publishes_and_the_others_do_not(instance):
     first = add_run(instance, STATUS.SUCCESS, palimpsest__batch="b")
+    assert not publishes(first)
     assert why_not_yet(instance, first) == ""
     waiting = add_run(instance, STATUS.NOT_STARTED, palimpsest__batch="b")
     add_run(instance, STATUS.NOT_STARTED, palimpsest__batch="other")
@@ -105,19 +106,11 @@ def test_where_the_last_collection_of_a_batch_cannot_be_built_the_others_are_pub
     assert (why_not_yet(instance, done), why_not_yet(instance, failed)) == ("another collection ended later", "")
     alone = add_failed(instance, "c")
     assert why_not_yet(instance, alone) == "no collection was built"
-    event = dg.DagsterEvent("PIPELINE_FAILURE", "build_collection")
+    event = dg.DagsterEvent("PIPELINE_FAILURE", "rebuild")
     context = dg.build_run_status_sensor_context("publish_after_failures", event, instance, failed)
     request = publish_after_failures(context)
-    assert (request.job_name, request.tags[BATCH], request.run_key) == ("publish_build", "b", f"b/tail/{failed.run_id}")
-
-
-def test_partitions_of_a_backfill_that_have_no_run_yet_are_waited_for(instance):
-    backfill = backfill_of("fill", ["chats", "notes"])
-    instance.add_backfill(backfill)
-    done = add_run(instance, STATUS.SUCCESS, dagster__backfill="fill")
-    assert why_not_yet(instance, done) == "1 collection is still to be built"
-    instance.update_backfill(backfill.with_status(BulkActionStatus.CANCELED))
-    assert why_not_yet(instance, done) == ""
+    assert (request.job_name, request.tags[BATCH], request.run_key) == ("rebuild", "b", f"b/tail/{failed.run_id}")
+    assert request.asset_selection == TAIL and request.partition_key is None
 
 
 def test_pools_have_a_limit_before_their_first_run_and_the_environment_sets_it(tmp_path, monkeypatch):
@@ -206,11 +199,10 @@ def test_a_build_in_several_processes_equals_one_in_one(tmp_path):
     corpus, found = write_chats(tmp_path / "corpus"), {}
     for executor in ("in_process", "multiprocess"):
         home = new_home(tmp_path / executor, corpus)
-        for job, partition in (("build_collection", "chats"), ("publish_build", "")):
-            done = execute_job(home, job, partition, PALIMPSEST_EXECUTOR=executor)
-            assert done.returncode == 0, done.stderr[-3000:]
-            processes = step_processes(home, last_run(home).run_id)
-            assert last_run(home).status == dg.DagsterRunStatus.SUCCESS
-            assert len(set(processes.values())) == (1 if executor == "in_process" else len(processes))
+        done = execute_job(home, "rebuild", "chats", PALIMPSEST_EXECUTOR=executor)
+        assert done.returncode == 0, done.stderr[-3000:]
+        processes = step_processes(home, last_run(home).run_id)
+        assert last_run(home).status == dg.DagsterRunStatus.SUCCESS
+        assert len(set(processes.values())) == (1 if executor == "in_process" else len(processes))
         found[executor] = published(home).manifest.digest
     assert found["multiprocess"] == found["in_process"]

@@ -39,7 +39,7 @@ def run_collection(home: Home, instance: dg.DagsterInstance, **tags: str) -> dg.
     from palimpsest.orchestration.code_location import defs
 
     resources = {"home": HomeResource(path=str(home.path), embeddings_path=str(home.embeddings))}
-    job = defs.resolve_job_def("build_collection")
+    job = defs.resolve_job_def("rebuild")
     return job.execute_in_process(
         partition_key="chats", instance=instance, resources=resources, raise_on_error=False, tags=tags
     )
@@ -100,11 +100,11 @@ def test_a_started_run_without_a_process_is_closed_and_will_be_retried(home):
         os._exit(0)
     os.waitpid(child, 0)
     with instance_of(home) as instance:
-        job = defs.resolve_job_def("build_collection")
+        job = defs.resolve_job_def("rebuild")
         lost, alive = (instance.create_run_for_job(job, tags={"dagster/partition": "chats"}) for _ in range(2))
         for run, pid in ((lost, child), (alive, os.getpid())):
             with patch("dagster._core.events.os.getpid", return_value=pid):
-                event = dg.DagsterEvent("PIPELINE_START", "build_collection", message="started", pid=pid)
+                event = dg.DagsterEvent("PIPELINE_START", "rebuild", message="started", pid=pid)
                 instance.report_dagster_event(event, run.run_id)
         assert _look_while_another_process_writes(home) == []
         assert close_interrupted_runs(instance, home) == [lost.run_id]
@@ -117,8 +117,8 @@ def test_a_run_that_an_earlier_process_was_launching_is_closed_and_will_be_retri
     from palimpsest.orchestration.code_location import defs
 
     with instance_of(home) as instance:
-        run = instance.create_run_for_job(defs.resolve_job_def("build_collection"), tags={"dagster/partition": "chats"})
-        instance.report_dagster_event(dg.DagsterEvent("PIPELINE_STARTING", "build_collection"), run.run_id)
+        run = instance.create_run_for_job(defs.resolve_job_def("rebuild"), tags={"dagster/partition": "chats"})
+        instance.report_dagster_event(dg.DagsterEvent("PIPELINE_STARTING", "rebuild"), run.run_id)
         assert close_interrupted_runs(instance, home) == []
         monkeypatch.setattr("palimpsest.orchestration.watch.process_created_s", lambda pid: time.time() + 60)
         assert close_interrupted_runs(instance, home) == [run.run_id]
@@ -152,7 +152,7 @@ def test_a_home_gets_the_retries_unless_a_person_changed_its_settings(tmp_path):
     assert (own.dagster / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n"
 
 
-def runs_of(home: Home, job: str = "build_collection") -> list[dg.DagsterRun]:
+def runs_of(home: Home, job: str = "rebuild") -> list[dg.DagsterRun]:
     with instance_of(home) as instance:
         return list(reversed(instance.get_runs(dg.RunsFilter(job_name=job))))
 
@@ -160,7 +160,7 @@ def runs_of(home: Home, job: str = "build_collection") -> list[dg.DagsterRun]:
 def process_of_started_run(home: Home) -> int:
     """Returns the process of the run that is started and has begun a stage; 0 where there is none."""
     with instance_of(home) as instance:
-        for run in instance.get_runs(dg.RunsFilter(statuses=[STATUS.STARTED], job_name="build_collection")):
+        for run in instance.get_runs(dg.RunsFilter(statuses=[STATUS.STARTED], job_name="rebuild")):
             logs = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_START)
             pids = [log.dagster_event.pid for log in logs if log.dagster_event]
             if pids and pids[-1]:

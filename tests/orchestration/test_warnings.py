@@ -7,7 +7,8 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from palimpsest.orchestration.resources import WARNINGS, HomeResource
+from palimpsest.orchestration.automation import COLLECTION
+from palimpsest.orchestration.resources import WARNINGS
 from palimpsest.pipeline.build_warnings import KINDS, build_warnings, warning_lines, warning_summary
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.pipeline.document_info import list_documents
@@ -74,13 +75,14 @@ def test_runs_and_checks_of_dagster_warn_until_nothing_of_any_collection_is_wron
     from palimpsest.orchestration.code_location import defs
 
     monkeypatch.setenv("DAGSTER_HOME", os.environ.get("DAGSTER_HOME", str(tmp_path)))
-    resource = HomeResource(path=str(home.path), embeddings_path=str(home.embeddings_path))
+    config = {"path": str(home.path), "embeddings_path": str(home.embeddings_path)}
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("collections", ["chats", "notes"])
 
         def build(name):
-            options = {"instance": instance, "resources": {"home": resource}}
-            return defs.resolve_job_def("build_collection").execute_in_process(partition_key=name, **options)
+            options = {"instance": instance, "run_config": {"resources": {"home": {"config": config}}}}
+            job = defs.resolve_job_def("rebuild")
+            return job.execute_in_process(partition_key=name, asset_selection=COLLECTION, **options)
 
         for name in ("notes", "chats"):  # that of another collection does not hide it
             done = build(name)

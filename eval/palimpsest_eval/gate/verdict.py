@@ -240,6 +240,18 @@ class GateVerdict(JsonRecord):
         """Returns the answer, the rows compared and what else matters, for a terminal."""
         return verdict_text(self)
 
+    def figures(self) -> dict[str, float]:
+        """Returns what shows most of the build, over the questions of all collections: recall beside the baseline's."""
+        judged = [v for v in self.collections if v.metrics]
+        worst_ms = [v.latency_ms["p95"] for v in self.collections if "p95" in v.latency_ms]
+        return {
+            **({"R@5": _mean(judged, lambda v: v.metrics["R@5"].new)} if judged else {}),
+            **({"R@5 of the baseline": _mean(judged, lambda v: v.metrics["R@5"].old)} if judged else {}),
+            "questions": sum(v.queries for v in self.collections),
+            "worse questions": sum(len(v.broken) for v in self.collections),
+            **({"p95_ms": max(worst_ms)} if worst_ms else {}),
+        }
+
     def markdown(self) -> str:
         """Returns the verdict for a pull request: at most 8 KB, with details folded."""
         return verdict_markdown(self)
@@ -251,6 +263,11 @@ class GateVerdict(JsonRecord):
     def annotations(self) -> list[str]:
         """Returns a GitHub annotation for each collection that closed the gate, or whose baseline lies behind."""
         return verdict_annotations(self)
+
+
+def _mean(verdicts: Sequence[CollectionVerdict], value: Callable[[CollectionVerdict], float]) -> float:
+    """Returns the mean of a value of each collection, weighted by its questions."""
+    return sum(value(v) * v.queries for v in verdicts) / max(sum(v.queries for v in verdicts), 1)
 
 
 def combine(verdicts: Iterable[CollectionVerdict]) -> GateVerdict:
@@ -407,7 +424,12 @@ def _broken(verdict: CollectionVerdict) -> str:
 def _question(b: BrokenQuestion, texts: Mapping[str, str], results: bool) -> list[str]:
     moved = ", ".join(f"{m} {b.old[m]:.2f} → {b.new[m]:.2f}" for m in b.old if b.old[m] != b.new[m])
     lines = [f"- `{_code(b.question_id)}` {_plain(b.question)}: {moved}"]
-    return [*lines, *_hits("before", b.old_results, texts), *_hits("now", b.new_results, texts)] if results else lines
+    if not results:
+        return lines
+    old, new = (_hits("", hits, texts) for hits in (b.old_results, b.new_results))
+    if old == new:  # what changed is below the first five, or in the context
+        return [*lines, *(_hits("the first results are the same", b.new_results, texts) if b.new_results else ())]
+    return [*lines, *_hits("before", b.old_results, texts), *_hits("now", b.new_results, texts)]
 
 
 def _circumstances(verdict: CollectionVerdict) -> str:

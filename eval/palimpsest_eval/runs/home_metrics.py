@@ -130,7 +130,7 @@ def _add_latencies(gauges: "_Gauges", metrics: Mapping[str, float], with_names: 
             gauges.set("query_seconds", "Searches of the gate's questions.", seconds, **labels)
 
 
-# Figures of one collection and month of a published build: its memories, and how well their questions are answered.
+# Figures of the months of a collection of a published build: its memories, and how well their questions are answered.
 
 _RECALL = f"R@{TOP}"
 
@@ -154,26 +154,27 @@ class MonthFigures:
     recall: float | None
 
 
-def month_figures(build: Build, collection: str, month: dt.date) -> MonthFigures:
-    """Returns the figures of a collection's month; nothing is searched, questions have what the gate measured.
+def month_figures(build: Build, collection: str) -> dict[dt.date, MonthFigures]:
+    """Returns the figures of each month of a collection that has memories, by its first day, in order.
 
-    Args:
-        build: the build.
-        collection: name of the collection.
-        month: any day of the month.
+    Nothing is searched: questions have what the gate measured.
     """
     tables = {name: build.table(collection, name) for name in JUDGED_TABLES}
-    dated = pl.coalesce("observed_at", "valid_from")
-    found = tables["memories"].filter(dated.dt.year() == month.year, dated.dt.month() == month.month)
-    memories = frozenset(found["memory_id"])
-    superseded = len(memories & retired_ids(tables))
-    recalls = _recalls(build, collection, tables, memories)
-    mean = sum(recalls) / len(recalls) if recalls else None
-    return MonthFigures(len(memories), len(memories) - superseded, superseded, len(recalls), mean)
+    dated = tables["memories"].select(
+        "memory_id", month=pl.coalesce("observed_at", "valid_from").dt.date().dt.truncate("1mo")
+    )
+    retired, recalls = retired_ids(tables), _recalls(build, collection, tables)
+    found = {}
+    for (month,), rows in dated.drop_nulls().sort("month").group_by("month", maintain_order=True):
+        memories = frozenset(rows["memory_id"])
+        superseded, values = len(memories & retired), [r for needs, r in recalls if memories & needs]
+        mean = sum(values) / len(values) if values else None
+        found[month] = MonthFigures(len(memories), len(memories) - superseded, superseded, len(values), mean)
+    return found
 
 
-def _recalls(build: Build, collection: str, tables: Tables, memories: frozenset[str]) -> list[float]:
-    """Returns R@5 of each question that some of the memories are evidence of; none where the questions changed since.
+def _recalls(build: Build, collection: str, tables: Tables) -> list[tuple[frozenset[str], float]]:
+    """Returns the evidence and R@5 of each question that was judged; none where the questions changed since.
 
     Questions that were not judged, such as those about what people deleted, are left out.
     """
@@ -186,7 +187,7 @@ def _recalls(build: Build, collection: str, tables: Tables, memories: frozenset[
         return []
     judged = GoldenSet(collection, tuple(q for q in questions if q.id in run.per_query), user)
     resolved = resolve(judged, collection_tables(tables, collection))
-    return [run.per_query[r.question.id][_RECALL] for r in resolved if memories & frozenset().union(*r.needs)]
+    return [(frozenset().union(*r.needs), run.per_query[r.question.id][_RECALL]) for r in resolved]
 
 
 # Computes the health of a home, records its numbers and writes its page; command and asset call it.

@@ -1,8 +1,9 @@
 """Judges a finished build: its invariants, then every collection's golden questions against its baseline."""
 
+import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,13 +11,17 @@ import polars as pl
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError, Refused
 from palimpsest.core.files import FORMAT, counted, say, write_bytes, write_format
-from palimpsest.core.ids import JsonObject, JsonRecord
+from palimpsest.core.ids import JsonObject, JsonRecord, content_id
 from palimpsest.memories.embedders import collection_spaces, known_texts
 from palimpsest.pipeline.deletion.target import unfinished_deletes
 from palimpsest.pipeline.finish import digest, publish_build, record_tail, refusal
 from palimpsest.pipeline.housekeeping import found_format, stage_upgrade
+from palimpsest.pipeline.plan import tail_code_key
 from palimpsest.pipeline.repair_home import find_damage
 from palimpsest.pipeline.stages import indexed_tables
+from palimpsest.query import rerank
+from palimpsest.query.context import quotes
+from palimpsest.query.ranking import merge
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import shorten_text
 from palimpsest.store.builds import Build, kept_builds, published, staged
@@ -46,6 +51,7 @@ from palimpsest_eval.golden.score_golden import run_golden
 from palimpsest_eval.report.page import health_limits
 
 REPORT, PICTURE = "report.html", "report.svg"
+_ENVIRONMENT = (rerank.ENVIRONMENT_VARIABLE, quotes.ENVIRONMENT_VARIABLE, merge.VARIABLE)  # of searches
 _RESULT_CHARS = 120  # of a result's text in the verdict
 
 
@@ -81,7 +87,12 @@ def find_violations(home: Home, build: Build) -> list[Violation]:
 
 
 def run_collection(
-    build: Build, collection: str, tables: Tables, decisions: Decisions, diagnose: bool = False
+    build: Build,
+    collection: str,
+    tables: Tables,
+    decisions: Decisions,
+    diagnose: bool = False,
+    earlier: GoldenRun | None = None,
 ) -> GoldenRun | None:
     """Searches one collection's golden questions in a build; None where it has none.
 
@@ -93,6 +104,7 @@ def run_collection(
         tables: `JUDGED_TABLES` of the build, over all collections.
         decisions: of the home.
         diagnose: whether to find out where what was missed got lost.
+        earlier: a run that is returned, times included, where nothing that it depends on has changed.
     """
     questions = load_questions(data_folder(), collection)
     if questions is None:
@@ -101,6 +113,10 @@ def run_collection(
     golden = GoldenSet(collection, tuple(questions), settings["collections"][collection]["user_id"])
     own_tables = collection_tables(tables, collection)
     retracted = retracted_questions(golden, own_tables, decisions)
+    key = _run_key(build, collection)
+    if earlier is not None and (earlier.key, earlier.retracted) == (key, retracted):
+        say(f"{collection}: nothing changed, so its {counted(len(earlier.questions), 'question')} are not asked again")
+        return replace(earlier, build_id=build.build_id)
     judged = replace(golden, questions=tuple(q for q in questions if q.id not in retracted))
     with open_index(build.index) as reader:
         run = run_golden(reader, judged, own_tables, diagnose=diagnose)
@@ -112,11 +128,24 @@ def run_collection(
         model=embedder_of(build.manifest, collection),
         commit=current_commit(),
         build_settings=build_settings(build.manifest, collection),
+        key=key,
     )
 
 
+def _run_key(build: Build, collection: str) -> str:
+    """Returns the hash of the tables and settings of a collection, of the code and environment of searches."""
+    tables = {stage: sorted(record.outputs.items()) for stage, record in build.manifest.stages[collection].items()}
+    settings = sorted(build_settings(build.manifest, collection).items())
+    environment = [os.environ.get(name, "") for name in _ENVIRONMENT]
+    return content_id(tail_code_key([collection]), repr(sorted(tables.items())), repr(settings), *environment)
+
+
 def judge_build(
-    home: Home, build: Build, baseline_file: Path | None = None, violations: Sequence[Violation] | None = None
+    home: Home,
+    build: Build,
+    baseline_file: Path | None = None,
+    violations: Sequence[Violation] | None = None,
+    earlier: Mapping[str, GoldenRun] | None = None,
 ) -> GateVerdict:
     """Returns the gate's answer for every collection of a build.
 
@@ -125,6 +154,7 @@ def judge_build(
         build: the build.
         baseline_file: judges its collection by this baseline, others by the committed ones.
         violations: the invariants that the build breaks; None means they are checked here.
+        earlier: runs of collections; one of which nothing has changed is not searched again.
 
     Raises:
         PalimpsestError: the baseline file does not exist, is none, or is of a collection that the build does not have.
@@ -132,10 +162,10 @@ def judge_build(
     named = _named_baseline(baseline_file, build)
     broken = find_violations(home, build) if violations is None else violations
     tables, decisions = build.tables(JUDGED_TABLES), read_decisions(home.decisions)
-    verdicts = []
+    verdicts, runs = [], earlier or {}
     for name in build.collections:
         problem = golden_problem(data_folder(), name) if _is_as_published(home, build, name) else None
-        run = None if problem else run_collection(build, name, tables, decisions, diagnose=True)
+        run = None if problem else run_collection(build, name, tables, decisions, True, runs.get(name))
         committed = baseline_path(data_folder(), name)
         baseline = None if run is None else named.get(name) or load_baseline(committed)
         verdict = decide(run or GoldenRun(name, build_id=build.build_id), baseline, run is not None, broken)
@@ -232,7 +262,10 @@ def judge_staged(home: Home) -> GateVerdict:
     """Judges the staged build, whose invariants its index was checked for, and records the verdict in its manifest."""
     say("stage retrieval_report")
     started = time.perf_counter()
-    verdict = _judge_observed(home, staged(home), violations=())
+    before = published(home)
+    known = (before.manifest.golden_runs if before else None) or {}
+    earlier = {name: GoldenRun.from_json(raw) for name, raw in known.items()}
+    verdict = _judge_observed(home, staged(home), violations=(), earlier=earlier)
     runs = {v.collection: v.run.to_json() for v in verdict.collections if v.run is not None}
     gate = verdict.to_manifest()
     record_tail(staged(home), "retrieval_report", time.perf_counter() - started, gate=gate, golden_runs=runs)
@@ -242,11 +275,15 @@ def judge_staged(home: Home) -> GateVerdict:
 
 
 def _judge_observed(
-    home: Home, build: Build, baseline_file: Path | None = None, violations: Sequence[Violation] | None = None
+    home: Home,
+    build: Build,
+    baseline_file: Path | None = None,
+    violations: Sequence[Violation] | None = None,
+    earlier: Mapping[str, GoldenRun] | None = None,
 ) -> GateVerdict:
     """Judges a build as `judge_build` does, and writes an event; reasons quote sources and are only counted."""
     with observed(home.path, "gate", build.build_id) as event:
-        verdict = judge_build(home, build, baseline_file, violations)
+        verdict = judge_build(home, build, baseline_file, violations, earlier)
         event |= {
             "status": verdict.status,
             "collections": len(verdict.collections),

@@ -325,19 +325,54 @@ def write_pointer(home: Path, build_id: str) -> None:
 
 _Item = TypeVar("_Item")
 
-_LINE_EVERY_S = 10.0
+_LINE_EVERY_S = 9.0
 _is_shown: ContextVar[bool] = ContextVar("_is_shown", default=False)
 _Place = Callable[[float, float], str]
 """Returns where a build is, from the share of the work of a progress that is done, and its seconds."""
 _place: ContextVar[_Place | None] = ContextVar("_place", default=None)
 _is_quiet: ContextVar[bool] = ContextVar("_is_quiet", default=False)
+_log: ContextVar[Callable[[str], None] | None] = ContextVar("_log", default=None)
 
 
 def say(line: str) -> None:
-    """Writes one line to stderr at once; nothing inside `quietly`."""
-    if not _is_quiet.get():
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+    """Writes one line to stderr at once, and to the log of `logged_to`; nothing inside `quietly`."""
+    if _is_quiet.get():
+        return
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+    if log := _log.get():
+        log(line)
+
+
+@contextmanager
+def logged_to(log: Callable[[str], None], what: str) -> Iterator[None]:
+    """Writes what is said to a log too, and after ten seconds without a line how long it has been running.
+
+    Args:
+        log: gets each line, also from another thread.
+        what: runs.
+    """
+    started = last = time.monotonic()
+    ended = threading.Event()
+
+    def write(line: str) -> None:
+        nonlocal last
+        last = time.monotonic()
+        log(line)
+
+    def look() -> None:
+        while not ended.wait(max(0.1, last + _LINE_EVERY_S - time.monotonic())):
+            if time.monotonic() - last >= _LINE_EVERY_S:
+                write(f"{what}: {time.monotonic() - started:.0f} s so far")
+
+    token, thread = _log.set(write), threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        _log.reset(token)
 
 
 @contextmanager

@@ -380,9 +380,6 @@ _TABLE: dict[Setting, str] = {
     Setting("schedule.executor_processes", "PALIMPSEST_EXECUTOR_PROCESSES", "2", "whole", 1, 64): (
         "processes of steps at once with `multiprocess`"
     ),
-    Setting("schedule.first_month", "PALIMPSEST_FIRST_MONTH", "`2015-01`"): (
-        "first month that `month_figures` has partitions of ([Dagster](../dagster.md#months))"
-    ),
     Setting("schedule.pool_embedder", "PALIMPSEST_POOL_EMBEDDER", "1", "whole", 1, 64): (
         "runs of Dagster at once that embed ([Dagster](../dagster.md#pools))"
     ),

@@ -12,7 +12,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.parallel import process_created_s
-from palimpsest.orchestration.build_assets import collection_months, fresh_collections, readable
+from palimpsest.orchestration.build_assets import fresh_collections, readable
 from palimpsest.orchestration.published_assets import GOLDEN, known_suites, suites
 from palimpsest.orchestration.resources import (
     ALL_STEPS,
@@ -23,7 +23,6 @@ from palimpsest.orchestration.resources import (
     executor_from_environment,
 )
 from palimpsest.orchestration.schedule import schedule_from_environment
-from palimpsest.orchestration.watch import alert_when_failed, record_failed_operations
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.pipeline.stages import collection_stages, once_stages
 from palimpsest.pipeline.summary import confirm_collections
@@ -33,7 +32,7 @@ from palimpsest.store.event_log import write_event
 from palimpsest.store.home import DEFAULT_CORPUS, Home
 
 SCHEDULE, EXECUTOR = schedule_from_environment(), executor_from_environment()
-_POLL_INTERVAL_S = 30
+_POLL_INTERVAL_S = 10
 NIGHTLY = "nightly-"
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -43,25 +42,19 @@ _UNFINISHED = [
 ]
 
 
-build_collection = dg.define_asset_job(
-    "build_collection",
-    dg.AssetSelection.assets(*(s.name for s in collection_stages())) - dg.AssetSelection.checks(readable),
-    description="Everything of one collection, from its sources to its versions.",
+COLLECTION = [dg.AssetKey(stage.name) for stage in collection_stages()]
+"""The assets of one collection; a batch of several collections is built by a run of these for each."""
+_AFTER_STAGES = ("index", "retrieval_report", "published", "memory_health", "month_figures")
+TAIL = [*(dg.AssetKey(stage.name) for stage in once_stages()), *map(dg.AssetKey, _AFTER_STAGES)]
+"""The assets of all collections together, which the last run of a batch makes."""
+
+rebuild = dg.define_asset_job(
+    "rebuild",
+    dg.AssetSelection.assets(*COLLECTION, *TAIL) - dg.AssetSelection.checks(fresh_collections, readable),
+    description="A collection from its sources to what readers see: stages, index, invariants, gate, publication.",
     partitions_def=collections,
     executor_def=EXECUTOR,
     tags=ALL_STEPS,
-    hooks={alert_when_failed, record_failed_operations},
-)
-
-
-publish_build = dg.define_asset_job(
-    "publish_build",
-    (dg.AssetSelection.groups("serving") | dg.AssetSelection.assets(*(s.name for s in once_stages())))
-    - dg.AssetSelection.checks(fresh_collections),  # a schedule of its own runs it
-    description="Index of all collections, invariants, gate, and the switch that readers see.",
-    executor_def=EXECUTOR,
-    tags=ALL_STEPS,
-    hooks={alert_when_failed, record_failed_operations},
 )
 
 serve_graph = dg.define_asset_job(
@@ -69,7 +62,6 @@ serve_graph = dg.define_asset_job(
     dg.AssetSelection.assets("neo4j_graph"),  # stages of collections are in its group too
     description="The published build in Neo4j, for those who query it there.",
     executor_def=EXECUTOR,
-    hooks={alert_when_failed},
 )
 
 evaluate_suite = dg.define_asset_job(
@@ -80,13 +72,10 @@ evaluate_suite = dg.define_asset_job(
     executor_def=EXECUTOR,
 )
 
-measure_months = dg.define_asset_job(
-    "measure_months",
-    dg.AssetSelection.assets("month_figures"),
-    description="Figures of collections and months of the published build; it reads, and writes nothing to the home.",
-    partitions_def=collection_months,
-    executor_def=EXECUTOR,
-)
+
+def publishes(run: dg.DagsterRun) -> bool:
+    """Returns whether a run of `rebuild` ends with the publication: all of it does, and the last run of a batch."""
+    return run.asset_selection is None or dg.AssetKey("published") in run.asset_selection
 
 
 def _requests(
@@ -94,8 +83,7 @@ def _requests(
 ) -> Iterator[dg.RunRequest]:
     """Yields a run for each collection that changed or cannot be built, and registers new ones as partitions.
 
-    Where only the tail's code or the golden sets changed, one collection runs too: its stages are linked, which costs
-    nothing, and its success starts the tail.
+    The run of a single collection publishes too; after several a run of the tail does (`publish_after_collections`).
     """
     from palimpsest_eval.gate.baseline import golden_problems
 
@@ -105,26 +93,31 @@ def _requests(
     home.remember_sources(plan.collections)
     confirm_collections(home, plan.unchanged)
     context.instance.add_dynamic_partitions(str(collections.name), [*plan.collections, *plan.broken])
-    wanted = plan.changed or (list(plan.collections)[:1] if plan.tail_only else [])
-    for name in (*plan.broken, *wanted):  # the run of a broken one fails: it says why, and sends an alert
-        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch, BY: trigger})
+    wanted = plan.changed
+    tags = {BATCH: batch, BY: trigger}
+    stages_only = COLLECTION if len(wanted) > 1 else None
+    for name in plan.broken:  # its run fails: it says why, and sends an alert
+        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, asset_selection=COLLECTION, tags=tags)
+    for name in wanted:
+        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, asset_selection=stages_only, tags=tags)
+    if plan.tail_only:
+        yield dg.RunRequest(run_key=f"{batch}/tail", asset_selection=TAIL, tags=tags)
 
 
-def _in_progress(instance: dg.DagsterInstance) -> set[str]:
-    """Returns the collections of which a build waits, runs, or will be tried again by Dagster."""
-    waiting = instance.get_runs(dg.RunsFilter(job_name=build_collection.name, statuses=_UNFINISHED))
+def _in_progress(instance: dg.DagsterInstance) -> tuple[set[str], bool]:
+    """Returns the collections of which a build waits, runs or will be tried again, and whether a batch is published."""
+    waiting = instance.get_runs(dg.RunsFilter(job_name=rebuild.name, statuses=_UNFINISHED))
     failed = instance.get_runs(
-        dg.RunsFilter(
-            job_name=build_collection.name, statuses=[dg.DagsterRunStatus.FAILURE], tags={WILL_RETRY_TAG: "true"}
-        )
+        dg.RunsFilter(job_name=rebuild.name, statuses=[dg.DagsterRunStatus.FAILURE], tags={WILL_RETRY_TAG: "true"})
     )
     runs = [*waiting, *(run for run in failed if AUTO_RETRY_RUN_ID_TAG not in run.tags)]
-    return {run.tags[PARTITION_NAME_TAG] for run in runs if PARTITION_NAME_TAG in run.tags}
+    names = {run.tags.get(PARTITION_NAME_TAG) for run in runs}
+    return {name for name in names if name}, None in names
 
 
 @dg.schedule(
     cron_schedule=SCHEDULE.nightly,
-    job=build_collection,
+    job=rebuild,
     execution_timezone=SCHEDULE.timezone,
     default_status=dg.DefaultScheduleStatus.RUNNING if SCHEDULE.on else dg.DefaultScheduleStatus.STOPPED,
     description="Rebuilds every collection whose sources, settings or code changed; publishes when the gate agrees.",
@@ -154,7 +147,7 @@ def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
 
 
 @dg.sensor(
-    job=build_collection,
+    job=rebuild,
     minimum_interval_seconds=_POLL_INTERVAL_S,
     default_status=dg.DefaultSensorStatus.RUNNING if SCHEDULE.on else dg.DefaultSensorStatus.STOPPED,
     description="Rebuilds a collection when a file of its folder or inbox or a web page is new, changed or gone.",
@@ -171,13 +164,12 @@ def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> 
     if isinstance(requests, dg.SkipReason):
         yield requests
         return
-    in_progress = _in_progress(context.instance)
-    if context.instance.get_runs(dg.RunsFilter(job_name=publish_build.name, statuses=_UNFINISHED), limit=1):
-        in_progress |= {str(r.partition_key) for r in requests}
-    waiting = sorted({str(r.partition_key) for r in requests} & in_progress)
+    in_progress, publishing = _in_progress(context.instance)
+    # Until a batch is published its collections differ from the published build.
+    ready = [] if publishing else [r for r in requests if r.partition_key not in in_progress]
+    waiting = sorted({str(r.partition_key or "all collections") for r in requests if r not in ready})
     if waiting:  # their builds may have read the files before they changed: the next look compares again
         context.update_cursor(cursor)
-    ready = [r for r in requests if r.partition_key not in in_progress]
     yield from ready
     if not ready:
         why = f"a build of {', '.join(waiting)} is in progress" if waiting else "files changed, contents are the same"
@@ -207,7 +199,7 @@ def _register_suites(instance: dg.DagsterInstance, only: str = "") -> list[str]:
 
 
 @dg.sensor(
-    jobs=[build_collection, evaluate_suite],
+    jobs=[rebuild, evaluate_suite],
     minimum_interval_seconds=_POLL_INTERVAL_S,
     description="Runs the gate when a relation program appears or changes in data/programs/relation.",
 )
@@ -222,7 +214,7 @@ def new_relation_program(
         yield requests
         return
     for request in requests:
-        yield request._replace(job_name="build_collection")
+        yield request._replace(job_name=rebuild.name)
     for name in [] if requests or not programs else _register_suites(context.instance, GOLDEN):
         key, tags = f"program-{state}/{name}", {BY: "program"}
         yield dg.RunRequest(run_key=key, partition_key=name, job_name="evaluate_suite", tags=tags)

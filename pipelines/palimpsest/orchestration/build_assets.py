@@ -2,7 +2,6 @@
 
 import datetime as dt
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import dagster as dg
 import polars as pl
@@ -10,7 +9,6 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.resources import (
     FIRST_STAGE,
-    LOCK_WAIT_S,
     OWNERS,
     HomeResource,
     check_readable,
@@ -18,12 +16,11 @@ from palimpsest.orchestration.resources import (
     log_warnings,
     pool_of,
     pooled,
-    retried,
-    run_of,
+    rounded,
+    step,
     tag_run,
     unreadable_collections,
 )
-from palimpsest.orchestration.schedule import first_month, schedule_timezone
 from palimpsest.pipeline.build_clock import BuildClock, folder_size
 from palimpsest.pipeline.build_warnings import (
     KINDS,
@@ -40,14 +37,15 @@ from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stage import Stage, StageContext
 from palimpsest.pipeline.stages import STAGES, upstream
 from palimpsest.pipeline.summary import CollectionFreshness, collection_freshness, overdue_hours
-from palimpsest.sources.crawl.ingest_web import ingest_due
+from palimpsest.relations.labelers.calibration import configured_lines, shipped_calibration
+from palimpsest.relations.labelers.offline_labeler import labeler_code, shipped_key
 from palimpsest.store.builds import published, staged
-from palimpsest.store.event_log import run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import StageRecord
 from palimpsest.store.tables import SCHEMAS, description
 
 _MAX_ROWS = 200
+_MAX_FIGURES = 4  # beside rows, seconds, build and how
 _TYPES: dict[object, str] = {pl.String: "string", pl.Int64: "int", pl.Float64: "float", pl.Boolean: "bool"}
 
 
@@ -60,7 +58,7 @@ def stage_asset(stage: Stage) -> dg.AssetsDefinition:
         group_name=stage.group,
         kinds=set(stage.kinds),
         **pooled(pool_of(stage.name)),
-        deps=upstream(stage),
+        deps=[*upstream(stage), *(["web_pages"] if stage.prepare else [])],
         partitions_def=collections if stage.runs == "by_collection" else None,
         code_version=stage.code,
         metadata={f"schema of {t}": dg.MetadataValue.table_schema(table_schema(t)) for t in stage.tables[1:]},
@@ -82,8 +80,7 @@ def table_schema(table: str) -> dg.TableSchema:
 
 
 def _materialize(context: dg.AssetExecutionContext, resource: HomeResource, stage: Stage) -> dg.MaterializeResult:
-    home = resource.home()
-    with run_scope(run_of(context.run)), retried(context), home.lock(LOCK_WAIT_S):
+    with step(context, resource) as home:
         stage_on = _stage_context(context, resource, home, stage)
         tag_run(context, stage_on.build.build_id, "" if stage.runs == "once" else stage_on.name)
         record = run_stage(stage_on, stage.name)
@@ -137,15 +134,13 @@ def _stage_context(context: dg.AssetExecutionContext, resource: HomeResource, ho
 
 
 def _metadata(stage: Stage, context: StageContext, record: StageRecord) -> dict[str, Any]:
-    metadata: dict[str, Any] = {
-        **record.numbers,
-        **record.work.__dict__,
-        "seconds": record.seconds,
-        "how": record.cache_status,
-        "build": context.build.build_id,
-    }
-    if stage.tables:
-        metadata["dagster/row_count"] = int(record.numbers[f"{stage.tables[0]}_rows"])
+    rows = f"{stage.tables[0]}_rows" if stage.tables else ""
+    others = {**record.work.__dict__, **record.numbers}
+    shown = [name for name, n in others.items() if n and name != rows][:_MAX_FIGURES]
+    metadata: dict[str, Any] = {"how": record.cache_status, "build": context.build.build_id}
+    metadata |= rounded({"seconds": record.seconds} | {name: others[name] for name in shown})
+    if rows:
+        metadata["dagster/row_count"] = int(record.numbers[rows])
         metadata["dagster/column_schema"] = table_schema(stage.tables[0])
     return metadata | {t: _table_rows(t, context.table(t)) for t in stage.shown_tables}
 
@@ -203,58 +198,50 @@ def _table(found: list[CollectionFreshness]) -> str:
     return "\n".join(["| collection | hours since it was confirmed | at most |", "|---|---|---|", *rows])
 
 
-# The asset `web_pages`: what `sources.yaml` of the collections names is read from the web, where it is due.
+# What stages read that no build makes: the pages that `crawl_sites` stores, and the labeler that is installed.
 
-
-@dg.asset(group_name="sources", kinds={"python"}, owners=OWNERS)
-def web_pages(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
-    """Sites of sources.yaml whose schedule says they are due: new and changed pages are stored for the next build."""  # noqa: DOC501 (the docstring is the description in the UI)
-    done = ingest_due(home.home(), scheduled_only=True, now=dt.datetime.now(ZoneInfo(schedule_timezone())))
-    for crawl in done.crawls:
-        context.log.info(crawl.summary())
-    numbers = {name: sum(crawl.counts[name] for crawl in done.crawls) for name in ("fetched", "unchanged", "gone")}
-    stored = sum(len(crawl.stored) for crawl in done.crawls)
-    metadata = {"crawls": len(done.crawls), "stored": stored, "failed_entries": len(done.failures), **numbers}
-    if done.failures:
-        entry, why = done.failures[0]
-        raise dg.Failure(
-            f"{len(done.failures)} of {done.number} entries failed, first {entry}: {why}", metadata=metadata
-        )
-    return dg.MaterializeResult(metadata=metadata)
-
-
-# The asset `month_figures`: what the published build has of one collection and month, a partition each.
-#
-# Stages are not partitioned by month: a stage writes the tables of a collection whole, because a memory of one month
-# may supersede one of another.
-
-months = dg.MonthlyPartitionsDefinition(start_date=first_month(), fmt="%Y-%m", end_offset=1)  # the current month too
-collection_months = dg.MultiPartitionsDefinition({"collection": collections, "month": months})
-
-
-@dg.asset(
-    group_name="figures",
-    kinds={"polars"},
+web_pages = dg.AssetSpec(
+    "web_pages",
+    group_name="sources",
+    kinds={"python"},
     owners=OWNERS,
-    deps=["published"],
-    partitions_def=collection_months,
+    description="Pages of the sites of sources.yaml, as the job `crawl_sites` stored them where they were due.",
 )
+offline_labeler = dg.AssetSpec(
+    "offline_labeler",
+    group_name="labels",
+    kinds={"onnx", "numpy"},
+    owners=OWNERS,
+    code_version=labeler_code(),
+    description="The labeler of relations where no language model is set: its files are part of the installation.",
+    metadata=configured_lines(shipped_calibration())._asdict() | {"version": shipped_key()},
+)
+
+
+# The asset `month_figures`: what the published build has of each collection and month.
+
+
+@dg.asset(group_name="serving", kinds={"polars"}, owners=OWNERS, deps=["published"])
 def month_figures(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
-    """Memories of a collection and month of the published build, how many are superseded, R@5 of their questions."""  # noqa: DOC501 (the docstring is the description in the UI)
+    """Memories of each collection and month of the published build, how many are superseded, R@5 of their questions."""  # noqa: DOC501 (the docstring is the description in the UI)
     from palimpsest_eval.runs.home_metrics import month_figures as figures_of
 
-    keys = context.partition_key.keys_by_dimension  # a MultiPartitionKey
-    collection, month = keys["collection"], dt.date.fromisoformat(f"{keys['month']}-01")
     build = published(home.home())
-    if build is None or collection not in build.collections:
-        raise PalimpsestError(f"collection {collection}: nothing is published of it; run palimpsest build")
-    tag_run(context, build.build_id, collection)
-    found = figures_of(build, collection, month)
-    metadata: dict[str, int | float | str] = {
-        "dagster/row_count": found.memories,
-        "latest": found.latest,
-        "superseded": found.superseded,
-        "questions": found.questions,
-        "build": build.build_id,
-    }
-    return dg.MaterializeResult(metadata=metadata | ({} if found.recall is None else {"R@5": found.recall}))
+    if build is None:
+        raise dg.Failure("nothing is published; run the job rebuild, or palimpsest build", allow_retries=False)
+    tag_run(context, build.build_id)
+    found = {name: figures_of(build, name) for name in build.collections}
+    columns = "| collection | month | memories | latest | superseded | questions | R@5 |\n|---|---|---|---|---|---|---|"
+    rows = [
+        f"| {name} | {month:%Y-%m} | {f.memories} | {f.latest} | {f.superseded} | {f.questions} |"
+        f" {'' if f.recall is None else f'{f.recall:.3f}'} |"
+        for name, months in found.items()
+        for month, f in months.items()
+    ]
+    return dg.MaterializeResult(
+        metadata={
+            "months": dg.MetadataValue.md("\n".join([columns, *rows])),
+            "dagster/row_count": len(rows),
+            "build": build.build_id,
+        }
+    )

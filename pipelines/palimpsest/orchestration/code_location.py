@@ -6,16 +6,14 @@ from palimpsest.orchestration import automation, build_assets, published_assets,
 from palimpsest.orchestration.resources import HomeResource
 
 defs = dg.Definitions(
-    assets=dg.load_assets_from_modules([build_assets, published_assets]),
+    assets=dg.load_assets_from_modules([build_assets, published_assets], include_specs=True),
     asset_checks=[build_assets.fresh_collections, build_assets.readable],
     jobs=[
-        automation.build_collection,
-        automation.publish_build,
+        automation.rebuild,
         automation.serve_graph,
         publishing.consolidate_home,
         publishing.crawl_sites,
         automation.evaluate_suite,
-        automation.measure_months,
         watch.check_freshness,
     ],
     schedules=[

@@ -17,7 +17,7 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import say
 from palimpsest.core.parallel import configured_runner
 from palimpsest.orchestration.resources import executor_from_environment
-from palimpsest.orchestration.schedule import AUTOMATION, first_month, schedule_from_environment
+from palimpsest.orchestration.schedule import AUTOMATION, schedule_from_environment
 from palimpsest.pipeline.summary import overdue_hours
 from palimpsest.store.home import OLDER, Home, make_service_folder
 
@@ -109,7 +109,7 @@ def serve_ui(home: Home, port: int, host: str = "127.0.0.1", verbose: bool = Fal
     """
     schedule = schedule_from_environment()
     # Mistakes in these are reported before anything starts: Dagster would serve a UI without definitions.
-    first_month(), overdue_hours(), executor_from_environment(), configured_runner()
+    overdue_hours(), executor_from_environment(), configured_runner()
     _check_port(host, port)
     home.create()
     write_dagster_yaml(home)

@@ -1,29 +1,30 @@
 """What follows a build: publication once a batch of collections is built, and the load of what is published."""
 
 import datetime as dt
+from collections import Counter
 from zoneinfo import ZoneInfo
 
 import dagster as dg
-from dagster._core.execution.backfill import BulkActionStatus
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import counted
+from palimpsest.core.files import counted, logged_to
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.automation import (
     EXECUTOR,
     NIGHTLY,
     SCHEDULE,
-    build_collection,
-    publish_build,
+    TAIL,
+    publishes,
+    rebuild,
     serve_graph,
 )
-from palimpsest.orchestration.resources import BATCH, BY, CLI, HomeResource
-from palimpsest.orchestration.watch import alert_when_failed
+from palimpsest.orchestration.resources import BATCH, BY, CLI, HOME, LM, HomeResource, step
+from palimpsest.orchestration.schedule import schedule_timezone
+from palimpsest.orchestration.watch import report_failure
 from palimpsest.pipeline.plan import make_plan
-from palimpsest.sources.crawl.ingest_web import list_sites
+from palimpsest.sources.crawl.ingest_web import ingest_due, list_sites
 from palimpsest.store.builds import published
 
-_BACKFILL, _PARTITION = "dagster/backfill", "dagster/partition"
 _WILL_RETRY, _RETRIED_AS = "dagster/will_retry", "dagster/auto_retry_run_id"
 _SUCCESS = dg.DagsterRunStatus.SUCCESS
 _UNFINISHED = [
@@ -37,24 +38,24 @@ _UNFINISHED = [
 
 @dg.run_status_sensor(
     run_status=dg.DagsterRunStatus.SUCCESS,
-    monitored_jobs=[build_collection],
-    request_job=publish_build,
+    monitored_jobs=[rebuild],
+    request_job=rebuild,
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=5,
-    description="Publishes once the last collection of a batch or a backfill is built.",
+    description="Publishes once the last of several collections that changed together is built.",
 )
 def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
-    """Waits for the other collections of the same batch; a collection built by hand is its own batch."""
+    """Waits for the other collections of the same batch; a run of all of `rebuild` publishes itself."""
     return _publish_after(context)
 
 
 @dg.run_status_sensor(
     run_status=dg.DagsterRunStatus.FAILURE,
-    monitored_jobs=[build_collection],
-    request_job=publish_build,
+    monitored_jobs=[rebuild],
+    request_job=rebuild,
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=5,
-    description="Publishes the other collections of a batch or a backfill where the last one cannot be built.",
+    description="Publishes the other collections of a batch where the last one cannot be built.",
 )
 def publish_after_failures(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
     """Follows a run that is not tried again and that ended last, where another one of its batch succeeded."""
@@ -65,25 +66,21 @@ def _publish_after(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.Ski
     run = context.dagster_run
     if run.tags.get(BY) == CLI:
         return dg.SkipReason("the command line publishes its own builds")
-    backfill = run.tags.get(_BACKFILL)
-    batch = run.tags.get(BATCH) or (f"backfill-{backfill}" if backfill else run.run_id)
+    batch = run.tags.get(BATCH)
+    if batch is None or publishes(run):
+        return dg.SkipReason("no run of a batch of collections")
     if reason := why_not_yet(context.instance, run):
         return dg.SkipReason(f"{reason} of {batch}")
-    trigger = run.tags.get(BY) or ("backfill" if backfill else "")
-    tags = {BATCH: batch} | ({BY: trigger} if trigger else {})
-    return dg.RunRequest(run_key=f"{batch}/tail/{run.run_id}", job_name="publish_build", tags=tags)
+    tags = {tag: run.tags[tag] for tag in (BATCH, BY) if tag in run.tags}
+    return dg.RunRequest(run_key=f"{batch}/tail/{run.run_id}", job_name=rebuild.name, asset_selection=TAIL, tags=tags)
 
 
 def why_not_yet(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
     """Returns why the batch of a run that ended is not published after it; empty where it is."""
-    tag, has_succeeded = next((t for t in (BATCH, _BACKFILL) if t in run.tags), None), run.status == _SUCCESS
-    if tag is None:
-        return "" if has_succeeded else "no collection was built"
-    siblings = dg.RunsFilter(job_name=run.job_name, tags={tag: run.tags[tag]})
-    records = instance.get_run_records(siblings)
+    siblings = dg.RunsFilter(job_name=run.job_name, tags={BATCH: run.tags[BATCH]})
+    records = [r for r in instance.get_run_records(siblings) if not publishes(r.dagster_run)]
     runs = [record.dagster_run for record in records]
     unfinished = sum(r.status in _UNFINISHED or _will_be_retried(instance, r) for r in runs)
-    unfinished += _not_launched(instance, run.tags.get(_BACKFILL), runs)
     if unfinished:
         return f"{counted(unfinished, 'collection', 'is')} still to be built"
     ends = [
@@ -91,7 +88,7 @@ def why_not_yet(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
         for r in records
         if r.dagster_run.status == _SUCCESS or _failed_for_good(instance, r.dagster_run)
     ]
-    if not has_succeeded and not any(r.status == _SUCCESS for r in runs):
+    if not any(r.status == _SUCCESS for r in runs):
         return "no collection was built"
     return "" if not ends or max(ends)[-1] == run.run_id else "another collection ended later"
 
@@ -106,17 +103,9 @@ def _failed_for_good(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     return has_failed and not _will_be_retried(instance, run)
 
 
-def _not_launched(instance: dg.DagsterInstance, backfill_id: str | None, runs: list[dg.DagsterRun]) -> int:
-    """Returns how many partitions of a job's backfill have no run yet."""
-    backfill = instance.get_backfill(backfill_id) if backfill_id else None
-    if backfill is None or backfill.status != BulkActionStatus.REQUESTED or not backfill.partition_names:
-        return 0
-    return len(set(backfill.partition_names) - {run.tags.get(_PARTITION, "") for run in runs})
-
-
 @dg.run_status_sensor(
     run_status=dg.DagsterRunStatus.SUCCESS,
-    monitored_jobs=[publish_build],
+    monitored_jobs=[rebuild],
     request_job=serve_graph,
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=5,
@@ -127,6 +116,8 @@ def serve_after_publishing(context: dg.RunStatusSensorContext, home: HomeResourc
     run = context.dagster_run
     if run.tags.get(BY) == CLI:
         return dg.SkipReason("the command line loads its own builds")
+    if not publishes(run):
+        return dg.SkipReason("this run published nothing")
     if not is_served(home.home()):
         return dg.SkipReason("this home is not served by Neo4j; palimpsest build --graph begins it")
     tags = {tag: run.tags[tag] for tag in (BATCH, BY) if tag in run.tags}
@@ -135,13 +126,36 @@ def serve_after_publishing(context: dg.RunStatusSensorContext, home: HomeResourc
 
 # When the entries of `sources.yaml` are crawled: a look every quarter of an hour, and a run where one is due.
 
-crawl_sites = dg.define_asset_job(
-    "crawl_sites",
-    dg.AssetSelection.assets("web_pages"),
-    description="Reads what sources.yaml of the collections names from the web; changed pages start a build.",
+
+@dg.op(out=dg.Out(dg.Nothing))
+def crawl(context: dg.OpExecutionContext, home: HomeResource) -> None:
+    """Stores new and changed pages of the sites whose schedule says they are due, for the next build.
+
+    Raises:
+        dagster.Failure: a site cannot be read.
+    """
+    with logged_to(context.log.info, "crawl"):
+        done = ingest_due(home.home(), scheduled_only=True, now=dt.datetime.now(ZoneInfo(schedule_timezone())))
+    for crawled in done.crawls:
+        context.log.info(crawled.summary())
+    numbers = {name: sum(crawled.counts[name] for crawled in done.crawls) for name in ("fetched", "unchanged", "gone")}
+    stored = sum(len(crawled.stored) for crawled in done.crawls)
+    metadata = {"crawls": len(done.crawls), "stored": stored, "failed_entries": len(done.failures), **numbers}
+    if done.failures:
+        entry, why = done.failures[0]
+        error = f"{len(done.failures)} of {done.number} entries failed, first {entry}: {why}"
+        report_failure(context, home.home(), "crawl", PalimpsestError(error))
+        raise dg.Failure(error, metadata=metadata, allow_retries=False)
+    context.log_event(dg.AssetMaterialization("web_pages", metadata=metadata))
+
+
+@dg.job(
     executor_def=EXECUTOR,
-    hooks={alert_when_failed},
+    description="Reads what sources.yaml of the collections names from the web; changed pages start a build.",
 )
+def crawl_sites() -> None:
+    """One op: no asset, so that "materialize all" does not crawl."""
+    crawl()
 
 
 @dg.schedule(
@@ -170,12 +184,69 @@ def due_sites(context: dg.ScheduleEvaluationContext, home: HomeResource) -> dg.R
 
 # When consolidation runs: with the nightly schedule, after the rebuild of that night is published.
 
-consolidate_home = dg.define_asset_job(
-    "consolidate_home",
-    dg.AssetSelection.groups("consolidation"),
-    description="Proposals over what came in: nothing is changed without consent.",
-    executor_def=EXECUTOR,
-)
+# Ops and no assets: what is proposed, applied and removed at night is not for "materialize all".
+_AFTER = {"after": dg.In(dg.Nothing)}
+
+
+@dg.op(out=dg.Out(dg.Nothing), pool=LM)
+def consolidate(context: dg.OpExecutionContext, home: HomeResource) -> None:
+    """Writes contradictions, duplicates, what to prune, confidence, connections and notes, for a person to confirm."""
+    from palimpsest.consolidation.consolidate import consolidate
+
+    with step(context, home) as current:
+        done = consolidate(current)
+    context.log.info(f"{len(done.proposals)} open proposals, {done.new} new, {done.expired} no longer hold")
+    counts: dict[str, int | str] = {"build": done.build_id, "open": len(done.proposals), "new": done.new}
+    kinds = Counter(str(p.kind) for p in done.proposals)
+    shown = "\n".join(["| kind | open |\n|---|---|", *(f"| {kind} | {n} |" for kind, n in sorted(kinds.items()))])
+    metadata = {**counts, "expired": done.expired, "kinds": dg.MetadataValue.md(shown)}
+    context.log_event(dg.AssetMaterialization("proposals", metadata=metadata))
+
+
+@dg.op(out=dg.Out(dg.Nothing), ins=_AFTER, pool=LM)
+def apply_proposals(context: dg.OpExecutionContext, home: HomeResource) -> None:
+    """Confirms the kinds of proposals that settings name where no golden question gets worse; none by default."""
+    from palimpsest_eval.runs.apply_proposals import apply_proposals
+
+    with step(context, home) as current:
+        done = apply_proposals(current, max_cost=home.money)
+    for proposal_id, why in sorted(done.refused.items()):
+        context.log.warning(f"proposal {proposal_id} is refused: {why}")
+    if done.waiting:
+        context.log.info(done.waiting)
+    confirmed, refused = counted(len(done.confirmed), "proposal"), len(done.refused)
+    context.log.info(f"{confirmed} confirmed, {refused} refused, {counted(done.trials, 'trial')}")
+
+
+@dg.op(out=dg.Out(dg.Nothing), ins=_AFTER, pool=HOME)
+def keep_house(context: dg.OpExecutionContext, home: HomeResource) -> None:
+    """Removes what the policies do not keep: closed logs, orphaned vectors, old runs of Dagster, leftovers."""
+    from palimpsest.pipeline.housekeeping import keep_house
+
+    with step(context, home) as current:
+        done = keep_house(current)
+    context.log.info(", ".join(f"{r.part}: {r.items}" for r in done.removed))
+
+
+@dg.op(out=dg.Out(dg.Nothing), ins=_AFTER, pool=HOME)
+def back_up(context: dg.OpExecutionContext, home: HomeResource) -> None:
+    """Writes a dated backup into the folder that a variable names, and keeps no more of them than policy."""
+    from palimpsest.pipeline.backup import FOLDER_VARIABLE, backup_dated, series_from_environment
+    from palimpsest.store.backup_archive import PASSWORD_VARIABLE, read_password
+
+    if (series := series_from_environment()) is None:
+        context.log.info(f"{FOLDER_VARIABLE} is not set: no backup")
+        return
+    with step(context, home) as current:
+        done = backup_dated(current, *series, read_password(None, PASSWORD_VARIABLE))
+    removed = counted(len(done.removed), "older one")
+    context.log.info(f"{done.backup.file}: {counted(done.backup.files, 'file')}; {removed} removed")
+
+
+@dg.job(executor_def=EXECUTOR, description="Proposals over what came in, then maintenance and a backup of the home.")
+def consolidate_home() -> None:
+    """Each op waits for the one before: they write one home."""
+    back_up(keep_house(apply_proposals(consolidate())))
 
 
 @dg.schedule(
@@ -201,7 +272,7 @@ def nightly_consolidation(context: dg.ScheduleEvaluationContext, home: HomeResou
 
 @dg.run_status_sensor(
     run_status=dg.DagsterRunStatus.SUCCESS,
-    monitored_jobs=[publish_build],
+    monitored_jobs=[rebuild],
     request_job=consolidate_home,
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=5,
@@ -210,6 +281,6 @@ def nightly_consolidation(context: dg.ScheduleEvaluationContext, home: HomeResou
 def consolidate_after_publishing(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
     """Follows the batch of the night only: a build by day waits for the next night."""
     batch = context.dagster_run.tags.get(BATCH, "")
-    if not batch.startswith(NIGHTLY):
+    if not batch.startswith(NIGHTLY) or not publishes(context.dagster_run):
         return dg.SkipReason("not the nightly rebuild; palimpsest consolidate runs it at any time")
     return dg.RunRequest(run_key=f"{batch}/consolidate", job_name="consolidate_home", tags={BY: "nightly"})

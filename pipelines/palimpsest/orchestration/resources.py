@@ -1,7 +1,7 @@
 """What the assets share: the home they write, the partitions by collection, owners, how long they wait for the lock."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +11,12 @@ import dagster as dg
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError, missing_extra
+from palimpsest.core.files import logged_to
 from palimpsest.pipeline.build_warnings import Warned, warning_lines, warning_summary
 from palimpsest.pipeline.plan import check_collection
 from palimpsest.sources.discovery import collection_files
 from palimpsest.store.collection_config import load_collection
+from palimpsest.store.event_log import run_scope
 from palimpsest.store.home import DEFAULT_HOME, Home, data_folder, home_from_environment
 from palimpsest.store.remote_home import refresh
 from palimpsest.store.working_copy import working_copy
@@ -79,6 +81,43 @@ def run_of(run: dg.DagsterRun) -> str:
 
 __all__ = ["DEFAULT_HOME", "HomeResource"]
 
+Context = dg.AssetExecutionContext | dg.OpExecutionContext
+
+
+@contextmanager
+def step(context: Context, resource: HomeResource) -> Iterator[Home]:
+    """Yields the home of a step that writes it, locked.
+
+    What the step says is in the log of its run, which has a line every ten seconds. Where a component fails it is
+    tried again; where it fails for good that is recorded, and an alert is sent.
+
+    Raises:
+        PalimpsestError: bad input, or a component that failed, in a run of the command line.
+        dagster.Failure: bad input in another run.
+        dagster.RetryRequested: a component failed in another run.
+    """
+    home, name = resource.home(), context.op_def.name
+    with run_scope(run_of(context.run)), logged_to(context.log.info, name):
+        try:
+            with retried(context), home.lock(LOCK_WAIT_S):
+                yield home
+        except Exception as e:
+            from palimpsest.orchestration.watch import report_failure  # imports assets, which import this module
+
+            if not _is_tried_again(context, e):
+                report_failure(context, home, name, error_of_step(e))
+            raise
+
+
+def _is_tried_again(context: Context, error: Exception) -> bool:
+    may_be = isinstance(error, dg.RetryRequested) or (isinstance(error, dg.Failure) and error.allow_retries)
+    return may_be and context.retry_number < MAX_RETRIES
+
+
+def rounded(numbers: Mapping[str, float]) -> dict[str, int | float]:
+    """Returns numbers as people read them: whole ones whole, others to three digits."""
+    return {name: int(n) if n == int(n) else float(f"{n:.3g}") for name, n in numbers.items()}
+
 
 # What steps share: the pool that limits them, the tags of their runs, and which failures are tried again.
 
@@ -136,7 +175,7 @@ def is_unreadable(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def retried(context: dg.AssetExecutionContext) -> Iterator[None]:
+def retried(context: Context) -> Iterator[None]:
     """Tries the step again where a component failed: twice, after 5 and 10 seconds. Bad input fails at once.
 
     A run of the command line is not tried again: it ends with its exit code, and a person waits for it.
@@ -164,7 +203,7 @@ def error_of_step(error: BaseException | None) -> BaseException | None:
     return error.__cause__ if is_wrapped and error else error
 
 
-def tag_run(context: dg.AssetExecutionContext, build_id: str, collection: str = "") -> None:
+def tag_run(context: Context, build_id: str, collection: str = "") -> None:
     """Tags the step's run with what it makes, so that the UI can filter runs by it, whatever started them."""
     tags = {BUILD: build_id} | ({COLLECTION: collection} if collection else {})
     if _LAST_TAGS.get(context.run_id) != tags:  # once for all steps of a run in this process

@@ -128,7 +128,6 @@ def _usage_errors(kind: type[PalimpsestError]) -> set[str]:
 
 
 _LOCK_WAIT_S = 5.0
-_QUIET_CONFIG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 # A job's page finds its runs by the second tag: the location is named after the module that `dagster dev` loads.
 _TAGS = {"palimpsest/by": "cli", ".dagster/repository": f"__repository__@{DEFINITIONS}"}
 
@@ -336,18 +335,16 @@ def _seconds_since(started: float) -> float:
     return round(time.perf_counter() - started, 3)
 
 
-def _resource(home: Home, max_cost: float | None, allow_removals: bool) -> Any:
-    from palimpsest.orchestration.resources import HomeResource
-
-    money = -1.0 if max_cost is None else max_cost
-    vectors = str(home.embeddings_path or "")
-    return HomeResource(
-        path=str(home.path),
-        embeddings_path=vectors,
-        max_cost=money,
-        allow_removals=allow_removals,
-        embedder=home.embedder or "",
-    )
+def _run_config(home: Home, max_cost: float | None, allow_removals: bool) -> dict[str, Any]:
+    """Returns the configuration of a run: of the resource `home`, and of the log, which is quiet."""
+    config = {
+        "path": str(home.path),
+        "embeddings_path": str(home.embeddings_path or ""),
+        "max_cost": -1.0 if max_cost is None else max_cost,
+        "allow_removals": allow_removals,
+        "embedder": home.embedder or "",
+    }
+    return {"resources": {"home": {"config": config}}, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @contextmanager
@@ -363,9 +360,9 @@ def _dagster(
     os.environ["DAGSTER_HOME"] = str(home.dagster.resolve())
     import dagster as dg
 
-    resources = {"home": _resource(home, max_cost, allow_removals)}
+    config = _run_config(home, max_cost, allow_removals)
     with plain_postgres_errors("build"), cheap_connections(home.dagster), dg.DagsterInstance.get() as instance:
-        yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET_CONFIG, "tags": _TAGS}
+        yield instance, {"instance": instance, "run_config": config, "tags": _TAGS, "raise_on_error": False}
 
 
 def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSummary:
@@ -380,7 +377,7 @@ def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSumm
     say("stage neo4j_graph")
     load_started = time.perf_counter()
     with _dagster(home) as (_, common):
-        result = defs.resolve_job_def("serve_graph").execute_in_process(raise_on_error=False, **common)
+        result = defs.resolve_job_def("serve_graph").execute_in_process(**common)
     for check in result.get_asset_check_evaluations():
         if not check.passed:
             line = f"neo4j: {str(check.metadata['violations'].value).splitlines()[0].removeprefix('- ')}"
@@ -389,9 +386,9 @@ def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSumm
                 continue
             raise Refused(line)
     check_run(result)
-    if not (materializations := result.asset_materializations_for_node("neo4j_graph")):
+    (loaded,) = result.asset_materializations_for_node("neo4j_graph")
+    if "writes" not in loaded.metadata:
         raise ComponentFailed("neo4j: the server went away before the load; run again")
-    (loaded,) = materializations
     return replace(
         summary,
         work={**summary.work, "graph_writes": int(str(loaded.metadata["writes"].value))},
@@ -401,18 +398,19 @@ def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSumm
 
 
 def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:
+    from palimpsest.orchestration.automation import COLLECTION, TAIL, rebuild
     from palimpsest.orchestration.code_location import defs
     from palimpsest.orchestration.resources import collections
 
     with _dagster(home, max_cost, allow_removals) as (instance, common):
         instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
-        job = defs.resolve_job_def("build_collection")
+        job = defs.resolve_job_def(rebuild.name)
         with timed_build(home, {name: plan.collections[name] for name in plan.changed}) as clock:
             for name in plan.changed:
                 say(clock.collection_line(name))
-                check_run(job.execute_in_process(partition_key=name, raise_on_error=False, **common))
+                check_run(job.execute_in_process(partition_key=name, asset_selection=COLLECTION, **common))
         if plan.tail_only or plan.changed:
-            tail = defs.resolve_job_def("publish_build").execute_in_process(raise_on_error=False, **common)
+            tail = job.execute_in_process(asset_selection=TAIL, **common)
             manifest = staged(home).manifest
             if manifest.violations:
                 reasons = "; ".join(manifest.violations[:3])

@@ -1,6 +1,5 @@
 """The default times of the nightly and weekly schedules, and the environment variables that change them."""
 
-import datetime as dt
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ SCHEDULE, WEEKLY, TIMEZONE, AUTOMATION = (
     "PALIMPSEST_AUTOMATION",
 )
 _NIGHTLY, _WEEKLY = "0 3 * * *", "0 4 * * 0"
-FIRST_MONTH, DEFAULT_FIRST_MONTH = "PALIMPSEST_FIRST_MONTH", "2015-01"
 _ON, _OFF = ("", "on", "1", "true", "yes"), ("off", "0", "false", "no")
 _LOCALTIME = Path("/etc/localtime")
 
@@ -68,22 +66,6 @@ def localschedule_timezone() -> str:
         return found
     parts = _LOCALTIME.resolve().parts
     return "/".join(parts[parts.index("zoneinfo") + 1 :]) if "zoneinfo" in parts else "UTC"
-
-
-def first_month() -> str:
-    """Returns the first month that is a partition: 2015-01 unless the environment names another.
-
-    Raises:
-        PalimpsestError: PALIMPSEST_FIRST_MONTH is no past month.
-    """
-    found = os.environ.get(FIRST_MONTH, "").strip() or DEFAULT_FIRST_MONTH
-    try:
-        is_past = dt.datetime.strptime(found, "%Y-%m").replace(tzinfo=dt.UTC) <= dt.datetime.now(dt.UTC)
-    except ValueError:
-        is_past = False
-    if not is_past:
-        raise PalimpsestError(f"{FIRST_MONTH}={found[:40]}: write a past month, such as {DEFAULT_FIRST_MONTH}")
-    return found
 
 
 def _is_on() -> bool:

@@ -1,4 +1,4 @@
-"""Alerts and health: hooks on failed runs, what is overdue, and runs whose process is gone."""
+"""Alerts and health: failed steps, what is overdue, and runs whose process is gone."""
 
 import datetime as dt
 import os
@@ -26,17 +26,17 @@ from palimpsest.orchestration.build_assets import fresh_collections, readable
 from palimpsest.orchestration.resources import (
     BY,
     FIRST_STAGE,
+    Context,
     HomeResource,
-    error_of_step,
     is_unreadable,
-    run_of,
 )
 from palimpsest.orchestration.resources import unreadable_collections as find_unreadable
 from palimpsest.orchestration.schedule import schedule_from_environment
 from palimpsest.pipeline.document_info import record_inbox_failure
+from palimpsest.pipeline.stages import STAGES
 from palimpsest.pipeline.summary import freshness, overdue_hours
 from palimpsest.store.builds import published, staged
-from palimpsest.store.event_log import run_scope, write_event
+from palimpsest.store.event_log import write_event
 from palimpsest.store.home import Home
 
 # Runs of Dagster whose process is gone: killed with all of `palimpsest dev`, or with a `palimpsest build`.
@@ -90,26 +90,15 @@ _REPEAT_S = 86_400.0
 _IS_ON = schedule_from_environment().on
 
 
-@dg.failure_hook(required_resource_keys={"home"})
-def record_failed_operations(context: dg.HookContext) -> None:
-    """Records why a build failed for what is in the inbox: `palimpsest operation` shows it until a build succeeds."""
-    error, home = error_of_step(context.op_exception), context.resources.home.home()
-    run = context.instance.get_run_by_id(context.run_id)
-    with run_scope(run_of(run) if run else context.run_id):
-        fields = {"stage": context.op.name, "error": type(error).__name__}
-        write_event(home.path, "run_failed", level="error", **fields)
-    record_inbox_failure(home, str(error) if error else "the build failed")
-
-
-@dg.failure_hook(required_resource_keys={"home"})
-def alert_when_failed(context: dg.HookContext) -> None:
-    """Alerts: the gate or an invariant keeps a build back, a collection cannot be read, or a stage failed."""
-    error, run = error_of_step(context.op_exception), context.instance.get_run_by_id(context.run_id)
-    collection = run.tags.get(PARTITION_NAME_TAG, "") if run else ""
-    if context.op.name == FIRST_STAGE and is_unreadable(error):
-        message = unreadable_message(collection, str(error))
+def report_failure(context: Context, home: Home, step: str, error: BaseException | None) -> None:
+    """Records that a step failed for good, also for what is in the inbox, and sends the alert."""
+    write_event(home.path, "run_failed", level="error", stage=step, error=type(error).__name__)
+    if step in (*STAGES, "index", "retrieval_report", "published"):  # `palimpsest operation` shows it
+        record_inbox_failure(home, str(error) if error else "the build failed")
+    if step == FIRST_STAGE and is_unreadable(error):
+        message = unreadable_message(context.run.tags.get(PARTITION_NAME_TAG, ""), str(error))
     else:
-        message = _message(context.resources.home.home(), context.op.name, error)
+        message = _message(home, step, error)
     try:
         if not send_alert(message):
             context.log.info(NOWHERE)

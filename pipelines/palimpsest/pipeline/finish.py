@@ -378,7 +378,7 @@ def publish_build(home: Home) -> str:
         raise PalimpsestError(
             f"home {home.path}: no finished build is staged, so there is nothing to publish "
             f"({f'readers see build {current.build_id}' if current else 'nothing was published yet'}); "
-            "run palimpsest build, or the jobs build_collection and publish_build"
+            "run palimpsest build, or the job rebuild"
         )
     with observed(home.path, "publish", build.build_id):
         save_tokenizer(home.path)
