@@ -40,6 +40,20 @@ def test_one_capitalised_word_at_a_sentence_start_needs_the_scope_to_know_it():
     assert known == {"Heron was fine.": {"Heron"}, "The plan for Heron is ready.": {"Heron"}}
 
 
+def test_a_capitalised_word_that_texts_write_small_as_often_is_no_name_unless_it_is_a_person_or_a_title():
+    small = ("The Board approved the Business Case.", "Every business case needs a board.")
+    assert resolved(memories_of(*small))[2] == {}
+    often = ("We met Heron.", "The Heron team met.", "I saw a heron.")
+    assert set().union(*resolved(memories_of(*often))[2].values()) == {"Heron"}
+    speaks = resolved(memories_of("We met Rose.", "A rose is red.", unit="turn", speaker="Rose"))[2]
+    assert speaks["We met Rose."] == {"Rose"}
+
+
+def test_a_number_on_the_next_line_is_no_part_of_a_name():
+    text = "A long line about what is to be written on LinkedIn\n   1 September"
+    assert resolved(memories_of(text))[2] == {text: {"LinkedIn"}}
+
+
 def test_function_words_calendar_words_and_pronouns_are_no_names():
     names_in = resolved(memories_of("On Monday I saw that The End of May was near.", "Yes. Yeah, I know. It is OK."))[2]
     assert names_in == {"On Monday I saw that The End of May was near.": {"End"}}

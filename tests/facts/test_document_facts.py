@@ -46,6 +46,10 @@ def test_header_fields_are_facts_of_the_first_memory():
     }
 
 
+def test_a_day_of_review_is_not_the_day_of_a_document():
+    assert stated("One.", last_reviewed_at="2026-03-04T17:00:00Z") == set()
+
+
 @pytest.mark.parametrize(
     ("text", "heading", "names"),
     [
@@ -122,7 +126,8 @@ PRESENT = "## Present\n\n- Ana Brandt (@abrandt)\n- Jonas Feld\n- Ida Ray\n- Ida
         ("- @abrandt will be sending the plan. Nobody objected.", {("Ana Brandt", "sending the plan")}),
         ("- Ana and team will come back with a price", {("Ana Brandt", "come back with a price")}),
         ("- AB - will write the report", {("Ana Brandt", "write the report")}),
-        ("- Jonas is going to look into it", {("Jonas Feld", "look into it")}),
+        ("- Jonas is going to look into the leak", {("Jonas Feld", "look into the leak")}),
+        ("- Jonas will merge it", set()),
         (
             "- Next steps: Ana + Jonas to meet Bo\n  on the quay",
             {("Ana Brandt", "meet Bo on the quay"), ("Jonas Feld", "meet Bo on the quay")},

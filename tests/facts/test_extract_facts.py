@@ -90,6 +90,7 @@ NOT_STATED = (
     "Basin raised money for a line.",
     "Ana Brandt is in Ghent.",
     "Heron is on track.",
+    "Heron is proposed to replace Tern.",
     "Heron costs a word.",
     "I love your photo.",
     "I hate this.",

@@ -43,6 +43,8 @@ def test_a_plural_has_the_type_of_its_singular(noun, one):
         ("Hotel Patience", "place"),
         ("Norwegian", "concept"),
         ("The Salt Clerk", None),
+        ("Port Digital Service", None),
+        ("Project Board", "organisation"),
         ("Vera Maling", None),
     ],
 )
@@ -63,6 +65,7 @@ def test_the_words_of_a_name_show_its_type(name, kind):
         ("Ferry said nothing.", "Ferry", "person"),
         ("Ask the owner.", "Ask", "concept"),
         ("Corvane did it.", "Corvane", "concept"),
+        ("Each of us has one Corvane, and two Corvane.", "Corvane", "concept"),
     ],
 )
 def test_the_words_around_a_name_show_its_type(text, name, kind):

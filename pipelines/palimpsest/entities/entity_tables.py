@@ -16,6 +16,7 @@ from palimpsest.entities.scope_evidence import (
     find_title_mentions,
     find_titles,
     resolve_scopes,
+    written_small,
 )
 from palimpsest.entities.stated_names import find_stated_names
 from palimpsest.store.decisions import Decisions
@@ -111,7 +112,8 @@ def resolve_entities(
     A title names an entity, and each memory of a document with it mentions it, with no span where its text does not.
     One capitalised word at the start of a sentence counts only where the scope has it elsewhere: as a name inside a
     sentence, as a title, as a speaker, because a text says what it refers to, or as part of a person's name that it is
-    short for. An office in small letters is its holder where one is stated, and nothing by itself.
+    short for. A name that the scope has as often in small letters is a word. An office in small letters is its holder
+    where one is stated, and nothing by itself.
 
     Args:
         candidates: the surfaces table, see `entity_tables.find_mention_candidates`.
@@ -123,6 +125,7 @@ def resolve_entities(
     people = find_people(memories, documents)
     names = candidates.filter(~pl.col("kind").is_in(["none", "role"]))
     stated = candidates.filter(pl.col("same_as").is_not_null())
+    names = names.join(written_small(names, memories, [titles, people]), on=_KEY, how="anti")
     sure, unsure = _split_names(names, stated, titles, people)
     found = pl.concat(
         [
@@ -220,8 +223,8 @@ def _entities(assigned: pl.DataFrame, titles: pl.DataFrame, people: pl.DataFrame
 
 
 def _entity_type() -> pl.Expr:
-    words = pl.col("key").str.split(" ")
-    has_organisation_word = words.list.eval(pl.element().is_in(sorted(ORGANISATION))).list.any()
+    head = pl.col("key").str.replace(r"^(.+?) (?:of|for|in|at|on|to) .*$", "${1}").str.extract(r"(\S+)$")
+    has_organisation_word = head.str.strip_chars(".").is_in(sorted(ORGANISATION))  # an Office Guide is no office
     is_person = pl.col("name").map_elements(is_person_name, pl.Boolean)
     is_place = pl.col("name").map_elements(is_city, pl.Boolean)
     return (

@@ -164,7 +164,7 @@ _UPPER = "A-ZÀ-ÖØ-Þ" + "".join(c for c in map(chr, range(0x100, 0x530)) if c
 _INITIAL = rf"(?<![\w.])[{_UPPER}]\.(?=\s+[{_UPPER}])"
 _CAPITAL = rf"(?:{_INITIAL}|[{_UPPER}](?:[\w’'&.\-]*\w)?)"  # noqa: RUF001
 _LINK = r"(?:of|the|de|del|della|di|da|dos|du|des|la|le|van|von|der|den|&|for|y|al|el|ibn|bin)"
-_NAME = re.compile(rf"(?<!\w){_CAPITAL}(?:(?:\s+{_LINK}){{0,2}}\s+{_CAPITAL}|\s+\d(?:[\w.\-]*\w)?)*")
+_NAME = re.compile(rf"(?<!\w){_CAPITAL}(?:(?:\s+{_LINK}){{0,2}}\s+{_CAPITAL}|[^\S\n]+\d(?:[\w.\-]*\w)?)*")
 CODE = re.compile(
     r"\b(?:[A-Za-z]{1,10}[-#]\d[\w-]*|[A-Z]{1,5}-[A-Z]{1,3}\d[\w-]*|[A-Z]{2,}\d\w*|[a-z]+(?:_[a-z0-9]+)+|[a-z]+[A-Z]\w+"
     r"|[\w-]{1,100}\.(?:py|md|js|ts|json|yaml|sql|toml))\b"

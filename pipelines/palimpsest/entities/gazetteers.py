@@ -72,4 +72,4 @@ def is_person_name(name: str) -> bool:
 def is_city(name: str) -> bool:
     """Returns whether a name is that of a city that has an airport or a time zone, and no first name."""
     folded = name.casefold()
-    return name[:1].isupper() and folded in _cities() and folded not in _first_names()
+    return name[:1].isupper() and not name.isupper() and folded in _cities() and folded not in _first_names()

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -128,6 +128,7 @@ def _rows(frame: pl.DataFrame | None, *columns: str) -> Iterator[tuple[Any, ...]
 
 _OF_MENTION = ("memory_id", *SCOPE, "surface", "key", "kind", "cue", "char_start", "char_end")
 MENTION_SCHEMA: Schema = {name: SCHEMAS["surfaces"][name] for name in _OF_MENTION}
+MENTIONS_OF_NONE = pl.DataFrame(schema=MENTION_SCHEMA)
 
 
 def add_keys(frame: pl.DataFrame) -> pl.DataFrame:
@@ -216,6 +217,31 @@ def _find(rows: pl.DataFrame, patterns: list[str], any_case: bool) -> pl.DataFra
 
 def _is_word_char(char: str) -> bool:
     return char.isalnum() or char == "_"
+
+
+def written_small(names: pl.DataFrame, memories: pl.DataFrame, known: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Returns the (scope, key) of capitalised words that the texts of their scope have as often in small letters.
+
+    Directors and a Business Case are no names where others are directors and a business case (truecasing).
+
+    Args:
+        names: mention candidates.
+        memories: the memories table.
+        known: frames of (scope, key) that are names however they are written, such as those of people.
+    """
+    cased = pl.col("surface").str.to_lowercase()
+    is_word = (pl.col("kind") == "name") & (pl.col("surface") != cased) & (pl.col("cue") != "person")
+    words = names.filter(is_word & ~pl.col("key").is_in([k for f in known for k in f["key"].unique()]))
+    counts = words.group_by(*_KEY, small=cased).agg(n=pl.len())
+    texts = memories.select("memory_id", *SCOPE, "text")
+    patterns = dict(iter(counts.select(*SCOPE, "small").unique().sort(pl.all()).group_by(SCOPE, maintain_order=True)))
+    parts = [MENTIONS_OF_NONE] + [
+        _find(rows, patterns[scope]["small"].to_list(), any_case=False)
+        for scope, rows in texts.group_by(SCOPE, maintain_order=True)
+        if scope in patterns
+    ]
+    small = pl.concat(parts).group_by(*SCOPE, small="surface").agg(in_small=pl.len())
+    return counts.join(small, on=[*SCOPE, "small"]).filter(pl.col("in_small") >= pl.col("n")).select(_KEY).unique()
 
 
 # People that a document names outside its text: its speakers, and authors, attendees and the like in its metadata.

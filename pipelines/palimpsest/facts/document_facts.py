@@ -77,7 +77,9 @@ def _of_fields(topic: str, metadata: Mapping[str, object], time: object, end: in
     status = _ASIDE.sub("", shown_words(stated_status(metadata))).strip(" .,*_`")
     authors = person_names([shown_words(str(metadata.get(AUTHOR) or ""))])
     stated = [("status", status), *(("written_by", name) for name in authors)]
-    stated += [("dated", str(time)[:10])] if time is not None else []
+    day = str(time)[:10]
+    is_review = any("review" in name.casefold() and str(value).startswith(day) for name, value in metadata.items())
+    stated += [("dated", day)] if time is not None and not is_review else []
     for predicate, words in stated:
         if words:
             yield value_fact(topic, predicate, words, (0, end))
@@ -180,6 +182,8 @@ _DASH = r"(?<!\s)\s++[–—-]+"  # noqa: RUF001
 _PROMISE = re.compile(rf"{_DOERS}(?:,|{_DASH}|{_ARROW})?\s+{_WILL}\s+{_NO_TASK}(?P<task>[a-z].*)", re.DOTALL)
 _DOER_FIRST = re.compile(rf"{_DOERS}(?::|{_DASH}|{_ARROW})\s+{_SAID}(?P<task>\S.*)", re.DOTALL)
 _DOER_LAST = re.compile(rf"(?P<task>\S.*?)(?::|{_DASH}|{_ARROW})\s+{_DOERS}[.\s]*", re.DOTALL)
+_UNCLEAR = re.compile(r"\b(?:it|them|him|her|this|these|those)\b", re.IGNORECASE)
+_MAX_UNCLEAR_WORDS = 6  # of a task that names what it is about by a pronoun: `merge it`
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
@@ -194,6 +198,8 @@ def _of_action(page: Page, item: Item) -> Iterator[Fact]:
             continue
         people = sorted({person for doer in doers if (person := page.person(doer))})
         task = shorten(_SENTENCE_END.split(shown_words(match["task"]))[0])
+        if _UNCLEAR.search(task) and len(task.split()) <= _MAX_UNCLEAR_WORDS:
+            return
         modality = "past" if item.box in ("x", "X") else "stated"
         for person in people if task else ():
             yield value_fact(person, "responsible_for", task, item.place, modality)

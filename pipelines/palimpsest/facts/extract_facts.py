@@ -298,6 +298,7 @@ class _Extraction:
         p, entity = self.tree.parse, self.referents.entity(subject)
         is_state = any(p.deps[c] == "auxpass" and p.tags[c] in ("VBZ", "VBP") for c in self.tree.children[head])
         is_main = p.deps[head] in ("ROOT", "conj", "ccomp", "parataxis") and not self._is_general(subject)
+        is_main &= not any(p.deps[c] in ("xcomp", "ccomp") for c in self.tree.children[head])  # `is proposed to use`
         if entity and is_main and is_state and not any(p.deps[c] == "agent" for c in self.tree.children[head]):
             filling = Filling(p.words[head], "", is_name=False, is_time=False)
             if self.referents.suits(entity, "status", filling):

@@ -129,7 +129,7 @@ _GOAL = (
     rf"(?i)\bgoal:\s*{_END}",
     r"\b(?:I am|I'm|I\u2019m|we are|we're|We are|We're|am|is|are)\s+(?:still\s+|now\s+)?"
     rf"(?:training for|working towards|aiming to|saving (?:up )?for|preparing for)\s+{_END}",
-    rf"\b(?i:i|we)\s+(?:have\s+)?(?:decided|resolved|set out|signed up)\s+(?:to|for)\s+{_END}",
+    rf"\b(?i:i|we)\s+(?:have\s+)?(?:resolved|set out|signed up)\s+(?:to|for)\s+{_END}",
 )
 _MAX_NAME_CHARS = 60
 _SCHEMA: Schema = {
@@ -193,9 +193,7 @@ def project_nodes(projects: pl.DataFrame) -> pl.DataFrame:
 
 def _goal_name(phrase: str) -> str:
     words = " ".join(phrase.split())
-    if len(words) > _MAX_NAME_CHARS:
-        words = words[:_MAX_NAME_CHARS].rsplit(" ", 1)[0]
-    return words if len(fold(words).split()) > 1 else ""
+    return words if len(words) <= _MAX_NAME_CHARS and len(fold(words).split()) > 1 else ""
 
 
 # How important a node is: how much is known of it, from 0 to 1, whatever its age.

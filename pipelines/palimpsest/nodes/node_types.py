@@ -14,7 +14,7 @@ from palimpsest.store.tables import Schema
 
 DEFAULT_TYPE = "concept"
 _MIN_SCORE = {"person": 1.0, "place": 1.2, "project": 1.0}
-_MIN_OTHER = 0.7
+_MIN_OTHER = 0.8  # more than numbers before a name, and one technical noun after it
 _MAX_REPEATS = 9.0  # of one rule that count
 _CODE = r"^([A-Z]{1,5}\d*-?)\d"
 _SHARE_OF_PREFIX = 0.6

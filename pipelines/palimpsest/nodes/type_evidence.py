@@ -178,6 +178,9 @@ def _types() -> dict[str, str]:
 
 
 _TYPE_OF = _types()
+_AMBIGUOUS_ENDINGS = word_set(
+    "service framework court business wood summit"
+)  # an agency or software, a house or judges
 _ENDING_TYPE = dict.fromkeys(word_set(_ORGANISATION_ENDINGS), "organisation")
 _TRANSPARENT = word_set("one kind class type sort group pair set range series family number collection row chain")
 _STOPS = word_set(
@@ -198,7 +201,7 @@ def noun_type(noun: str) -> str:
 def ending_type(word: str) -> str:
     """Returns the type that the last word of a name shows: `Tidal Print`, `Grit Lane`, `Finnis Prize`."""
     lower = word.lower()
-    return _ENDING_TYPE.get(lower) or noun_type(lower)
+    return "" if singular(lower) in _AMBIGUOUS_ENDINGS else _ENDING_TYPE.get(lower) or noun_type(lower)
 
 
 def singular(noun: str) -> str:
@@ -295,7 +298,7 @@ _RULES = (
     _Rule("compound", "after", rf"^\s+({_TECHNICAL})s?\b", 0.5),
     _Rule("where", "before", r"\b(?:[Ii]n|[Nn]ear|[Oo]utside|[Aa]round|[Tt]owards)\s+$", 0.2, "place"),
     _Rule("route", "before", r"\b(?:[Ff]rom|[Tt]o|[Aa]t|[Tt]hrough|[Aa]bove|[Bb]elow)\s+$", 0.15, "place"),
-    _Rule("counted", "before", rf"\b(?i:{'|'.join(sorted(COUNTED | ONE))}|\d+)\s+$", 0.5, "product"),
+    _Rule("counted", "before", rf"\b(?i:{'|'.join(sorted(COUNTED | ONE))}|\d+)\s+$", 0.25, "product"),
     _Rule("acts", "after", rf"^(?:\s+(?:{_ADVERBS}))?\s+(?:{'|'.join(sorted(_PERSONAL))})\b", 1.0, "person"),
     _Rule("who", "after", r"^,?\s+who(?:se|m)?\b", 1.5, "person"),
     _Rule("kin", "after", rf"^['\u2019]s\s+(?:\w+\s+)?(?:{_KIN})\b", 1.5, "person"),
@@ -402,7 +405,7 @@ def name_type(name: str) -> NameType | None:
         return None
     if all(w in CALENDAR_WORDS or singular(w) in CALENDAR_WORDS for w in folded):
         return NameType("date", "", 5.0)
-    if folded[0] == "project" and len(folded) > 1:
+    if folded[0] == "project" and len(folded) > 1 and not ending_type(folded[-1]):
         return NameType("project", "project", 3.0)
     if fold(name) in _HOLIDAYS:
         return NameType("date", "", 3.0)
