@@ -144,7 +144,7 @@ def test_the_asset_has_the_numbers_as_metadata_and_writes_the_page(copied_home):
     (event,) = done.asset_materializations_for_node("memory_health")
     numbers = health_of(copied_home).numbers
     shown = {name: value.value for name, value in event.metadata.items()}
-    assert numbers["latest"] == 4.0 and {n: shown[n] for n in numbers if "age" not in n} == {
-        n: v for n, v in numbers.items() if "age" not in n
-    }
+    figures = {n: v for n, v in shown.items() if n in numbers and "age" not in n}
+    assert len(shown) <= 8 and len(figures) >= 3 and figures == {n: numbers[n] for n in figures}
+    assert numbers["latest"] == 4.0
     assert (copied_home.path / "health/report.html").is_file()

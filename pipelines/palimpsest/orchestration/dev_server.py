@@ -229,7 +229,9 @@ def run_group(
                 _wait(server, _POLL_S)
         finally:
             _signal_group(server.pid, signal.SIGKILL)
-            code = server.wait()
+            code, end = server.wait(), time.monotonic() + _STOP_WAIT_S
+            while time.monotonic() < end and _has_members(server.pid):  # they end when the kernel comes to it
+                time.sleep(_POLL_S)
     return 0 if stopping else code
 
 

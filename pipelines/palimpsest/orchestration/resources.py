@@ -102,7 +102,8 @@ def step(context: Context, resource: HomeResource) -> Iterator[Home]:
             with retried(context), home.lock(LOCK_WAIT_S):
                 yield home
         except Exception as e:
-            from palimpsest.orchestration.watch import report_failure  # imports assets, which import this module
+            # Here, because it imports assets, which import this module.
+            from palimpsest.orchestration.watch import report_failure
 
             if not _is_tried_again(context, e):
                 report_failure(context, home, name, error_of_step(e))
