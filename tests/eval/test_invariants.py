@@ -115,9 +115,9 @@ def test_a_memory_without_a_vector_is_found_and_a_violation_reports_a_count_and_
     assert found.to_json()["examples"] == ["m1", "m2", "m3", "m4", "m5"]
 
 
-@pytest.mark.parametrize("reject", [("c", "a.pdf", "read", " ", False), ("c", "", "read", "encrypted", False), ("c", "a.pdf", None, "encrypted", False)])
+@pytest.mark.parametrize("reject", [("a.pdf", "read", " "), ("", "read", "encrypted"), ("a.pdf", None, "encrypted")])
 def test_a_reject_without_a_reason_is_found(reject):
-    rows = pl.DataFrame([reject], schema=TABLES["rejects"].schema, orient="row")
+    rows = pl.DataFrame([("c", *reject, False)], schema=TABLES["rejects"].schema, orient="row")
     assert names(check_invariants(TABLES | {"rejects": rows})) == {(9, "rejects")}
 
 
