@@ -41,11 +41,11 @@ def test_one_capitalised_word_at_a_sentence_start_needs_the_scope_to_know_it():
 
 
 def test_a_capitalised_word_that_texts_write_small_as_often_is_no_name_unless_it_is_a_person_or_a_title():
-    small = ("The Board approved the Business Case.", "Every business case needs a board.")
+    small = ("The Board approved the Business Case.", "Every business case needs a board.", "A business case; a board")
     assert resolved(memories_of(*small))[2] == {}
-    often = ("We met Heron.", "The Heron team met.", "I saw a heron.")
+    often = ("We met Heron.", "See https://heron.example/heron or `heron`.", "I saw a heron.")
     assert set().union(*resolved(memories_of(*often))[2].values()) == {"Heron"}
-    speaks = resolved(memories_of("We met Rose.", "A rose is red.", unit="turn", speaker="Rose"))[2]
+    speaks = resolved(memories_of("We met Rose.", "A rose is a rose.", unit="turn", speaker="Rose"))[2]
     assert speaks["We met Rose."] == {"Rose"}
 
 

@@ -219,10 +219,15 @@ def _is_word_char(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
+_CODE = r"(?s:```.*?(?:```|\z))|`[^`\n]*`|\S*[./@_:#=\\-]\w\S*"  # addresses, paths and code, which have small letters
+_LEAST_SMALL = 2
+
+
 def written_small(names: pl.DataFrame, memories: pl.DataFrame, known: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Returns the (scope, key) of capitalised words that the texts of their scope have as often in small letters.
 
-    Directors and a Business Case are no names where others are directors and a business case (truecasing).
+    Directors and a Business Case are no names where others are directors and a business case (truecasing). Addresses
+    and code do not count, nor does a single time.
 
     Args:
         names: mention candidates.
@@ -230,10 +235,10 @@ def written_small(names: pl.DataFrame, memories: pl.DataFrame, known: Sequence[p
         known: frames of (scope, key) that are names however they are written, such as those of people.
     """
     cased = pl.col("surface").str.to_lowercase()
-    is_word = (pl.col("kind") == "name") & (pl.col("surface") != cased) & (pl.col("cue") != "person")
-    words = names.filter(is_word & ~pl.col("key").is_in([k for f in known for k in f["key"].unique()]))
+    is_capitalised = (pl.col("kind") == "name") & (pl.col("surface") != cased) & (pl.col("cue") != "person")
+    words = names.filter(is_capitalised & ~pl.col("key").is_in([k for f in known for k in f["key"].unique()]))
     counts = words.group_by(*_KEY, small=cased).agg(n=pl.len())
-    texts = memories.select("memory_id", *SCOPE, "text")
+    texts = memories.select("memory_id", *SCOPE, pl.col("text").str.replace_all(_CODE, " "))
     patterns = dict(iter(counts.select(*SCOPE, "small").unique().sort(pl.all()).group_by(SCOPE, maintain_order=True)))
     parts = [MENTIONS_OF_NONE] + [
         _find(rows, patterns[scope]["small"].to_list(), any_case=False)
@@ -241,7 +246,8 @@ def written_small(names: pl.DataFrame, memories: pl.DataFrame, known: Sequence[p
         if scope in patterns
     ]
     small = pl.concat(parts).group_by(*SCOPE, small="surface").agg(in_small=pl.len())
-    return counts.join(small, on=[*SCOPE, "small"]).filter(pl.col("in_small") >= pl.col("n")).select(_KEY).unique()
+    is_word = pl.col("in_small") >= pl.max_horizontal("n", _LEAST_SMALL)
+    return counts.join(small, on=[*SCOPE, "small"]).filter(is_word).select(_KEY).unique()
 
 
 # People that a document names outside its text: its speakers, and authors, attendees and the like in its metadata.
