@@ -426,9 +426,9 @@ def name_type(name: str) -> NameType | None:
 
 
 def _first_noun_type(words: list[str]) -> NameType | None:
-    """Returns the type of `Hotel Patience`, `Lake Vann`: the first of two words is a noun for a place or a body."""
+    """Returns the type of `Hotel Patience`, `Lake Vann`: the first of two words is a noun for a place."""
     kind = noun_type(words[0].lower()) if len(words) == 2 else ""
-    return NameType(kind, words[0].lower(), _FIRST_WEIGHT) if kind in ("place", "organisation") else None
+    return NameType(kind, words[0].lower(), _FIRST_WEIGHT) if kind == "place" else None
 
 
 def full_name_shapes(entities: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
