@@ -55,7 +55,6 @@ HEADLINES = (
 )
 _MAX_WORST = 20
 _MAX_TEXT_CHARS = 320
-_EPSILON = 1e-9
 _TABLES = (
     "documents",
     "document_texts",
@@ -152,9 +151,9 @@ def headlines(
         before = [numbers.get(f"{collection}/{key}") for _, numbers in history]
         line = spark([v if v is not None else float("nan") for v in before] + [now[key]])
         was, new = compared.get(key, (None, now[key]))
-        change = None if was is None else new - was
-        worse = change is not None and abs(change) > _EPSILON and (change < 0) == more_is_better
         ms = key.endswith("_ms")
+        change = None if was is None else round(new - was, 1 if ms else 3) or 0.0  # as it is shown: no `-0.000`
+        worse = change is not None and change != 0 and (change < 0) == more_is_better
         cards.append(
             HeadlineCard(
                 key=key,
