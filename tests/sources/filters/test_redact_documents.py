@@ -16,7 +16,7 @@ from palimpsest.sources.extracted import ExtractedDocument, Segment
 from palimpsest.sources.find_secrets import find_secrets
 from palimpsest.sources.ingest import IngestRules, ingest
 from palimpsest.sources.storage_policy import redact_document, redact_text
-from palimpsest.sources.text_edits import Edit, apply_edits
+from palimpsest.sources.text_edits import Edit, apply_edits, remove_spans
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.ingest_log import IngestLog
@@ -222,3 +222,8 @@ def test_a_text_made_to_be_slow_is_read_in_linear_time(piece):
     started = process_time()
     redact_text(piece * 5_000)
     assert process_time() - started < 2  # a minute where a pattern scans to the end from every place
+
+
+def test_spans_that_overlap_are_removed_as_one():
+    removed = remove_spans("One two three four. Five.", None, [(4, 13), (0, 7)])
+    assert removed is not None and removed.text == "four. Five." and removed.spans == ((0, 14),)
