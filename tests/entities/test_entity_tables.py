@@ -49,6 +49,12 @@ def test_a_capitalised_word_that_texts_write_small_as_often_is_no_name_unless_it
     assert speaks["We met Rose."] == {"Rose"}
 
 
+def test_a_word_of_one_scope_is_not_a_name_because_it_is_a_person_of_another():
+    said = memories_of("We met Rose.", unit="turn", speaker="Rose")
+    other = memories_of("The Rose is a rose, and a rose.", docs=[document("other.md", title="", user_id="u1")])
+    assert "The Rose is a rose, and a rose." not in resolved(pl.concat([said, other]))[2]
+
+
 def test_a_number_on_the_next_line_is_no_part_of_a_name():
     text = "A long line about what is to be written on LinkedIn\n   1 September"
     assert resolved(memories_of(text))[2] == {text: {"LinkedIn"}}

@@ -100,6 +100,7 @@ NOT_STATED = (
     "I love to hear that.",
     "I love spending time.",
     "I love my job.",
+    f"I like to read {'very ' * 30}long books.",
     "My favorite is jazz.",
     "I'm moving to Ghent next year.",
     "I enjoyed a good meal.",

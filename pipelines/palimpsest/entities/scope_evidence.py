@@ -128,7 +128,6 @@ def _rows(frame: pl.DataFrame | None, *columns: str) -> Iterator[tuple[Any, ...]
 
 _OF_MENTION = ("memory_id", *SCOPE, "surface", "key", "kind", "cue", "char_start", "char_end")
 MENTION_SCHEMA: Schema = {name: SCHEMAS["surfaces"][name] for name in _OF_MENTION}
-MENTIONS_OF_NONE = pl.DataFrame(schema=MENTION_SCHEMA)
 
 
 def add_keys(frame: pl.DataFrame) -> pl.DataFrame:
@@ -162,18 +161,16 @@ def find_title_mentions(memories: pl.DataFrame, titles: pl.DataFrame, explained:
         titles: what `find_titles` returned.
         explained: (scope, surface, key) of long forms in small letters, which `find_names` does not find.
     """
-    parts = [_mentions_by_title(memories, titles)]
-    phrases = pl.concat([titles.select(*SCOPE, "surface"), explained.select(*SCOPE, "surface")]).unique()
-    texts = memories.select("memory_id", *SCOPE, "text").join(phrases.select(*SCOPE).unique(), on=SCOPE, how="semi")
-    by_scope = dict(iter(phrases.group_by(SCOPE, maintain_order=True)))
-    for scope, rows in texts.group_by(SCOPE, maintain_order=True):
-        names = by_scope[scope]
-        several = names.filter(pl.col("surface").str.contains(r"\s"))["surface"].unique().sort().to_list()
-        single = names.filter(~pl.col("surface").str.contains(r"\s"))["surface"].unique().sort().to_list()
-        for patterns, any_case in ((several, True), (single, False)):
-            if patterns:
-                parts.append(_find(rows, patterns, any_case))
-    return pl.concat(parts)
+    phrases = pl.concat([titles.select(*SCOPE, "surface"), explained.select(*SCOPE, "surface")])
+    texts = memories.select("memory_id", *SCOPE, "text")
+    has_space = pl.col("surface").str.contains(r"\s")
+    return pl.concat(
+        [
+            _mentions_by_title(memories, titles),
+            *_find_in_scopes(texts, phrases.filter(has_space), any_case=True),
+            *_find_in_scopes(texts, phrases.filter(~has_space), any_case=False),
+        ]
+    )
 
 
 def _mentions_by_title(memories: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
@@ -192,6 +189,14 @@ def _mentions_by_title(memories: pl.DataFrame, titles: pl.DataFrame) -> pl.DataF
             char_end=no_place,
         )
     )
+
+
+def _find_in_scopes(texts: pl.DataFrame, phrases: pl.DataFrame, any_case: bool) -> Iterator[pl.DataFrame]:
+    """Yields where the texts of each scope have its phrases: frames of (scope, surface)."""
+    by_scope = dict(iter(phrases.group_by(SCOPE, maintain_order=True)))
+    for scope, rows in texts.group_by(SCOPE, maintain_order=True):
+        if scope in by_scope:
+            yield _find(rows, by_scope[scope]["surface"].unique().sort().to_list(), any_case)
 
 
 def _find(rows: pl.DataFrame, patterns: list[str], any_case: bool) -> pl.DataFrame:
@@ -236,16 +241,12 @@ def written_small(names: pl.DataFrame, memories: pl.DataFrame, known: Sequence[p
     """
     cased = pl.col("surface").str.to_lowercase()
     is_capitalised = (pl.col("kind") == "name") & (pl.col("surface") != cased) & (pl.col("cue") != "person")
-    words = names.filter(is_capitalised & ~pl.col("key").is_in([k for f in known for k in f["key"].unique()]))
+    words = names.filter(is_capitalised).join(pl.concat([f.select(_KEY) for f in known]), on=_KEY, how="anti")
     counts = words.group_by(*_KEY, small=cased).agg(n=pl.len())
     texts = memories.select("memory_id", *SCOPE, pl.col("text").str.replace_all(_CODE, " "))
-    patterns = dict(iter(counts.select(*SCOPE, "small").unique().sort(pl.all()).group_by(SCOPE, maintain_order=True)))
-    parts = [MENTIONS_OF_NONE] + [
-        _find(rows, patterns[scope]["small"].to_list(), any_case=False)
-        for scope, rows in texts.group_by(SCOPE, maintain_order=True)
-        if scope in patterns
-    ]
-    small = pl.concat(parts).group_by(*SCOPE, small="surface").agg(in_small=pl.len())
+    found = _find_in_scopes(texts, counts.select(*SCOPE, surface="small"), any_case=False)
+    small = pl.concat([pl.DataFrame(schema=MENTION_SCHEMA), *found])
+    small = small.group_by(*SCOPE, small="surface").agg(in_small=pl.len())
     is_word = pl.col("in_small") >= pl.max_horizontal("n", _LEAST_SMALL)
     return counts.join(small, on=[*SCOPE, "small"]).filter(is_word).select(_KEY).unique()
 

@@ -94,7 +94,7 @@ class Fillers:
             elif self._is_liked_doing(head, child):
                 for i in self._joined_verbs(child):
                     for filler in self._filler("", i):
-                        is_bare = p.tags[i] == "VB" and not filler.value.startswith("to ")
+                        is_bare = p.tags[i] == "VB" and filler.value and not filler.value.startswith("to ")
                         yield replace(filler, value=f"to {filler.value}") if is_bare else filler
             elif dep == "advmod" and p.words[child] == "here":
                 yield Filler("in", child, "", is_time=False)

@@ -4,6 +4,7 @@ Each kind is a check of a stage's asset that warns, and a line for each thing it
 log, the output of `palimpsest build` and the report: `kind: collection/source: what and what to do`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -140,10 +141,7 @@ def warning_lines(found: Iterable[Warned]) -> list[str]:
 
 def warning_counts(found: Iterable[Warned]) -> dict[str, int]:
     """Returns how many warnings there are of each kind that has some."""
-    counts: dict[str, int] = {}
-    for warned in found:
-        counts[warned.kind] = counts.get(warned.kind, 0) + 1
-    return counts
+    return dict(Counter(warned.kind for warned in found))
 
 
 def warning_summary(found: Iterable[Warned]) -> str:
