@@ -91,7 +91,8 @@ class SentenceModel:
 
     def _encode(self, texts: list[str], shape: tuple[int, int]) -> np.ndarray:
         rows, width = shape
-        padding = {"processing_kwargs": {"text": {"padding": "max_length", "max_length": width}}} if width else {}
+        fixed: dict[str, Any] = {"processing_kwargs": {"text": {"padding": "max_length", "max_length": width}}}
+        padding = fixed if width else {}
         filled = texts + [""] * (rows - len(texts))
         found = self.model.encode_document(
             filled, prompt=self._prompt, batch_size=rows, show_progress_bar=False, **padding
@@ -165,7 +166,7 @@ def model_parts(setting: str, folder: Path, dimensions: int) -> SpaceParts:
     )
 
 
-def _text_prompt(prompts: Mapping[str, str]) -> str:
+def _text_prompt(prompts: Mapping[str, str | None]) -> str:
     """Returns the first prompt for texts. The library prefers an empty `document`, which it adds, to a `passage`."""
     return next((str(prompts[name]) for name in _TEXT_PROMPTS if prompts.get(name)), "")
 
