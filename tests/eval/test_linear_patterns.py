@@ -108,7 +108,7 @@ def test_a_want_before_a_comma_and_not_is_a_preference_wherever_it_stands():
 
 
 def test_a_quote_is_found_without_case_outer_marks_and_number_of_spaces_as_a_pattern_of_its_words_finds_it():
-    from palimpsest.relations.labelers.lm_labeler import find_quote
+    from palimpsest.lm.engine import find_quote
 
     pieces = ["Ana", "ana", "\u00c9", "\u00e9", "b", ".", "\u0130", "\u00a0"]
     both = []

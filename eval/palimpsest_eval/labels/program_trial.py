@@ -9,10 +9,10 @@ from typing import Literal
 import polars as pl
 
 from palimpsest.core.ids import JsonObject
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.settings import LmSettings
 from palimpsest.relations.labelers.label_types import UNPAID, LabelPair, LabelResult
-from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.relations.labelers.lm_labeler import INSTRUCTIONS, LmLabeler
-from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest.relations.labelers.pairs_file import PairRow, group_of, pair_from_row
 from palimpsest_eval.labels.label_metrics import LabelMetrics, label_metrics, predictions
 

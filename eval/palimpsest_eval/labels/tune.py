@@ -11,15 +11,15 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.engine import contains_instructions
+from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.relations.labelers.label_types import LABELS, LabelResult, RelationLabeler
-from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.relations.labelers.lm_labeler import (
     INSTRUCTIONS,
-    contains_instructions,
     load_program,
     pair_inputs,
 )
-from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
 from palimpsest.relations.labelers.offline_labeler import offline_labeler
 from palimpsest.relations.labelers.pairs_file import (
     PairRow,

@@ -7,8 +7,8 @@ import polars as pl
 from palimpsest.facts.fact import Fact
 from palimpsest.facts.fact_tables import FactInputs, named_entities
 from palimpsest.facts.lm_facts import INSTRUCTIONS, Extraction, LmExtractor, MemoryText
-from palimpsest.relations.labelers.lm_client import Ledger
-from palimpsest.relations.labelers.lm_settings import LmSettings
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.settings import LmSettings
 from palimpsest_eval.notebook.build_view import BuildView
 
 _TABLES = ("memories", "mentions", "entities", "speakers", "clause_facts")

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.setting_layers import apply_layers
-from palimpsest.relations.labelers.lm_client import ChatMessage, LmClient, LmUnavailable
-from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
+from palimpsest.lm.client import ChatMessage, LmClient, LmUnavailable
+from palimpsest.lm.settings import LmSettings, lm_settings
 
 _MISSING = (
     "No language model answers: {why}.\n"

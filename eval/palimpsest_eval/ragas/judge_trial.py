@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.labelers.lm_client import Ledger
-from palimpsest.relations.labelers.lm_settings import LmSettings
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.settings import LmSettings
 from palimpsest_eval.golden.golden_run import TOP
 from palimpsest_eval.ragas.ragas_check import RagasSample
 from palimpsest_eval.ragas.ragas_lm import (

@@ -18,8 +18,8 @@ from typing import Any
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import progress
 from palimpsest.core.ids import JsonRecord, content_id
-from palimpsest.relations.labelers.lm_client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
-from palimpsest.relations.labelers.lm_settings import Budget, LmSettings, highest_cost, lm_settings
+from palimpsest.lm.client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
+from palimpsest.lm.settings import Budget, LmSettings, highest_cost, lm_settings
 from palimpsest_eval.ragas.ragas_check import RagasSample
 
 # A language model behind a ledger and a budget: no answer is paid twice, no call is made that may pass the limit.

@@ -23,8 +23,8 @@ from palimpsest.formation.note_table import FormItems
 from palimpsest.formation.reflection import LmReflection
 from palimpsest.formation.rules import form_items
 from palimpsest.formation.session import KINDS, RULES, NoteItem, Session, Turn
-from palimpsest.relations.labelers.lm_client import Ledger
-from palimpsest.relations.labelers.lm_settings import lm_settings
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.settings import lm_settings
 from palimpsest.store.home import Home, data_folder
 
 HOUSEHOLD = "household"

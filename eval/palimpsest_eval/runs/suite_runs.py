@@ -11,6 +11,7 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, content_id
+from palimpsest.lm.settings import LmSettings
 from palimpsest.memories.embedders import space_of
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
@@ -20,7 +21,6 @@ from palimpsest.pipeline.stages import STAGES
 from palimpsest.pipeline.summary import build_summary
 from palimpsest.query.reader import open_home
 from palimpsest.relations.labelers.choose_labeler import labeler_key
-from palimpsest.relations.labelers.lm_settings import LmSettings
 from palimpsest.store.builds import Build, published
 from palimpsest.store.embeddings import home_embedder
 from palimpsest.store.home import Home
@@ -261,7 +261,7 @@ def _ragas_figures(
     ids = crosscheck_samples(samples)
     if judge is None:
         return {"ids": ids.to_json(), "text": ids.text()}
-    from palimpsest.relations.labelers.lm_client import Ledger
+    from palimpsest.lm.client import Ledger
     from palimpsest_eval.ragas.ragas_lm import judge_contexts
 
     ledger = Ledger(home.lm_ledger)

@@ -13,10 +13,9 @@ from palimpsest.consolidation.model_conflicts import MAX_CHARACTERS, Pair
 from palimpsest.consolidation.scope_memories import Memory
 from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, ScopeKey, content_id
-from palimpsest.relations.labelers.lm_client import Ledger, ledger_to_estimate
-from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
-from palimpsest.relations.labelers.lm_settings import lm_settings
-from palimpsest.relations.labelers.run_program import (
+from palimpsest.lm.client import Ledger, ledger_to_estimate
+from palimpsest.lm.engine import contains_instructions, find_quote
+from palimpsest.lm.run_program import (
     LmProgram,
     ProgramInput,
     ProgramRunner,
@@ -27,6 +26,7 @@ from palimpsest.relations.labelers.run_program import (
     stated_confidence,
     stemmed_words,
 )
+from palimpsest.lm.settings import lm_settings
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Kind, Proposal
 

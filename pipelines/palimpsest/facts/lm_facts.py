@@ -14,10 +14,9 @@ from palimpsest.facts.clause_tree import MAX_VALUE_CHARS
 from palimpsest.facts.fact import Fact, Named, StatedEntity
 from palimpsest.facts.fact_tables import LM, FactInputs, clause_table, fact_rows, named_entities
 from palimpsest.facts.vocabulary import normalize_predicate
-from palimpsest.relations.labelers.lm_client import Ledger
-from palimpsest.relations.labelers.lm_labeler import find_quote
-from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
-from palimpsest.relations.labelers.run_program import (
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.engine import find_quote
+from palimpsest.lm.run_program import (
     LmProgram,
     ProgramInput,
     ProgramRunner,
@@ -25,6 +24,7 @@ from palimpsest.relations.labelers.run_program import (
     object_schema,
     program,
 )
+from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.store.home import Home
 from palimpsest.store.tables import empty
 from palimpsest.text.words import fold

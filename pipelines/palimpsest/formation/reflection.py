@@ -11,10 +11,9 @@ from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.formation.note_table import NoteInputs, Notes, note_table, sessions_of
 from palimpsest.formation.rules import form_items as form_items_by_rules
 from palimpsest.formation.session import LM, Kind, NoteItem, Session, Turn
-from palimpsest.relations.labelers.lm_client import Ledger, ledger_to_estimate
-from palimpsest.relations.labelers.lm_labeler import contains_instructions, find_quote
-from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
-from palimpsest.relations.labelers.run_program import (
+from palimpsest.lm.client import Ledger, ledger_to_estimate
+from palimpsest.lm.engine import contains_instructions, find_quote
+from palimpsest.lm.run_program import (
     LmProgram,
     ProgramInput,
     ProgramRun,
@@ -26,6 +25,7 @@ from palimpsest.relations.labelers.run_program import (
     stated_confidence,
     stemmed_words,
 )
+from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:

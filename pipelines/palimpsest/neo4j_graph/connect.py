@@ -14,10 +14,10 @@ from neo4j.exceptions import AuthError, ClientError, ConfigurationError, DriverE
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.lm.client import RateLimiter
 from palimpsest.neo4j_graph.cypher import COMPONENTS, PROBE_CYPHER_25, PROBE_INDEX, PROBE_SEARCH
 from palimpsest.neo4j_graph.local_server import USER, checked_uri, server_status, server_url
 from palimpsest.neo4j_graph.model import DIMENSIONS
-from palimpsest.relations.labelers.lm_client import RateLimiter
 
 _REQUIRED = "Neo4j 2026.01 or later (Community is enough)"
 _POOL_SIZE = 32

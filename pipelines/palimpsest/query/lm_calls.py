@@ -8,8 +8,8 @@ from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.relations.labelers.lm_client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
-from palimpsest.relations.labelers.lm_settings import Budget, LmSettings, highest_cost
+from palimpsest.lm.client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
+from palimpsest.lm.settings import Budget, LmSettings, highest_cost
 from palimpsest.store.home import Home
 
 

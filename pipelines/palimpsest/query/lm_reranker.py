@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from palimpsest.lm.settings import LmSettings
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
 from palimpsest.query.rerank import RerankerFailed
-from palimpsest.relations.labelers.lm_settings import LmSettings
 
 BUDGET_VARIABLE = "PALIMPSEST_RERANKER_MAX_COST"
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from palimpsest.core.ids import JsonRecord, content_id
+from palimpsest.lm.engine import contains_instructions
+from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
 from palimpsest.query.request.types import cited_line, one_line
 from palimpsest.query.summarize import Summary, SummarySentence
-from palimpsest.relations.labelers.lm_labeler import contains_instructions
-from palimpsest.relations.labelers.lm_settings import LmSettings, lm_settings
 from palimpsest.text.words import STOPWORDS
 
 BUDGET_VARIABLE = "PALIMPSEST_SUMMARY_MAX_COST"

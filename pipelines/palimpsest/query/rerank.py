@@ -231,8 +231,8 @@ def open_reranker(name: str | None, home: Path | None) -> AnyReranker | None:
     if name == AnswerReader.name:
         return AnswerReader()
     if name == LANGUAGE_MODEL:
+        from palimpsest.lm.settings import lm_settings
         from palimpsest.query.lm_reranker import LmReranker
-        from palimpsest.relations.labelers.lm_settings import lm_settings
 
         return LmReranker(lm_settings(), home)
     if "\0" in name or name.startswith("-"):

@@ -11,6 +11,7 @@ import polars as pl
 
 from palimpsest.core.files import link
 from palimpsest.core.ids import text_hash
+from palimpsest.lm.client import Ledger
 from palimpsest.memories.documents import version_id
 from palimpsest.memories.embedders import collection_spaces
 from palimpsest.memories.formed import stated_memories
@@ -27,7 +28,6 @@ from palimpsest.pipeline.repair_home import remove_damaged
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stage import Removed, Stage, StageContext, Table
 from palimpsest.pipeline.stages import collection_stages, once_stages
-from palimpsest.relations.labelers.lm_client import Ledger
 from palimpsest.sources.deletions import ErasedTexts
 from palimpsest.sources.extracted import TextRow
 from palimpsest.sources.ingest import apply_deletions, update_stored_documents

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from palimpsest.lm.settings import LmSettings
 from palimpsest.query.context.quotes import RANK_DECAY, Compression, Sentences, quoted_text
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
 from palimpsest.query.request.types import Memory
-from palimpsest.relations.labelers.lm_settings import LmSettings
 
 BUDGET_VARIABLE = "PALIMPSEST_COMPRESSOR_MAX_COST"
 

@@ -287,8 +287,8 @@ def open_compressor(name: str | None, home: Path | None) -> Compressor | None:
         return None
     if name != LANGUAGE_MODEL:
         raise PalimpsestError(f"compressor: {name[:40]!r} must be {LANGUAGE_MODEL} or empty; fix it")
+    from palimpsest.lm.settings import lm_settings
     from palimpsest.query.context.lm_compressor import LmCompressor
-    from palimpsest.relations.labelers.lm_settings import lm_settings
 
     return LmCompressor(lm_settings(), home)
 

@@ -96,7 +96,7 @@ def configured_labeler() -> str:
     if name not in LABELERS:
         raise PalimpsestError(f"PALIMPSEST_LABELER: {name!r} must be one of {', '.join(LABELERS)}; set one or unset it")
     if name != "offline":
-        from palimpsest.relations.labelers.lm_settings import lm_settings
+        from palimpsest.lm.settings import lm_settings
 
         lm_settings()
     return name
@@ -107,8 +107,8 @@ def labeler_key() -> str:
     name = configured_labeler()
     if name == "offline":
         return shipped_key()
+    from palimpsest.lm.settings import lm_settings
     from palimpsest.relations.labelers.lm_labeler import program_hash
-    from palimpsest.relations.labelers.lm_settings import lm_settings
 
     code = code_hash(("palimpsest.relations.labelers.choose_labeler", "palimpsest.relations.labelers.lm_labeler"))
     return content_id(name, shipped_key(), program_hash(), *lm_settings().key_parts, code)
@@ -127,9 +127,9 @@ def lm_labeler(
     name: str, load_offline: Callable[[], RelationLabeler], home: Home, max_cost: float | None
 ) -> RelationLabeler:
     """Returns the LM's labeler (`dspy`), which loads no other, or the cascade of both."""
-    from palimpsest.relations.labelers.lm_client import Ledger
+    from palimpsest.lm.client import Ledger
+    from palimpsest.lm.settings import lm_settings
     from palimpsest.relations.labelers.lm_labeler import LmLabeler
-    from palimpsest.relations.labelers.lm_settings import lm_settings
 
     lm = LmLabeler(lm_settings(), Ledger(home.lm_ledger), max_cost=max_cost)
     return lm if name == "dspy" else CascadeLabeler(load_offline(), lm)
@@ -149,7 +149,7 @@ def expected_calls(home: Home, new_pairs: int, relations: pl.DataFrame | None = 
     name = configured_labeler()
     if name == "offline":
         return 0, 0.0
-    from palimpsest.relations.labelers.lm_settings import lm_settings
+    from palimpsest.lm.settings import lm_settings
 
     pairs = new_pairs
     if relations is not None:

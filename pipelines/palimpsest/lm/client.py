@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from palimpsest.core.ids import JsonObject
 from palimpsest.core.needles import RowSearch
 from palimpsest.core.parallel import process_started
-from palimpsest.relations.labelers.lm_settings import LmSettings
+from palimpsest.lm.settings import LmSettings
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import progress, say
 from palimpsest.core.ids import JsonObject, content_id
-from palimpsest.relations.labelers.label_types import LabelPair
-from palimpsest.relations.labelers.lm_client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
-from palimpsest.relations.labelers.lm_labeler import CONTAINS_INSTRUCTIONS, PairEngine, contains_instructions
-from palimpsest.relations.labelers.lm_settings import Budget, LmSettings, answer_adapter, highest_cost
+from palimpsest.lm.client import Ledger, LmAnswer, LmClient, LmUnavailable
+from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, LmEngine, contains_instructions
+from palimpsest.lm.settings import Budget, LmSettings, highest_cost
 from palimpsest.text.words import content_words, stem_words
 
 if TYPE_CHECKING:
@@ -127,27 +126,6 @@ class ProgramRun(Generic[Found]):
         return sum(self.without_answer[reason] for reason in (BUDGET, NO_ANSWER, SERVER_DOWN))
 
 
-class ProgramClient(LmClient):
-    """Requests the form of a program's answer, not of a label."""
-
-    def __init__(self, settings: LmSettings, name: str, schema: JsonObject):
-        super().__init__(settings)
-        self._name, self._schema = name, schema
-
-    def complete(self, messages: Sequence[ChatMessage], response_format: JsonObject | None = None) -> LmAnswer:
-        """Returns the model's answer; of `response_format` only the type is used.
-
-        Raises:
-            LmUnavailable: the server gave none.
-        """
-        if response_format is None:
-            return super().complete(messages, None)
-        kind = response_format["type"]
-        if kind == "json_object":
-            return super().complete(messages, {"type": kind, "schema": self._schema})
-        return super().complete(messages, {"type": kind, "json_schema": {"name": self._name, "schema": self._schema}})
-
-
 class ProgramRunner(Generic[Found]):
     """A program over a server. An answer is a function of the input, the program and the model."""
 
@@ -185,7 +163,7 @@ class ProgramRunner(Generic[Found]):
         calls, cost = self.estimate(items)
         if calls:
             say(f"{name}: {calls} calls to {self._settings.model}, {len(items) - calls} known; at most {cost:.4f}")
-        client = ProgramClient(self._settings, name, self._program.schema)
+        client = LmClient(self._settings)
         with progress(name, len(items), unit) as advance:
 
             def run_one(item: ProgramInput) -> None:
@@ -223,8 +201,9 @@ class ProgramRunner(Generic[Found]):
         reserved = 0.0 if is_known else self._highest_cost(item)
         if not is_known and not self._budget.reserve(reserved):
             return None, None, BUDGET
-        engine = PairEngine(
-            client, self._ledger, key, LabelPair(*_ledger_ids(item), "", ""), self._program.program_hash
+        program = self._program
+        engine = LmEngine(
+            client, self._ledger, key, _ledger_ids(item), program.program_hash, program.name, program.schema
         )
         try:
             found = self._predict(engine, item)
@@ -236,26 +215,14 @@ class ProgramRunner(Generic[Found]):
         self._failures = 0
         return engine.answer if engine.paid else None, found, "" if found is not None else UNREADABLE
 
-    def _predict(self, engine: PairEngine, item: ProgramInput) -> Found | None:
+    def _predict(self, engine: LmEngine, item: ProgramInput) -> Found | None:
         """Returns what an answer says, None where it cannot be read.
 
         Raises:
             LmUnavailable: the server gave no answer.
         """
-        import dspy
-
-        lm = dspy.LM(
-            f"openai/{self._settings.model}",
-            engine=engine,
-            cache=False,
-            num_retries=0,
-            temperature=0.0,
-            max_tokens=self._settings.max_tokens,
-        )
-        adapter = answer_adapter(self._settings.answer_format)
         try:
-            with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
-                answer = self._program.load()(**item.fields)
+            answer = engine.predict(self._program.load(), item.fields)
         except Exception as e:
             if engine.answer is not None:
                 return None

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
-from palimpsest.relations.labelers.label_types import LABELS
 
 if TYPE_CHECKING:
     import dspy
@@ -34,25 +33,13 @@ def answer_adapter(answer_format: AnswerFormat) -> "dspy.Adapter":
     return dspy.JSONAdapter(use_native_function_calling=False)
 
 
-def response_format(answer_format: AnswerFormat) -> JsonObject | None:
-    """Returns `response_format` of a request for a label, None for text."""
+def response_format(answer_format: AnswerFormat, name: str, schema: JsonObject) -> JsonObject | None:
+    """Returns `response_format` of a request for an answer of this schema, None for text."""
     if answer_format == "text":
         return None
     if answer_format == "json_object":
-        return {"type": "json_object", "schema": _answer_schema()}
-    return {"type": "json_schema", "json_schema": {"name": "relation", "strict": True, "schema": _answer_schema()}}
-
-
-def _answer_schema() -> JsonObject:
-    """Returns the JSON schema of an answer: the output fields of the relation program, in their order."""
-    properties: JsonObject = {
-        "older_quote": {"type": "string"},
-        "newer_quote": {"type": "string"},
-        "label": {"type": "string", "enum": list(LABELS)},
-        "confidence": {"type": "number"},
-        "conflict": {"type": "string", "enum": ["dynamic", "static", "conditional", "none"]},
-    }
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+        return {"type": "json_object", "schema": schema}
+    return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
 
 
 @dataclass(frozen=True)

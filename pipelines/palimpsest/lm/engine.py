@@ -1,0 +1,165 @@
+"""One request of a DSPy program: answered from the ledger, else by the server; and what guards texts and answers."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from palimpsest.core.ids import JsonObject
+from palimpsest.lm.client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
+from palimpsest.lm.settings import answer_adapter, response_format
+
+if TYPE_CHECKING:
+    import dspy
+    from dspy import lm15
+
+
+class LmEngine:
+    """DSPy's engine for one input of a program: answers from the ledger where it has them, else from the server.
+
+    Args:
+        client: the server.
+        ledger: of the answers.
+        key: of the answer.
+        ids: two ids that the ledger names the answer by, so that a delete finds it.
+        program_hash: stored with the answer.
+        name: of the program, for servers that keep to a schema.
+        schema: JSON schema of the answer.
+
+    Attributes:
+        answer: the last answer, None before the first.
+        paid: whether the server was called for it.
+    """
+
+    def __init__(
+        self,
+        client: LmClient,
+        ledger: Ledger,
+        key: str,
+        ids: tuple[str, str],
+        program_hash: str,
+        name: str,
+        schema: JsonObject,
+    ):
+        self._client, self._ledger = client, ledger
+        self._key, self._ids, self._program = key, ids, program_hash
+        self._format = response_format(client.settings.answer_format, name, schema)
+        self.answer: LmAnswer | None = None
+        self.paid = False
+
+    def predict(self, program: "dspy.Predict", inputs: Mapping[str, str]) -> "dspy.Prediction":
+        """Returns the program's answer to its inputs.
+
+        Raises:
+            LmUnavailable: the server gave none.
+            Exception: DSPy cannot parse the answer; `answer` is set then.
+        """
+        import dspy
+
+        settings = self._client.settings
+        lm = dspy.LM(
+            f"openai/{settings.model}",
+            engine=self,
+            cache=False,
+            num_retries=0,
+            temperature=0.0,
+            max_tokens=settings.max_tokens,
+        )
+        try:
+            adapter = answer_adapter(settings.answer_format)
+            with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
+                return program(**inputs)
+        except Exception as e:
+            if cause := _unavailable_cause(e):
+                raise cause from None
+            raise
+
+    def complete(self, request: "lm15.Request") -> "lm15.Response":
+        """Returns the answer as DSPy's response.
+
+        Raises:
+            LmUnavailable: the server gave none.
+        """
+        from dspy import lm15
+
+        answer = self._ledger.claim(self._key, *self._ids)
+        if answer is None:
+            try:
+                answer = self._client.complete(_chat_messages(request), self._format)
+            except BaseException:
+                self._ledger.release(self._key)
+                raise
+            self._ledger.put(self._key, *self._ids, self._program, self._client.settings.model, answer)
+            self.paid = True
+        self.answer = answer
+        return lm15.Response(
+            id=None,
+            model=request.model,
+            message=lm15.Message.assistant(answer.text or " "),
+            finish_reason="stop",
+            usage=lm15.Usage(input_tokens=answer.tokens_in, output_tokens=answer.tokens_out),
+        )
+
+
+def _chat_messages(request: "lm15.Request") -> list[ChatMessage]:
+    system = request.system if isinstance(request.system, str) else _text(request.system or ())
+    messages = [ChatMessage("system", system)] if system else []
+    return messages + [ChatMessage(_role(m.role), _text(m.parts)) for m in request.messages]
+
+
+def _role(role: str) -> Literal["system", "user", "assistant"]:
+    known: dict[str, Literal["user", "assistant"]] = {"user": "user", "assistant": "assistant"}
+    return known.get(role, "system")  # DSPy's `developer`
+
+
+def _text(parts: "tuple[lm15.PromptPart, ...] | tuple[lm15.Part, ...]") -> str:
+    return "".join(part.text for part in parts if hasattr(part, "text"))
+
+
+_MAX_CAUSES = 10
+
+
+def _unavailable_cause(error: BaseException | None) -> LmUnavailable | None:
+    """Returns the LmUnavailable in a chain of exceptions: DSPy wraps what its engine raises."""
+    for _ in range(_MAX_CAUSES):
+        if error is None or isinstance(error, LmUnavailable):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+# Texts that address a model are not shown to one; what an answer quotes must be in its text.
+
+CONTAINS_INSTRUCTIONS = "the text gives orders"
+"""Why a pair was not shown to the model."""
+_INSTRUCTIONS = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|prompt|rule|above|previous|system)|"
+    r"\b(?:answer|output|respond|reply|label|return|say|classify)\b.{0,40}\b(?:UPDATE|EXTEND|DERIVE|NONE)\b|"
+    r"\bUPDATE\b.{0,30}\bconfidence\b|^[^\S\n]*+(?:system|assistant)\s*+:|\[\[ ## |</?(?:system|instructions?)>",
+    re.IGNORECASE | re.DOTALL | re.MULTILINE,
+)
+
+
+def contains_instructions(text: str) -> bool:
+    """Returns whether a text addresses the labeler: such a pair is not shown to a model."""
+    return _INSTRUCTIONS.search(text) is not None
+
+
+def find_quote(text: str, quote: str) -> tuple[int, int] | None:
+    """Returns the span of a quote in a text, ignoring spaces, case and outer marks; None where it is not there."""
+    folded, places = _fold(text)
+    for marks in ("\"'`“”‘’ ", "\"'`“”‘’.… "):  # noqa: RUF001
+        wanted = _fold(quote.strip().strip(marks).strip())[0]
+        at = folded.find(wanted) if wanted else -1
+        if at >= 0:
+            return places[at], places[at + len(wanted) - 1] + 1
+    return None
+
+
+def _fold(text: str) -> tuple[str, list[int]]:
+    """Returns a text without case and with single spaces, and the place in the text of each of its characters."""
+    places = [i for i, c in enumerate(text) if not (c.isspace() and text[i - 1 : i].isspace())]
+    return "".join(" " if text[i].isspace() else _fold_character(text[i]) for i in places), places
+
+
+def _fold_character(character: str) -> str:
+    return next((c for c in (character.casefold(), character.lower()) if len(c) == 1), character)
