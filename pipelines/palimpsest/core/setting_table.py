@@ -303,7 +303,13 @@ _TABLE: dict[Setting, str] = {
     Setting("lm.attempts", "PALIMPSEST_LM_ATTEMPTS", "6", "whole", 1, 100): (
         "attempts for one answer, the first included"
     ),
-    Setting("lm.format", "PALIMPSEST_LM_FORMAT", "`text`; of a provider, `json_schema`", "choice", choices=("text", "json_object", "json_schema")): (
+    Setting(
+        "lm.format",
+        "PALIMPSEST_LM_FORMAT",
+        "`text`; of a provider, `json_schema`",
+        "choice",
+        choices=("text", "json_object", "json_schema"),
+    ): (
         "form of an answer: `text`, or JSON that the server keeps to a schema, `json_object` or `json_schema` by what "
         "it knows ([local model](../local-model.md))"
     ),
