@@ -295,8 +295,8 @@ _TABLE: dict[Setting, str] = {
         "key sent with each request, instead of a provider's own variable; never logged or stored"
     ),
     Setting("lm.price", "PALIMPSEST_LM_PRICE", "`0,0`", "prices"): (
-        "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs one and is in its currency; a provider's"
-        " models have LiteLLM's prices, in US dollars"
+        "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs one and is in its currency; models of"
+        " providers have LiteLLM's prices, in US dollars"
     ),
     Setting("lm.concurrency", "PALIMPSEST_LM_CONCURRENCY", "8", "whole", 1, 1000): "requests at once",
     Setting("lm.rpm", "PALIMPSEST_LM_RPM", "no limit", "whole", 0, 1_000_000): "requests per minute",
