@@ -187,7 +187,7 @@ def test_one_bad_answer_among_good_ones_is_shown_and_the_others_count(prepared, 
         monkeypatch.setenv("PALIMPSEST_LM_CONCURRENCY", "1")
         done = run_step(home, corpus, step)
         assert len(server.counts.pairs) == server.counts.answered == done.paid > 2
-    assert not done.failed and len(done.shown) == 1 and " read 1 " in done.shown[0]
+    assert not done.failed and len(done.shown) == 1 and " to 1 " in done.shown[0]
 
 
 @pytest.mark.parametrize("name", ["labels", "formation", "facts"])

@@ -114,7 +114,9 @@ def _unread(stage: str, what: str) -> Find:
         record = build.record(collection, stage)
         numbers = record.numbers if record else {}
         counts = {k.removeprefix(UNREAD): n for k, n in numbers.items() if k.startswith(UNREAD) and n}
-        return [("", f"the language model read {n:.0f} {what} not: {reason}") for reason, n in sorted(counts.items())]
+        return [
+            ("", f"no answer of the language model to {n:.0f} {what}: {reason}") for reason, n in sorted(counts.items())
+        ]
 
     return find
 
