@@ -113,10 +113,8 @@ def _unread(stage: str, what: str) -> Find:
     def find(home: Home, build: Build, collection: str) -> list[tuple[str, str]]:
         record = build.record(collection, stage)
         numbers = record.numbers if record else {}
-        counts = {k.removeprefix(UNREAD): n for k, n in numbers.items() if k.startswith(UNREAD) and n}
-        return [
-            ("", f"no answer of the language model to {n:.0f} {what}: {reason}") for reason, n in sorted(counts.items())
-        ]
+        counts = sorted((k.removeprefix(UNREAD), n) for k, n in numbers.items() if k.startswith(UNREAD) and n)
+        return [("", f"no answer of the language model to {n:.0f} {what}: {reason}") for reason, n in counts]
 
     return find
 
