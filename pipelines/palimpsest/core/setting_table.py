@@ -288,11 +288,15 @@ _TABLE: dict[Setting, str] = {
         "lm.labeler", "PALIMPSEST_LABELER", "`offline`", "choice", choices=("offline", "dspy", "cascade"), directs=True
     ): ("labeler of relations: `offline`, `dspy` or `cascade`"),
     Setting("lm.server", "PALIMPSEST_LM", directs=True): (
-        "`MODEL@URL` of an OpenAI-compatible server, up to and with `/v1`"
+        "`MODEL@URL` of an OpenAI-compatible server, up to and with `/v1`, or `PROVIDER/MODEL` of LiteLLM, such as"
+        " `anthropic/claude-sonnet-4-5`; a provider's own variables name its key and address"
     ),
-    Setting("lm.key", "PALIMPSEST_LM_KEY", is_secret=True): "key sent with each request; never logged or stored",
+    Setting("lm.key", "PALIMPSEST_LM_KEY", is_secret=True): (
+        "key sent with each request, instead of a provider's own variable; never logged or stored"
+    ),
     Setting("lm.price", "PALIMPSEST_LM_PRICE", "`0,0`", "prices"): (
-        "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs it"
+        "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs one and is in its currency; models of"
+        " providers have LiteLLM's prices, in US dollars"
     ),
     Setting("lm.concurrency", "PALIMPSEST_LM_CONCURRENCY", "8", "whole", 1, 1000): "requests at once",
     Setting("lm.rpm", "PALIMPSEST_LM_RPM", "no limit", "whole", 0, 1_000_000): "requests per minute",
@@ -302,7 +306,7 @@ _TABLE: dict[Setting, str] = {
     ),
     Setting("lm.format", "PALIMPSEST_LM_FORMAT", "`text`", "choice", choices=("text", "json_object", "json_schema")): (
         "form of an answer: `text`, or JSON that the server keeps to a schema, `json_object` or `json_schema` by what "
-        "it knows ([local model](../local-model.md))"
+        "it knows ([local model](../local-model.md)); of a provider, `json_schema` unless it is set"
     ),
     Setting("lm.reranker", "PALIMPSEST_RERANKER", "`answers`", directs=True): (
         "reads the best candidates of each search: `answers`, the model that is shipped, of eight; `lm`, the model of "
