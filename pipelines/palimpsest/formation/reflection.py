@@ -10,7 +10,7 @@ from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.formation.note_table import NoteInputs, Notes, note_table, sessions_of
 from palimpsest.formation.rules import form_items as form_items_by_rules
-from palimpsest.formation.session import LM, Kind, NoteItem, Session, Turn
+from palimpsest.formation.session import LM, STATED_KINDS, Kind, NoteItem, Session, Turn
 from palimpsest.lm.client import Ledger, ledger_to_estimate
 from palimpsest.lm.engine import contains_instructions, find_quote
 from palimpsest.lm.run_program import (
@@ -23,10 +23,10 @@ from palimpsest.lm.run_program import (
     object_schema,
     program,
     stated_confidence,
-    stemmed_words,
 )
 from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.store.home import Home
+from palimpsest.text.words import fold
 
 if TYPE_CHECKING:
     import dspy
@@ -122,8 +122,9 @@ def read_reflection(session: Session, earlier: EarlierNotes, answer: Mapping[str
     """Returns the items of an answer.
 
     One counts where each of its quotes is in the turn that it names, a person says that turn, its numbers are in the
-    turns that it quotes, and no word of it is from a turn that it does not quote, or from an earlier note. What a note
-    says therefore goes with the turns it quotes: nothing of another turn is left when that one is deleted.
+    turns that it quotes, and no name in it is from a turn that it does not quote, or from an earlier note. What a note
+    says therefore goes with the turns it quotes: no name and no number of another turn is left when that one is
+    deleted. Other words are the model's own: `lives in` may be said of two places.
 
     Args:
         session: that was read; turns are counted from 1.
@@ -203,17 +204,25 @@ def _problem(session: Session, earlier: EarlierNotes, item: NoteItem, count: int
     """Returns why an item does not count, empty where it does."""
     everything = "\n".join((item.statement, *item.alternatives, *item.invalidation_conditions))
     quoted, others = _quoted_texts(session, item)
-    foreign = stemmed_words(everything) - stemmed_words(quoted)
+    foreign = _names_in(everything) - {fold(word) for word in _WORD.findall(quoted)}
     checks = (
         (count < MAX_NOTES, "too many"),
         (len(everything) <= 2 * MAX_STATEMENT_CHARACTERS, "it is too long"),
         (len(item.statement) <= MAX_STATEMENT_CHARACTERS, "it is too long"),
         (not contains_instructions(everything), "it gives orders"),
         (numbers_in(everything) <= numbers_in(quoted), "its numbers are not in the turns that it quotes"),
-        (not foreign & stemmed_words(others), "it uses words of a turn that it does not quote"),
-        (not foreign & stemmed_words(earlier.text), "it repeats an earlier note"),
+        (not foreign & _names_in(others), "it has a name of a turn that it does not quote"),
+        (not foreign & _names_in(earlier.text), "it has a name of an earlier note"),
     )
     return next((reason for is_met, reason in checks if not is_met), "")
+
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def _names_in(text: str) -> set[str]:
+    """Returns the words of a text that have a capital letter, folded."""
+    return {fold(word) for word in _WORD.findall(text) if word != word.lower() and len(word) > 1}
 
 
 def _quoted_texts(session: Session, item: NoteItem) -> tuple[str, str]:
@@ -421,11 +430,17 @@ class LmReflection:
 
 
 def join_items(by_rules: Sequence[NoteItem], by_lm: Sequence[NoteItem]) -> list[NoteItem]:
-    """Returns the items of both; of two of one kind that quote the same words, the one by rules.
+    """Returns the items of both; of two that quote the same words, the one by the model.
 
-    Two quotes are of the same words where one contains the other.
+    Two quotes are of the same words where one contains the other. Facts, preferences, decisions and solutions are one
+    kind here: which of them a sentence is, the model says as well.
     """
-    return [*by_rules, *(i for i in by_lm if not any(i.kind == r.kind and _same(i.span, r.span) for r in by_rules))]
+    return [*(r for r in by_rules if not any(_is_same_item(r, i) for i in by_lm)), *by_lm]
+
+
+def _is_same_item(a: NoteItem, b: NoteItem) -> bool:
+    is_same_kind = a.kind == b.kind or {a.kind, b.kind} <= set(STATED_KINDS)
+    return is_same_kind and _same(a.span, b.span)
 
 
 def reflection_key() -> str:
