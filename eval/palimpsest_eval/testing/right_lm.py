@@ -23,6 +23,7 @@ from palimpsest_eval.testing.fake_reflection import turns_of
 
 _FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]\s*\n(.*?)(?=\n\s*\[\[ ## |\n+Respond with|\Z)", re.DOTALL)
 _OUTPUT = re.compile(r"^\d+\. `(\w+)`", re.MULTILINE)
+_NUMBERED = re.compile(r"^\[(\d+)\] (.*)$", re.MULTILINE)
 _CLAUSE = re.compile(r"[,;]\s+|\s+(?:and|but)\s+")
 _GAP = r"[\s,]+(?:[\w,]+\s+){0,3}?"
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
@@ -89,17 +90,22 @@ class RightLm:
 
     def chat(self, messages: Sequence[str]) -> str:
         """Returns the answer to a request of any program, in its form."""
-        shown = dict(_FIELD.findall(messages[-1]))
-        if "conversation" in shown:
-            return _fields(self._reflection(messages[-1]))
-        if {"older", "newer"} <= shown.keys():
-            return _fields(self._label(shown["older"].strip(), shown["newer"].strip()))
-        if "text" in shown:
-            return _fields(self._extraction(shown["text"].strip(), shown.get("speaker", "").strip()))
-        if '"sentences"' in messages[-1]:
-            rows = json.loads(messages[-1])["sentences"]
+        prompt = messages[-1]
+        if prompt.startswith("{") and '"sentences"' in prompt:
+            rows = json.loads(prompt)["sentences"]
             return json.dumps({"summary": [{"text": r["text"], "from": [r["number"]]} for r in rows]})
-        return _fields({name: [] for name in _OUTPUT.findall(messages[0].partition("output fields")[2])})
+        shown = {name: value.strip() for name, value in _FIELD.findall(prompt)}
+        if "conversation" in shown:
+            answer = self._reflection(prompt)
+        elif "text" in shown:
+            answer = self._extraction(shown["text"], shown.get("speaker", ""))
+        elif numbered := _NUMBERED.findall(shown.get("older", "")):
+            answer = {"relations": self._labels(numbered, shown["newer"])}
+        elif "older" in shown:
+            answer = self._label(shown["older"], shown["newer"])
+        else:
+            answer = {name: [] for name in _OUTPUT.findall(messages[0].partition("output fields")[2])}
+        return json.dumps(answer) if "JSON object" in prompt else _fields(answer)
 
     def _reflection(self, prompt: str) -> dict[str, object]:
         parts: dict[str, list[dict[str, object]]] = {name: [] for name in _REFLECTION}
@@ -139,6 +145,11 @@ class RightLm:
         olds, news = [old for _, old in pairs], [new for new, _ in pairs]
         quotes = {"older_quote": _cover(older, olds), "newer_quote": _cover(newer, news)}
         return answer | quotes | {"label": "UPDATE", "conflict": "dynamic"}
+
+    def _labels(self, numbered: Sequence[tuple[str, str]], newer: str) -> list[dict[str, object]]:
+        """Returns the labels of several older statements by their numbers, those that are not NONE."""
+        found = [{"number": int(number)} | self._label(_after_place(line), newer) for number, line in numbered]
+        return [label for label in found if label["label"] != "NONE"]
 
     def _stated_in(self, text: str) -> list[Statement]:
         """Returns the statements of the turns that a text shows, or the one that it is."""
@@ -210,6 +221,11 @@ def _fields(values: dict[str, Any]) -> str:
     """Returns an answer in the marked text of DSPy's ChatAdapter."""
     parts = (f"[[ ## {k} ## ]]\n{v if isinstance(v, str) else json.dumps(v)}\n\n" for k, v in values.items())
     return "".join(parts) + "[[ ## completed ## ]]"
+
+
+def _after_place(line: str) -> str:
+    """Returns the text of a line that begins with its date and who said it."""
+    return line.partition(": ")[2] or line
 
 
 def _ends(statement: Statement) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ from palimpsest.lm.run_program import (
     object_schema,
     program,
     stated_confidence,
+    stemmed_words,
 )
 from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.store.home import Home
@@ -124,7 +125,8 @@ def read_reflection(session: Session, earlier: EarlierNotes, answer: Mapping[str
     One counts where each of its quotes is in the turn that it names, a person says that turn, its numbers are in the
     turns that it quotes, and no name in it is from a turn that it does not quote, or from an earlier note. What a note
     says therefore goes with the turns it quotes: no name and no number of another turn is left when that one is
-    deleted. Other words are the model's own: `lives in` may be said of two places.
+    deleted. Other words may be the model's own, where it has a word of the turns that it quotes: `lives in` is said of
+    two places.
 
     Args:
         session: that was read; turns are counted from 1.
@@ -204,15 +206,21 @@ def _problem(session: Session, earlier: EarlierNotes, item: NoteItem, count: int
     """Returns why an item does not count, empty where it does."""
     everything = "\n".join((item.statement, *item.alternatives, *item.invalidation_conditions))
     quoted, others = _quoted_texts(session, item)
-    foreign = _names_in(everything) - {fold(word) for word in _WORD.findall(quoted)}
+    names = _names_in(everything) - {fold(word) for word in _WORD.findall(quoted)}
+    words, speakers = stemmed_words(everything), stemmed_words(" ".join(turn.name for turn in session.turns))
+    foreign = set() if words & stemmed_words(quoted) - speakers else words - stemmed_words(quoted)
+
+    def has_words_of(text: str) -> bool:
+        return bool(names & _names_in(text) or foreign & stemmed_words(text))
+
     checks = (
         (count < MAX_NOTES, "too many"),
         (len(everything) <= 2 * MAX_STATEMENT_CHARACTERS, "it is too long"),
         (len(item.statement) <= MAX_STATEMENT_CHARACTERS, "it is too long"),
         (not contains_instructions(everything), "it gives orders"),
         (numbers_in(everything) <= numbers_in(quoted), "its numbers are not in the turns that it quotes"),
-        (not foreign & _names_in(others), "it has a name of a turn that it does not quote"),
-        (not foreign & _names_in(earlier.text), "it has a name of an earlier note"),
+        (not has_words_of(others), "it uses words of a turn that it does not quote"),
+        (not has_words_of(earlier.text), "it repeats an earlier note"),
     )
     return next((reason for is_met, reason in checks if not is_met), "")
 

@@ -24,7 +24,10 @@ from palimpsest.text.sentences import covers, merge_spans
 FORMATION = "formation"
 """The labeler of relations to evidence: formed memories follow from it, and that costs no label."""
 _STATEMENTS, _LABELLED = "statements", "labelled"
-_REPLACED = ("label", "conflict", "consequence", "part", "likelihood", "confidence", "labeler", "evidence")
+_REPLACED = (
+    *("label", "conflict", "consequence", "part", "likelihood", "confidence", "labeler", "evidence"),
+    *("input_hash", "program_hash"),
+)
 """Columns of a relation that one between statements replaces; they are kept in its evidence."""
 
 Row = dict[str, Any]
@@ -125,18 +128,14 @@ def _ended_parts(
         }
         if own is not None:
             evidence[_LABELLED] = {name: own[name] for name in _REPLACED}
-        yield (
-            row
-            | keys[pair]
-            | {
-                "part": None if covers(older.text, part) else json.dumps(part),
-                "consequence": SUPERSEDED,
-                "confidence": max(r["confidence"] for r, _, _ in found),
-                "evidence": to_json(evidence),
-                "program_hash": row["program_hash"] if own is None else own["program_hash"],
-                "decided_at": None,
-            }
-        )
+        changed: Row = {
+            "part": None if covers(older.text, part) else json.dumps(part),
+            "consequence": SUPERSEDED,
+            "confidence": max(r["confidence"] for r, _, _ in found),
+            "evidence": to_json(evidence),
+            "decided_at": None,
+        }
+        yield row | keys[pair] | changed
 
 
 def _quoted(memories: pl.DataFrame, ids: Collection[str]) -> dict[str, _Quoted]:

@@ -1,6 +1,6 @@
 """How much of what is right reaches each view: a home of one user's turns, checked against right answers.
 
-    python -m palimpsest_eval.runs.right_answers FOLDER [--lm right|none|set] [--labeler dspy] [--home HOME] [--misses]
+    .venv/bin/python -m tests.eval.measure_right_answers FOLDER [--lm right|none|set] [--home HOME] [--misses]
 
 FOLDER has `turns.jsonl` and `truth.json`, as `palimpsest_eval.testing.right_lm` describes them; a truth also has
 `now`, `questions` ([question, right, outdated or null]), `as_of` ([day, question, right]), `profile_has`,
@@ -275,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         home = Home(parsed.home or Path(temporary) / "home")
         checks = run_checks(parsed.folder, home, build_home(parsed.folder, home, parsed.lm != "none"))
     misses = [f"miss: {miss}" for miss in checks.misses] if parsed.misses else []
-    sys.stdout.write("\n".join([checks.table(), *misses, ""]))
+    print(checks.table(), *misses, sep="\n")
     return 0
 
 
