@@ -63,6 +63,9 @@ def test_parts_of_both_are_joined_and_the_end_of_the_whole_text_stays():
         [21, len(OLD)],
     ]
     assert found(relations(FORMED, NONE | {"label": "UPDATE"}))["part"] is None
+    quoted = json.dumps({"rule": "lm", "older": [21, len(OLD)]})
+    by_model = found(relations(FORMED, NONE | {"label": "UPDATE", "evidence": quoted}))
+    assert json.loads(by_model["part"]) == [[0, 16], [21, len(OLD)]]
 
 
 def test_what_a_person_said_of_the_turns_or_undid_of_the_statements_counts():

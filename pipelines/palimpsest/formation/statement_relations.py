@@ -79,7 +79,8 @@ def add_statement_updates(relations: pl.DataFrame, memories: pl.DataFrame, decis
     """Returns relations with an UPDATE for each one between formed memories: of the memories that these quote.
 
     It ends the part that the older one quotes. It takes the place of another label of that pair, but for one that a
-    person gave, and for an UPDATE of the whole text; parts of several are joined.
+    person gave, and for an UPDATE of the whole text; parts of several are joined. What a model says of the whole text
+    is then of the words that it quotes: what else the text says is a statement of its own.
 
     Args:
         relations: of stated and of formed memories.
@@ -112,14 +113,11 @@ def _ended_parts(
     """Yields the relations of pairs that statements decide."""
     for pair, found in sorted(of_pair.items(), key=lambda item: item[0]):
         own = labelled.get(keys[pair]["relation_id"])
-        is_whole = own is not None and own["label"] == "UPDATE" and own["part"] is None
-        if is_whole or (own is not None and own["labeler"] == "person"):
+        own_spans = _ended_spans(own) if own is not None and own["label"] == "UPDATE" else ()
+        if own_spans is None or (own is not None and own["labeler"] == "person"):
             continue
         row, newer, older = found[0]
-        spans = [o.span for _, _, o in found]
-        if own is not None and own["label"] == "UPDATE":
-            spans += [(start, end) for start, end in json.loads(own["part"])]
-        part = merge_spans(spans)
+        part = merge_spans([*(o.span for _, _, o in found), *own_spans])
         evidence: JsonObject = {
             "rule": "lm" if row["labeler"] == "dspy" else _STATEMENTS,
             "older": list(older.span),
@@ -136,6 +134,14 @@ def _ended_parts(
             "decided_at": None,
         }
         yield row | keys[pair] | changed
+
+
+def _ended_spans(update: Row) -> list[tuple[int, int]] | None:
+    """Returns the spans that an UPDATE ends, else those that a model quotes for it; None where that is all."""
+    quote = json.loads(update["evidence"] or "{}")
+    quoted = [quote["older"]] if quote.get("rule") == "lm" and "older" in quote else None
+    spans = json.loads(update["part"]) if update["part"] else quoted
+    return None if spans is None else [(start, end) for start, end in spans]
 
 
 def _quoted(memories: pl.DataFrame, ids: Collection[str]) -> dict[str, _Quoted]:
