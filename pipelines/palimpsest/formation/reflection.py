@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from palimpsest.core.files import say
@@ -27,7 +27,7 @@ from palimpsest.lm.run_program import (
 )
 from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.store.home import Home
-from palimpsest.text.words import fold
+from palimpsest.text.tokenizer import count_tokens_batch
 
 if TYPE_CHECKING:
     import dspy
@@ -123,10 +123,9 @@ def read_reflection(session: Session, earlier: EarlierNotes, answer: Mapping[str
     """Returns the items of an answer.
 
     One counts where each of its quotes is in the turn that it names, a person says that turn, its numbers are in the
-    turns that it quotes, and no name in it is from a turn that it does not quote, or from an earlier note. What a note
-    says therefore goes with the turns it quotes: no name and no number of another turn is left when that one is
-    deleted. Other words may be the model's own, where it has a word of the turns that it quotes: `lives in` is said of
-    two places.
+    turns that it quotes, and no word of it, but for a few ordinary ones, is from a turn that it does not quote, or from
+    an earlier note. What a note says therefore goes with the turns it quotes: no name, no number and no rare word of
+    another turn is left when that one is deleted.
 
     Args:
         session: that was read; turns are counted from 1.
@@ -206,12 +205,7 @@ def _problem(session: Session, earlier: EarlierNotes, item: NoteItem, count: int
     """Returns why an item does not count, empty where it does."""
     everything = "\n".join((item.statement, *item.alternatives, *item.invalidation_conditions))
     quoted, others = _quoted_texts(session, item)
-    names = _names_in(everything) - {fold(word) for word in _WORD.findall(quoted)}
-    words, speakers = stemmed_words(everything), stemmed_words(" ".join(turn.name for turn in session.turns))
-    foreign = set() if words & stemmed_words(quoted) - speakers else words - stemmed_words(quoted)
-
-    def has_words_of(text: str) -> bool:
-        return bool(names & _names_in(text) or foreign & stemmed_words(text))
+    foreign = _foreign_words(session, item, everything, quoted)
 
     checks = (
         (count < MAX_NOTES, "too many"),
@@ -219,18 +213,32 @@ def _problem(session: Session, earlier: EarlierNotes, item: NoteItem, count: int
         (len(item.statement) <= MAX_STATEMENT_CHARACTERS, "it is too long"),
         (not contains_instructions(everything), "it gives orders"),
         (numbers_in(everything) <= numbers_in(quoted), "its numbers are not in the turns that it quotes"),
-        (not has_words_of(others), "it uses words of a turn that it does not quote"),
-        (not has_words_of(earlier.text), "it repeats an earlier note"),
+        (not foreign & stemmed_words(others), "it uses words of a turn that it does not quote"),
+        (not foreign & stemmed_words(earlier.text), "it repeats an earlier note"),
     )
     return next((reason for is_met, reason in checks if not is_met), "")
 
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"[^\W\d_]+")
+_MAX_ORDINARY = 3
 
 
-def _names_in(text: str) -> set[str]:
-    """Returns the words of a text that have a capital letter, folded."""
-    return {fold(word) for word in _WORD.findall(text) if word != word.lower() and len(word) > 1}
+def _foreign_words(session: Session, item: NoteItem, everything: str, quoted: str) -> set[str]:
+    """Returns the stems of the words of an item that no other turn may have, for the turns that it quotes have not.
+
+    Of a statement up to three ordinary words in small letters may be said elsewhere too, where it has a word of the
+    turns that it quotes: `lives in` is said of two places.
+    """
+    own = stemmed_words(quoted)
+    foreign = stemmed_words(everything) - own
+    speakers = stemmed_words(" ".join(turn.name for turn in session.turns))
+    if item.kind not in STATED_KINDS or not stemmed_words(item.statement) & own - speakers:
+        return foreign
+    small = {word for word in _WORD.findall(item.statement[:1].lower() + item.statement[1:]) if word == word.lower()}
+    words = sorted(small)
+    ordinary = {w for w, n in zip(words, count_tokens_batch(words), strict=True) if n == 1}
+    allowed = foreign & stemmed_words(" ".join(sorted(ordinary)))
+    return foreign - allowed if len(allowed) <= _MAX_ORDINARY else foreign
 
 
 def _quoted_texts(session: Session, item: NoteItem) -> tuple[str, str]:
@@ -441,9 +449,13 @@ def join_items(by_rules: Sequence[NoteItem], by_lm: Sequence[NoteItem]) -> list[
     """Returns the items of both; of two that quote the same words, the one by the model.
 
     Two quotes are of the same words where one contains the other. Facts, preferences, decisions and solutions are one
-    kind here: which of them a sentence is, the model says as well.
+    kind here: which of them a sentence is, the model says as well. What a person requests to remember stays so.
     """
-    return [*(r for r in by_rules if not any(_is_same_item(r, i) for i in by_lm)), *by_lm]
+    saved = [r for r in by_rules if r.is_saved]
+    return [
+        *(r for r in by_rules if not any(_is_same_item(r, i) for i in by_lm)),
+        *(replace(i, is_saved=any(_is_same_item(r, i) for r in saved)) for i in by_lm),
+    ]
 
 
 def _is_same_item(a: NoteItem, b: NoteItem) -> bool:
