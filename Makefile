@@ -5,7 +5,7 @@ BIN := .venv/bin
 LINKS := $(addprefix --find-links ,$(wildcard $(PIP_FIND_LINKS)))
 HOME_DIR ?= data/home
 # Imported once at install, so that their bytecode is written: all of it would take minutes, and uv compiles none.
-COMPILED := palimpsest.definitions, palimpsest_eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, safetensors.torch, \
+COMPILED := palimpsest.definitions, palimpsest_eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, sentence_transformers, \
   sklearn.linear_model, spacy, dagster_webserver.cli, dspy, neo4j
 
 # Test processes share the processors: several threads in each only wait for one another.

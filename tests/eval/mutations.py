@@ -293,7 +293,7 @@ def copies_of(
     memories = tables["memories"].filter(pl.col("document_id").is_in(documents))["memory_id"].to_list()
     copies: dict[str, pl.DataFrame] = {}
     for name, key, ids in (
-        *((n, "document_id", documents) for n in ("documents", "document_texts", "chunks")),
+        *((n, "document_id", documents) for n in ("documents", "document_texts", "chunks", "notes")),
         *((n, "memory_id", memories) for n in ("memories", "embed_inputs", "context_inputs", "versions")),
     ):
         mine = tables[name].filter(pl.col(key).is_in(ids))

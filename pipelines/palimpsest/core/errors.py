@@ -180,7 +180,6 @@ _EXTRAS = {
         "referencing",
         "rich",
         "ruamel",
-        "safetensors",
         "scipy",
         "semantic_text_splitter",
         "sentence_transformers",

@@ -9,6 +9,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.parallel import Batch, BatchRunner, cut
 from palimpsest.memories.embed import MAX_TOKENS
 from palimpsest.memories.embedders import load_batch_embedder
+from palimpsest.memories.sentence_model import WIDTH_STEP, batch_shape
 from palimpsest.memories.vector_space import MINILM, Done, Space
 from palimpsest.text.tokenizer import count_tokens_batch, tokenizer
 
@@ -68,15 +69,12 @@ def _word_start(words: Sequence[int | None], token: int) -> int:
     return token
 
 
-# The shapes of `memories.embed`, which a test compares; its module is part of the key of labels and stays as it is.
-_WIDTH_STEP = 16
-_TOKENS_PER_BATCH = 512
-_TEXTS_PER_BATCH = 32  # of embedders that take texts one by one
+_TEXTS_PER_BATCH = 32  # of other embedders
 
 _WORDS = ("the", "river", "was", "cold", "and", "we", "met", "at", "seven", "near", "old", "bridge", "with", "two")
 PROBE_TEXTS = tuple(
     " ".join(_WORDS[(width + i) % len(_WORDS)] for i in range(width - SPECIAL_TOKENS))
-    for width in range(_WIDTH_STEP, MAX_TOKENS + 1, _WIDTH_STEP)
+    for width in range(WIDTH_STEP, MAX_TOKENS + 1, WIDTH_STEP)
 )
 """One text for each shape of a batch: a processor may compute each by another kernel."""
 
@@ -123,9 +121,8 @@ def text_batches(space: Space, texts: Sequence[str]) -> list[Batch[str]]:
     """Returns batches of texts: for MiniLM those of one padded width together, as many as fill its fixed shape."""
     if space.embedder != MINILM:
         return cut(range(len(texts)), texts, _TEXTS_PER_BATCH, str)
-    by_width: dict[int, list[int]] = {}
+    by_shape: dict[tuple[int, int], list[int]] = {}
     for row, tokens in enumerate(count_tokens_batch(texts)):
-        width = min(MAX_TOKENS, -(-(tokens + SPECIAL_TOKENS) // _WIDTH_STEP) * _WIDTH_STEP)
-        by_width.setdefault(width, []).append(row)
-    shapes = ((max(1, _TOKENS_PER_BATCH // width), rows) for width, rows in sorted(by_width.items()))
-    return [batch for size, rows in shapes for batch in cut(rows, texts, size, str)]
+        by_shape.setdefault(batch_shape(tokens + SPECIAL_TOKENS, MAX_TOKENS), []).append(row)
+    shapes = sorted(by_shape.items(), key=lambda item: item[0][1])
+    return [batch for (size, _), rows in shapes for batch in cut(rows, texts, size, str)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, first_line_of, missing_extra
+from palimpsest.memories.sentence_model import prepare_torch
 from palimpsest.query.context.changes import reasons_of_parts, without_ended_parts
 from palimpsest.query.ranking.merge import READ, relevance
 from palimpsest.query.ranking.scoring import z_values
@@ -360,10 +361,9 @@ class CrossEncoderReranker:
 
     def _load(self, local_files_only: bool) -> "CrossEncoder":
         try:
+            prepare_torch()
             from sentence_transformers import CrossEncoder
-            from transformers.utils import logging
 
-            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
             model: CrossEncoder = CrossEncoder(
                 self._name,
                 device="cpu",
