@@ -109,7 +109,9 @@ def test_items_of_both_become_memories_once_and_inferences_retire_nothing(made):
     assert sum("Basin" in text and kind == "semantic" for kind, text, _ in rows) == 1  # by rules and by the model
     assert sum(kind == "inference" for kind, *_ in rows) == 2  # the others use a word of a turn that they do not quote
     tables = published(home).tables(["versions", "relations", "notes"])
-    assert tables["versions"]["is_latest"].all() and set(tables["notes"]["extractor"]) == {"rules", "lm"}
+    assert tables["versions"]["is_latest"].all() and set(tables["notes"]["extractor"]) == {"lm"}  # on the same words
+    assert tables["notes"].filter("is_saved")["quote"].str.contains("zqfriday").all()
+    assert tables["notes"]["is_saved"].any()
     assert make_plan(home, [corpus]).nothing_to_do and verify_home(home).violations == ()
 
 

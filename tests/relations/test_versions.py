@@ -83,6 +83,19 @@ def test_only_an_update_by_a_later_observation_retires_and_dates_the_end():
         assert latest([a, b], [memory(a, "A"), memory(b, "B")], [update("B", "A", label)]) == {"A", "B"}
 
 
+def test_a_memory_whose_parts_end_one_after_the_other_ends_with_the_last_of_them():
+    docs = [dated(name.lower(), n) for name, n in (("A", 1), ("B", 5), ("C", 9), ("D", 12))]
+    old, *newer = (memory(d, name) for d, name in zip(docs, "ABCD", strict=True))
+    old["text"] = "Bread and salt."
+    parts = [
+        update(n["memory_id"], "A") | {"part": p}
+        for n, p in zip(newer, ("[[0, 5]]", "[[6, 15]]", "[[0, 5]]"), strict=True)
+    ]
+    result = row(computed(docs, [old, *newer], parts), "A")
+    assert (result["is_latest"], result["valid_until"], result["superseded_by"]) == (False, day(9), "C")
+    assert row(computed(docs, [old, *newer], [parts[0], parts[2]]), "A")["is_latest"]
+
+
 def test_in_one_document_or_a_chain_one_is_latest_and_each_superseded_by_the_closest():
     for doc in (document("a"), dated("a", 3)):
         rows = [memory(doc, "A", ordinal=0), memory(doc, "B", ordinal=1)]

@@ -123,6 +123,8 @@ TASK = "task"
 
 REFLECTION = "reflection"
 """The unit of formed memories, and the word in `form` of collection.yaml."""
+BY_MODEL = "model"
+"""`confidence_source` of what a language model formed: statements of its own words, which are versioned like others."""
 
 FormedKind = Literal[
     "fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection", "summary"

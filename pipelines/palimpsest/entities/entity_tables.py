@@ -1,13 +1,21 @@
 """The tables of entities: mention candidates of each memory alone, then entities, mentions and merges of each scope."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
 import polars as pl
 
 from palimpsest.core.ids import SCOPE, ScopeKey, entity_id
-from palimpsest.entities.find_names import ORGANISATION, MentionCandidate, find_names
+from palimpsest.entities.find_names import (
+    MAX_NAME_CHARS,
+    ORDINARY,
+    ORGANISATION,
+    MentionCandidate,
+    entity_key,
+    find_names,
+)
 from palimpsest.entities.gazetteers import is_city, is_first_name, is_person_name
 from palimpsest.entities.name_model import Resolution
 from palimpsest.entities.scope_evidence import (
@@ -24,6 +32,10 @@ from palimpsest.store.tables import SCHEMAS, Schema, conform
 from palimpsest.text.markup import WEB_ADDRESS
 
 _KEY = [*SCOPE, "key"]
+_SPAN = ["memory_id", "char_start", "char_end"]
+BY_MODEL = "model"
+"""Kind of a mention candidate that a language model names."""
+_MODEL_CUES = {"person": "person", "place": "place", "organisation": "organisation"}
 _LINK = re.compile(WEB_ADDRESS + r"|(?<=\]\()[^()\s]+|^\[[^\]\n]+\]:\s+\S+", re.MULTILINE)
 
 # Assigns each mention to the name that it refers to, and chooses among mentions that overlap.
@@ -109,11 +121,12 @@ def resolve_entities(
 ) -> ResolvedEntities:
     """Returns entities, mentions and merges, each scope by itself, sorted by id.
 
-    A title names an entity, and each memory of a document with it mentions it, with no span where its text does not.
-    One capitalised word at the start of a sentence counts only where the scope has it elsewhere: as a name inside a
-    sentence, as a title, as a speaker, because a text says what it refers to, or as part of a person's name that it is
-    short for. A name that the scope has as often in small letters is a word. An office in small letters is its holder
-    where one is stated, and nothing by itself.
+    What a language model names is a name, whatever its letters. A title names an entity, and each memory of a
+    document with it mentions it, with no span where its text does not. One capitalised word at the start of a
+    sentence counts only where the scope has it elsewhere: as a name inside a sentence, as a title, as a speaker,
+    because a text says what it refers to, or as part of a person's name that it is short for. A name that the scope
+    has as often in small letters is a word. An office in small letters is its holder where one is stated, and nothing
+    by itself.
 
     Args:
         candidates: the surfaces table, see `entity_tables.find_mention_candidates`.
@@ -123,10 +136,13 @@ def resolve_entities(
     """
     titles = find_titles(memories)
     people = find_people(memories, documents)
-    names = candidates.filter(~pl.col("kind").is_in(["none", "role"]))
+    by_model = candidates.filter(kind=BY_MODEL)
+    names = candidates.filter(~pl.col("kind").is_in(["none", "role", BY_MODEL]))
     stated = candidates.filter(pl.col("same_as").is_not_null())
     names = names.join(written_small(names, memories, [titles, people]), on=_KEY, how="anti")
     sure, unsure = _split_names(names, stated, titles, people)
+    sure = pl.concat([sure, by_model.join(sure, on=_SPAN, how="anti")])
+    unsure = unsure.join(by_model, on=_SPAN, how="anti")
     found = pl.concat(
         [
             pl.concat([sure, unsure]).select(list(MENTION_SCHEMA)),
@@ -276,6 +292,7 @@ def _merges(resolved: dict[ScopeKey, Resolution], assigned: pl.DataFrame, entiti
     )
 
 
+_SURFACE_ORDER = ("memory_id", "char_start", "char_end", "kind", "key", "same_as", "why")
 _PLACE = attrgetter("char_start", "char_end", "kind", "key", "cue")
 _NO_CANDIDATE = MentionCandidate("", "", "none", False, "", None, None, 0, 0)
 
@@ -286,6 +303,7 @@ def entity_tables(
     previous: pl.DataFrame | None = None,
     ner: str | None = None,
     decisions: Decisions | None = None,
+    by_model: Sequence[tuple[str, int, int, str]] = (),
 ) -> dict[str, pl.DataFrame]:
     """Returns entities, mentions, merges (why two names are one) and surfaces (the candidates, for the next build).
 
@@ -295,8 +313,11 @@ def entity_tables(
         previous: the surfaces of an earlier build made by the same code and the same `ner`.
         ner: name of an installed spaCy pipeline that finds names too.
         decisions: people's; names that they joined or set apart stay so.
+        by_model: (memory_id, start, end, type) of what a language model names; the type may be empty.
     """
     candidates = find_mention_candidates(memories, previous, ner)
+    if by_model:
+        candidates = pl.concat([candidates, _model_candidates(memories, by_model)]).sort(_SURFACE_ORDER)
     resolved = resolve_entities(candidates, memories, documents, decisions)
     return {
         "entities": resolved.entities,
@@ -324,6 +345,7 @@ def find_mention_candidates(
     carried = pl.DataFrame(schema=schema)
     todo = memories.select("memory_id", *SCOPE, "text", "speaker").sort("memory_id")
     if previous is not None:
+        previous = previous.filter(pl.col("kind") != BY_MODEL)
         carried = previous.join(memories, on="memory_id", how="semi")
         todo = todo.join(previous, on="memory_id", how="anti")
     rows: list[tuple[object, ...]] = []
@@ -333,7 +355,20 @@ def find_mention_candidates(
         candidates = [c for c in found if not any(a <= (c.char_start or 0) < b for a, b in links)]
         rows += [(*ids, *candidate) for candidate in candidates or [_NO_CANDIDATE]]
     fresh = pl.DataFrame(rows, schema=schema, orient="row")
-    return pl.concat([carried, fresh]).sort("memory_id", "char_start", "char_end", "kind", "key", "same_as", "why")
+    return pl.concat([carried, fresh]).sort(_SURFACE_ORDER)
+
+
+def _model_candidates(memories: pl.DataFrame, stated: Sequence[tuple[str, int, int, str]]) -> pl.DataFrame:
+    """Returns the surfaces of what a model names; a common noun is of many where it is in the plural."""
+    texts = {i: ((i, *scope), text) for i, *scope, text in memories.select("memory_id", *SCOPE, "text").iter_rows()}
+    rows = []
+    for memory_id, start, end, kind in stated:
+        ids, text = texts[memory_id]
+        surface, key = text[start:end], entity_key(text[start:end])
+        if key and key not in ORDINARY and len(surface) <= MAX_NAME_CHARS:
+            cue = _MODEL_CUES.get(kind) or ("many" if key.endswith("s") else "one")
+            rows.append((*ids, surface, key, BY_MODEL, False, cue, None, None, start, end))
+    return pl.DataFrame(rows, schema=SCHEMAS["surfaces"], orient="row")
 
 
 def _names_of(texts: list[str], ner: str | None) -> list[list[MentionCandidate]]:

@@ -46,6 +46,15 @@ class Named:
 
 
 @dataclass(frozen=True, order=True)
+class StatedName:
+    """A name that a language model lists, where the text has it; its type is empty where the model states none."""
+
+    start: int
+    end: int
+    type: str
+
+
+@dataclass(frozen=True, order=True)
 class StatedEntity:
     """What a language model states of an entity that a memory names: its type, and its importance, 0 to 1."""
 

@@ -10,15 +10,13 @@ from typing import Any
 
 import polars as pl
 
-from palimpsest.core.code import code_hash
-from palimpsest.core.ids import REFLECTION, SCOPE, content_id, scope_parts
+from palimpsest.core.ids import BY_MODEL, REFLECTION, SCOPE, content_id, scope_parts
 from palimpsest.formation.rules import form_items
-from palimpsest.formation.session import NoteItem, Session, read_sessions
+from palimpsest.formation.session import LM, NoteItem, Session, read_sessions
 from palimpsest.memories.form import text_ends
-from palimpsest.memories.formed import evidence_pairs, stated_memories
+from palimpsest.memories.formed import stated_memories
 from palimpsest.memories.recency import own_clock
-from palimpsest.relations.labelers.label_pairs import pair_keys
-from palimpsest.store.tables import SCHEMAS, completed, conform, empty
+from palimpsest.store.tables import SCHEMAS, conform, empty
 from palimpsest.text.terms import summary_sentences
 from palimpsest.text.tokenizer import count_tokens_batch
 
@@ -247,36 +245,6 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
         pl.max_horizontal(pl.when("is_saved").then(_SAVED).otherwise(default), "stated_importance").alias("importance"),
         pl.Series("token_count", count_tokens_batch(joined["statement"].to_list()), pl.Int64),
         importance_source=pl.lit("formation"),
-        confidence_source=pl.lit("formation"),
+        confidence_source=pl.when(pl.col("extractor") == LM).then(pl.lit(BY_MODEL)).otherwise(pl.lit("formation")),
     )
     return conform("memories", formed.with_columns(text_ends(formed))).sort("memory_id")
-
-
-# DERIVE relations from formed memories to their evidence: they follow from the notes, and cost no label.
-
-FORMATION = "formation"
-"""The labeler of these relations."""
-
-
-def without_formation(relations: pl.DataFrame) -> pl.DataFrame:
-    """Returns the relations that labelers, people and premises gave."""
-    return completed("relations", relations).filter(pl.col("labeler").ne_missing(FORMATION))
-
-
-def add_formation(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
-    """Returns relations with a DERIVE from each formed memory to each memory it rests on, sorted by relation_id."""
-    pairs = evidence_pairs(memories).rename({"memory_id": "newer_id", "evidence_id": "older_id"})
-    if pairs.is_empty():
-        return relations
-    about = memories.select(*SCOPE, "confidence", newer_id="memory_id")
-    rows = (
-        pair_keys(pairs, memories)
-        .join(about, on="newer_id", how="left")
-        .with_columns(
-            label=pl.lit("DERIVE"),
-            labeler=pl.lit(FORMATION),
-            evidence=pl.lit("{}"),
-            program_hash=pl.lit(content_id(FORMATION, code_hash((__name__,)))),
-        )
-    )
-    return pl.concat([conform("relations", relations), conform("relations", rows)]).sort("relation_id")

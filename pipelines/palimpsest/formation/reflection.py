@@ -3,14 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.formation.note_table import NoteInputs, Notes, note_table, sessions_of
 from palimpsest.formation.rules import form_items as form_items_by_rules
-from palimpsest.formation.session import LM, Kind, NoteItem, Session, Turn
+from palimpsest.formation.session import LM, STATED_KINDS, Kind, NoteItem, Session, Turn
 from palimpsest.lm.client import Ledger, ledger_to_estimate
 from palimpsest.lm.engine import contains_instructions, find_quote
 from palimpsest.lm.run_program import (
@@ -27,6 +27,7 @@ from palimpsest.lm.run_program import (
 )
 from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.store.home import Home
+from palimpsest.text.tokenizer import count_tokens_batch
 
 if TYPE_CHECKING:
     import dspy
@@ -122,8 +123,9 @@ def read_reflection(session: Session, earlier: EarlierNotes, answer: Mapping[str
     """Returns the items of an answer.
 
     One counts where each of its quotes is in the turn that it names, a person says that turn, its numbers are in the
-    turns that it quotes, and no word of it is from a turn that it does not quote, or from an earlier note. What a note
-    says therefore goes with the turns it quotes: nothing of another turn is left when that one is deleted.
+    turns that it quotes, and no word of it, but for a few ordinary ones, is from a turn that it does not quote, or from
+    an earlier note. What a note says therefore goes with the turns it quotes: no name, no number and no rare word of
+    another turn is left when that one is deleted.
 
     Args:
         session: that was read; turns are counted from 1.
@@ -203,7 +205,8 @@ def _problem(session: Session, earlier: EarlierNotes, item: NoteItem, count: int
     """Returns why an item does not count, empty where it does."""
     everything = "\n".join((item.statement, *item.alternatives, *item.invalidation_conditions))
     quoted, others = _quoted_texts(session, item)
-    foreign = stemmed_words(everything) - stemmed_words(quoted)
+    foreign = _foreign_words(session, item, everything, quoted)
+
     checks = (
         (count < MAX_NOTES, "too many"),
         (len(everything) <= 2 * MAX_STATEMENT_CHARACTERS, "it is too long"),
@@ -214,6 +217,28 @@ def _problem(session: Session, earlier: EarlierNotes, item: NoteItem, count: int
         (not foreign & stemmed_words(earlier.text), "it repeats an earlier note"),
     )
     return next((reason for is_met, reason in checks if not is_met), "")
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_MAX_ORDINARY = 3
+
+
+def _foreign_words(session: Session, item: NoteItem, everything: str, quoted: str) -> set[str]:
+    """Returns the stems of the words of an item that no other turn may have, for the turns that it quotes have not.
+
+    Of a statement up to three ordinary words in small letters may be said elsewhere too, where it has a word of the
+    turns that it quotes: `lives in` is said of two places.
+    """
+    own = stemmed_words(quoted)
+    foreign = stemmed_words(everything) - own
+    speakers = stemmed_words(" ".join(turn.name for turn in session.turns))
+    if item.kind not in STATED_KINDS or not stemmed_words(item.statement) & own - speakers:
+        return foreign
+    small = {word for word in _WORD.findall(item.statement[:1].lower() + item.statement[1:]) if word == word.lower()}
+    words = sorted(small)
+    ordinary = {w for w, n in zip(words, count_tokens_batch(words), strict=True) if n == 1}
+    allowed = foreign & stemmed_words(" ".join(sorted(ordinary)))
+    return foreign - allowed if len(allowed) <= _MAX_ORDINARY else foreign
 
 
 def _quoted_texts(session: Session, item: NoteItem) -> tuple[str, str]:
@@ -422,11 +447,21 @@ class LmReflection:
 
 
 def join_items(by_rules: Sequence[NoteItem], by_lm: Sequence[NoteItem]) -> list[NoteItem]:
-    """Returns the items of both; of two of one kind that quote the same words, the one by rules.
+    """Returns the items of both; of two that quote the same words, the one by the model.
 
-    Two quotes are of the same words where one contains the other.
+    Two quotes are of the same words where one contains the other. Facts, preferences, decisions and solutions are one
+    kind here: which of them a sentence is, the model says as well. What a person requests to remember stays so.
     """
-    return [*by_rules, *(i for i in by_lm if not any(i.kind == r.kind and _same(i.span, r.span) for r in by_rules))]
+    saved = [r for r in by_rules if r.is_saved]
+    return [
+        *(r for r in by_rules if not any(_is_same_item(r, i) for i in by_lm)),
+        *(replace(i, is_saved=any(_is_same_item(r, i) for r in saved)) for i in by_lm),
+    ]
+
+
+def _is_same_item(a: NoteItem, b: NoteItem) -> bool:
+    is_same_kind = a.kind == b.kind or {a.kind, b.kind} <= set(STATED_KINDS)
+    return is_same_kind and _same(a.span, b.span)
 
 
 def reflection_key() -> str:

@@ -143,7 +143,9 @@ def read_sessions(rows: Sequence[Mapping[str, Any]]) -> Iterator[Session]:
 # An item of a note: what one session says that is worth keeping, with the words that say it.
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-SENTENCE_KINDS: tuple[Kind, ...] = ("fact", "preference", "decision", "solution", "gap")
+STATED_KINDS: tuple[Kind, ...] = ("fact", "preference", "decision", "solution")
+"""What somebody states."""
+SENTENCE_KINDS: tuple[Kind, ...] = (*STATED_KINDS, "gap")
 """What one sentence may form, by rules and model."""
 RULES, LM = "rules", "lm"
 """Values of `extractor`."""

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import polars as pl
 
-from palimpsest.core.ids import REFLECTION
+from palimpsest.core.ids import BY_MODEL, REFLECTION
 
 
 def stated_memories(memories: pl.DataFrame) -> pl.DataFrame:
@@ -16,6 +16,11 @@ def stated_memories(memories: pl.DataFrame) -> pl.DataFrame:
 def formed_memories(memories: pl.DataFrame) -> pl.DataFrame:
     """Returns the memories that are formed from others."""
     return memories.filter(pl.col("unit") == REFLECTION)
+
+
+def model_memories(memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns the memories that a language model formed; rules repeat the words of a turn, which has its own pairs."""
+    return formed_memories(memories).filter(pl.col("confidence_source") == BY_MODEL)
 
 
 def evidence_pairs(memories: pl.DataFrame) -> pl.DataFrame:

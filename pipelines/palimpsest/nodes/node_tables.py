@@ -60,7 +60,7 @@ def is_dependency(predicate: pl.Expr, subject_type: pl.Expr, object_type: pl.Exp
 
 
 def fact_edges(facts: pl.DataFrame, typed: pl.DataFrame) -> pl.DataFrame:
-    """Returns edges of facts between two entities: `part_of` and `depends_on` by their predicate, else `related_to`.
+    """Returns edges of facts between two entities: of the type that their predicate names, else `related_to`.
 
     Args:
         facts: the facts table.
@@ -73,7 +73,9 @@ def fact_edges(facts: pl.DataFrame, typed: pl.DataFrame) -> pl.DataFrame:
         both = both.join(types.unique(f"{end}_id"), on=f"{end}_id", how="left")
     depends = is_dependency(pl.col("predicate"), pl.col("subject_type"), pl.col("object_type"))
     is_part = pl.col("predicate").is_in(_PARTS)
+    is_stated = pl.col("predicate").is_in(["subtopic_of", "precedes"])
     kind = pl.when(is_part).then(pl.lit("part_of")).when(depends).then(pl.lit("depends_on"))
+    kind = kind.when(is_stated).then("predicate")
     both = both.with_columns(
         type=kind.otherwise(pl.lit("related_to")),
         provenance=pl.concat_str(pl.lit("fact: "), "predicate"),

@@ -470,7 +470,7 @@ _OF_PREDICATE = {
 }
 _PREDICATE_WEIGHT, _DEFINED_WEIGHT = 1.2, 2.0
 _GAZETTEER_WEIGHT = 1.5
-_MODEL_WEIGHT = 1.0  # more than a guess by its shape, less than what a text or a folder calls it
+_MODEL_WEIGHT = 2.5  # more than its name, a list of names or a definition shows, less than that it speaks
 _LINE_BEGIN = r"(?:^|\n)[#*\s]*$"
 _SHAPE_WEIGHT = 0.75
 _ALIAS_SHARE = 0.6  # of the weight of what a name shows, for its aliases

@@ -127,7 +127,7 @@ KINDS = (
     Kind("undated", "undated_collection", "memories", "Half of the memories or more have a date.", _undated),
     Kind("abstained", "abstained_labels", "relations", "The labeler decided each pair.", _abstained),
     Kind("unread", "unread_sessions", "notes", "A model answered each session.", _unread("notes", "sessions")),
-    Kind("unread", "unread_memories", "facts", "A model answered each memory.", _unread("facts", "memories")),
+    Kind("unread", "unread_memories", "entities", "A model answered each memory.", _unread("entities", "memories")),
     Kind("truncated", "truncated_texts", "facts", "Every memory is read to its end for facts.", _truncated),
 )
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from palimpsest.core.ids import REFLECTION, JsonObject, JsonRecord
+from palimpsest.core.ids import BY_MODEL, REFLECTION, JsonObject, JsonRecord
 from palimpsest.facts.vocabulary import LASTING, fact_words
 from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
 from palimpsest.query.request.types import (
@@ -120,7 +120,8 @@ _PERMANENT = frozenset(
     {"born_in", "birthday", "grew_up_in", "comes_from", "parent_of", "child_of", "sibling_of", "relative_of"}
 )
 """Predicates that nothing ends: what disputes another part of their memory is not about them."""
-_FORMED = f'unit = "{REFLECTION}" and type = "preference"'
+_PREFERENCES = f'unit = "{REFLECTION}" and type = "preference"'
+_FACTS = f'unit = "{REFLECTION}" and kind = "fact"'  # of which those that a language model wrote are shown
 _MAX_READ = 200  # formed memories, and memories that state facts, that are read of a scope, newest first
 _SPEAKERS_READ = 40  # newest memories whose speakers are the user
 
@@ -152,8 +153,11 @@ def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
     if (view := served.view()) is None:
         return []
     newest = _newest(view, view.allowed(served.filters))
-    formed_filters = replace(served.filters, where=parse_where(_FORMED))
-    formed_ids = _newest(view, view.allowed(formed_filters))[:_MAX_READ]
+    formed_ids = [
+        memory_id
+        for where in (_PREFERENCES, _FACTS)
+        for memory_id in _newest(view, view.allowed(replace(served.filters, where=parse_where(where))))[:_MAX_READ]
+    ]
     # Of every version, because nothing then conceals what only retired memories state, which costs reads; facts say
     # themselves whether they are latest.
     graph = ServedGraph.of(ServedScope(served.backend, served.scope, replace(served.filters, history=True)))
@@ -168,11 +172,12 @@ def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
     memories = {i: m for i, m in shown.items() if _is_valid(m.valid_until, day)}
     recent_since = newest_time - RECENT if newest_time else None
     own = _own_names(names, user)
-    formed = [memories[i] for i in formed_ids if i in memories and _is_said_by(memories[i], own)]
+    said = [memories[i] for i in formed_ids if i in memories and _is_said_by(memories[i], own)]
+    formed = [m for m in said if m.type == "preference" or (m.confidence_source == BY_MODEL and _names(m.text, own))]
     lines = [_formed_line(served, memory, recent_since) for memory in formed]
     texts = {i: m.text for i, m in found.items()}
     lasting = _fact_lines(served, graph, facts, [memories[i] for i in stating if i in memories], texts, recent_since)
-    return [*lines, *(line for line, memory in lasting if not _is_covered(memory, formed))]
+    return [*lines, *(line for line, memory, value in lasting if not _is_covered(memory, value, formed))]
 
 
 def _newest(view: ScopeView, allowed: np.ndarray) -> list[str]:
@@ -203,6 +208,12 @@ def _own_names(names: Sequence[str], user: str) -> list[str]:
 def _is_said_by(memory: Memory, own: Sequence[str]) -> bool:
     speaker = memory.speaker
     return not speaker or speaker.casefold() in NO_PERSON_ROLES or not own or name_words(speaker) in own
+
+
+def _names(text: str, own: Sequence[str]) -> bool:
+    """Returns whether a text names somebody by the first name or in full."""
+    words = f" {name_words(text)} "
+    return any(f" {name.split(' ')[0]} " in words for name in own)
 
 
 def _facts_of_user(graph: ServedGraph, names: Sequence[str], user: str, day: dt.datetime | None) -> list[Fact]:
@@ -257,8 +268,8 @@ def _fact_lines(
     memories: Sequence[ShownMemory],
     texts: Mapping[str, str],
     recent_since: dt.datetime | None,
-) -> list[tuple[ProfileLine, ShownMemory]]:
-    """Returns a line for each sentence that states facts of the user, with its memory: the newest that states it.
+) -> list[tuple[ProfileLine, ShownMemory, str]]:
+    """Returns a line for each fact of the user, with the newest memory that states it, and its value.
 
     `texts` are those of the memories as they are stored, by id.
     """
@@ -289,7 +300,7 @@ def _fact_lines(
             first_time=_time(memory_of[stated[-1]]) if len(stated) > 1 else None,
         )
         if is_lasting or line.section == "dynamic":
-            lines.append((line, memory))
+            lines.append((line, memory, _value(fact, nodes)))
     return lines
 
 
@@ -312,12 +323,16 @@ def _section(memory: Memory, is_lasting: bool, recent_since: dt.datetime | None)
     return "static" if is_static else "dynamic"
 
 
-def _is_covered(memory: Memory, formed: Sequence[Memory]) -> bool:
-    """Returns whether a formed memory has what a memory states: it rests on a span of it."""
+def _is_covered(memory: Memory, value: str, formed: Sequence[Memory]) -> bool:
+    """Returns whether a formed memory has what a memory states: it rests on a span of it.
+
+    One by a language model states a part of it, and so has the value too.
+    """
     span = memory.span
     return any(
         f.document_id == memory.document_id and span and f.span and f.span[0] < span[1] and span[0] < f.span[1]
         for f in formed
+        if f.confidence_source != BY_MODEL or fold(value) in fold(f.text)
     )
 
 

@@ -342,11 +342,13 @@ def _without_reversed(relations: pl.DataFrame, memories: pl.DataFrame, by_docume
 def _updating_memories(state: pl.DataFrame, memories: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
     """Returns (memory_id, updated_by, updated_at): the closest live newer memory of its scope.
 
-    A memory of which newer ones end only parts is updated where these parts together are all of it.
+    A memory of which newer ones end only parts is updated where these parts together are all of it, by the one that
+    ends the last of them.
     """
-    pairs = _updates(state, memories, relations)
-    pairs = pairs.filter(pl.col("part").is_null() | pl.col("memory_id_older").is_in(_whole_in_parts(pairs, memories)))
     closest = ["memory_id_older", "at_newer", "seq_newer", "ordinal_newer", "memory_id_newer"]
+    pairs = _updates(state, memories, relations).sort(closest)
+    last = pl.DataFrame(_last_parts(pairs, memories), schema=dict.fromkeys(_ENDS, pl.String), orient="row")
+    pairs = pl.concat([pairs.filter(pl.col("part").is_null()), pairs.join(last, on=_ENDS, how="semi")])
     return (
         pairs.sort(closest)
         .unique("memory_id_older", keep="first", maintain_order=True)
@@ -395,10 +397,26 @@ def _ended_in_part(memories: pl.DataFrame, relations: pl.DataFrame, documents: p
     ).sort("older_id", "ended_at", "newer_id", nulls_last=True)
 
 
-def _whole_in_parts(pairs: pl.DataFrame, memories: pl.DataFrame) -> list[str]:
-    """Returns the memories of which the parts that newer memories end are all of the text."""
-    parts: dict[str, list[tuple[int, int]]] = {}
-    for memory_id, part in pairs.filter(pl.col("part").is_not_null()).select("memory_id_older", "part").iter_rows():
-        parts.setdefault(memory_id, []).extend((start, end) for start, end in json.loads(part))
-    texts = memories.filter(pl.col("memory_id").is_in(list(parts))).select("memory_id", "text").iter_rows()
-    return sorted(memory_id for memory_id, text in texts if covers(text, parts[memory_id]))
+_ENDS = ("memory_id_older", "memory_id_newer")
+
+
+def _last_parts(pairs: pl.DataFrame, memories: pl.DataFrame) -> list[tuple[str, str]]:
+    """Returns (older, newer) of the pairs with which the parts that newer memories ended are all of the older text.
+
+    Args:
+        pairs: of each older memory in the order in which the newer ones came.
+        memories: the memories table.
+    """
+    of_parts = pairs.filter(pl.col("part").is_not_null())
+    texts = dict(
+        memories.join(of_parts, left_on="memory_id", right_on=_ENDS[0], how="semi")
+        .select("memory_id", "text")
+        .iter_rows()
+    )
+    ended: dict[str, list[tuple[int, int]]] = {}
+    last: dict[str, str] = {}
+    for older, newer, part in of_parts.select(*_ENDS, "part").iter_rows():
+        ended.setdefault(older, []).extend((start, end) for start, end in json.loads(part))
+        if older not in last and covers(texts[older], ended[older]):
+            last[older] = newer
+    return sorted(last.items())

@@ -1,7 +1,9 @@
 """Stage `candidate_pairs`: pairs of memories that may be related."""
 
+import polars as pl
+
 from palimpsest.memories.embedders import memory_vectors
-from palimpsest.memories.formed import stated_memories
+from palimpsest.memories.formed import model_memories, stated_memories
 from palimpsest.pipeline.stage import PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.relations.candidates import (
     CandidateInputs,
@@ -14,20 +16,26 @@ from palimpsest.relations.candidates import (
 _READS = ("memories", "embed_inputs", "mentions", "documents")
 
 
-def _inputs(table: PreviousTable) -> CandidateInputs:
-    """Returns what candidates are found in: formed memories would only double their evidence."""
+def _inputs(table: PreviousTable) -> list[CandidateInputs]:
+    """Returns what candidates are found in: stated memories, and apart from them what a language model formed.
+
+    What rules formed would only double its evidence.
+    """
     memories, *others = (table(t) for t in _READS)
-    return CandidateInputs(stated_memories(memories), *others)
+    return [CandidateInputs(of(memories), *others) for of in (stated_memories, model_memories)]
 
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
-    inputs = _inputs(context.table)
-    earlier = None
-    if previous:
-        earlier = PreviousCandidates(_inputs(previous), previous("candidate_pairs"))
-    vectors = memory_vectors(context.home, inputs.memories, inputs.embed_inputs)
-    as_newer, as_older = change_vectors(vectors)
-    return StageResult({"candidate_pairs": candidate_pairs(inputs, as_newer, earlier, as_older)})
+    before = _inputs(previous) if previous else None
+    found = []
+    for n, inputs in enumerate(_inputs(context.table)):
+        earlier = None
+        if previous and before:
+            own = before[n].memories.select(newer_id="memory_id")
+            earlier = PreviousCandidates(before[n], previous("candidate_pairs").join(own, on="newer_id", how="semi"))
+        as_newer, as_older = change_vectors(memory_vectors(context.home, inputs.memories, inputs.embed_inputs))
+        found.append(candidate_pairs(inputs, as_newer, earlier, as_older))
+    return StageResult({"candidate_pairs": pl.concat(found).sort("newer_id", "older_id")})
 
 
 STAGE = Stage(

@@ -24,7 +24,7 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     if read_by != RULES:
         from palimpsest.facts.lm_facts import lm_clause_facts
 
-        by_lm, entities, numbers = lm_clause_facts(now, context.home, context.max_cost)
+        by_lm, entities, numbers = lm_clause_facts(now, context.home)
         clauses = join_extractors(clauses, by_lm)
     ended = ended_parts(memories, context.table("relations"), context.table("documents"))
     return StageResult(

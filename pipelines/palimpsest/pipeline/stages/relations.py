@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from palimpsest.formation.note_table import add_formation, without_formation
+from palimpsest.formation.statement_relations import add_formation, add_statement_updates, without_formation
 from palimpsest.memories.formed import stated_memories
 from palimpsest.pipeline.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.relations.labelers.choose_labeler import build_labeler, labeler_key
@@ -21,20 +21,29 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     pairs, everything = context.table("candidate_pairs"), context.table("memories")
     memories = stated_memories(everything)
     labelled = unfinished.read() if earlier is None else pl.concat([without_premises(earlier), unfinished.read()])
-    relations, usage = label_pairs(pairs, memories, labeler, labelled, context.decisions, unfinished.add)
+    labels, usage = label_pairs(pairs, everything, labeler, labelled, context.decisions, unfinished.add)
     if usage["lm_failures"]:
         from palimpsest.relations.labelers.lm_labeler import check_answers
 
-        check_answers(relations, context.home)
+        check_answers(labels, context.home)
+    of_stated = _among(labels, memories)
     before = None
     if previous is not None:
-        relations_before = without_formation(previous("relations"))
-        before = PremiseInputs(relations_before, stated_memories(previous("memories")), previous("documents"))
-    inputs = PremiseInputs(relations, memories, context.table("documents"))
+        stated_before = stated_memories(previous("memories"))
+        relations_before = _among(without_formation(previous("relations")), stated_before)
+        before = PremiseInputs(relations_before, stated_before, previous("documents"))
+    inputs = PremiseInputs(of_stated, memories, context.table("documents"))
     relations = add_premises(inputs, context.decisions, before)
+    relations = pl.concat([relations, labels.join(of_stated, on="relation_id", how="anti")])
     usage |= label_counts(relations)
-    relations = add_formation(relations, everything)
+    relations = add_formation(add_statement_updates(relations, everything, context.decisions), everything)
     return StageResult({"relations": relations}, Work(lm_calls=int(usage.get("lm_calls", 0))), dict(usage))
+
+
+def _among(relations: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns the relations between some memories."""
+    newer = memories.select(newer_id="memory_id")
+    return relations.join(newer, on="newer_id", how="semi", maintain_order="left")
 
 
 STAGE = Stage(
