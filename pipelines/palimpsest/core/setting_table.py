@@ -288,21 +288,26 @@ _TABLE: dict[Setting, str] = {
         "lm.labeler", "PALIMPSEST_LABELER", "`offline`", "choice", choices=("offline", "dspy", "cascade"), directs=True
     ): ("labeler of relations: `offline`, `dspy` or `cascade`"),
     Setting("lm.server", "PALIMPSEST_LM", directs=True): (
-        "`MODEL@URL` of an OpenAI-compatible server, up to and with `/v1`"
+        "`MODEL@URL` of an OpenAI-compatible server, up to and with `/v1`; or a [local model](../local-model.md): `local`, "
+        "`local:0.5b`, `local:` and the path of a GGUF file"
     ),
     Setting("lm.key", "PALIMPSEST_LM_KEY", is_secret=True): "key sent with each request; never logged or stored",
     Setting("lm.price", "PALIMPSEST_LM_PRICE", "`0,0`", "prices"): (
         "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs it"
     ),
-    Setting("lm.concurrency", "PALIMPSEST_LM_CONCURRENCY", "8", "whole", 1, 1000): "requests at once",
+    Setting("lm.concurrency", "PALIMPSEST_LM_CONCURRENCY", "8", "whole", 1, 1000): (
+        "requests at once; 1 for a local model"
+    ),
     Setting("lm.rpm", "PALIMPSEST_LM_RPM", "no limit", "whole", 0, 1_000_000): "requests per minute",
-    Setting("lm.timeout_s", "PALIMPSEST_LM_TIMEOUT", "60", "amount"): "seconds for one request",
+    Setting("lm.timeout_s", "PALIMPSEST_LM_TIMEOUT", "60", "amount"): (
+        "seconds for one request; 600 for a local model"
+    ),
     Setting("lm.attempts", "PALIMPSEST_LM_ATTEMPTS", "6", "whole", 1, 100): (
         "attempts for one answer, the first included"
     ),
     Setting("lm.format", "PALIMPSEST_LM_FORMAT", "`text`", "choice", choices=("text", "json_object", "json_schema")): (
         "form of an answer: `text`, or JSON that the server keeps to a schema, `json_object` or `json_schema` by what "
-        "it knows ([local model](../local-model.md))"
+        "it knows ([local model](../local-model.md)), `json_object` for a local model"
     ),
     Setting("lm.reranker", "PALIMPSEST_RERANKER", "`answers`", directs=True): (
         "reads the best candidates of each search: `answers`, the model that is shipped, of eight; `lm`, the model of "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from palimpsest.core.ids import JsonObject
 from palimpsest.core.needles import RowSearch
 from palimpsest.core.parallel import process_started
+from palimpsest.lm.local_model import served
 from palimpsest.lm.settings import LmSettings
 
 if TYPE_CHECKING:
@@ -228,12 +229,12 @@ class RateLimiter:
 
 
 class LmClient:
-    """A connection to one server, shared by all threads."""
+    """A connection to one server, shared by all threads. That of a local model is started."""
 
     def __init__(self, settings: LmSettings):
         import openai
 
-        self.settings = settings
+        self.settings = settings = served(settings)
         self._openai = openai.OpenAI(
             base_url=settings.url, api_key=settings.key, timeout=settings.timeout_s, max_retries=0
         )

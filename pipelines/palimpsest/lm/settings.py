@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
+from palimpsest.lm.local_model import find_model, model_key
 
 if TYPE_CHECKING:
     import dspy
@@ -44,11 +45,11 @@ def response_format(answer_format: AnswerFormat, name: str, schema: JsonObject) 
 
 @dataclass(frozen=True)
 class LmSettings:
-    """A model behind an OpenAI-compatible server.
+    """A model behind an OpenAI-compatible server, or in this process: `served` starts its server.
 
     Attributes:
         model: its name there.
-        url: the server, up to and with `/v1`.
+        url: the server, up to and with `/v1`; of a local model its name.
         key: sent with each request; never in repr, logs, ledger or hashes.
         price_in, price_out: of a million tokens read and written.
         concurrency: requests at once.
@@ -87,16 +88,20 @@ class LmSettings:
 def lm_settings() -> LmSettings:
     """Reads PALIMPSEST_LM and its companions.
 
-    `PALIMPSEST_LM` is MODEL@URL. Optional: PALIMPSEST_LM_KEY, _PRICE (`in,out` for a million tokens), _CONCURRENCY,
-    _RPM, _TIMEOUT (seconds), _ATTEMPTS, _FORMAT (text, json_object, json_schema).
+    `PALIMPSEST_LM` is `local`, `local:0.5b`, `local:` and the path of a GGUF file, or MODEL@URL. Optional:
+    PALIMPSEST_LM_KEY, _PRICE (`in,out` for a million tokens), _CONCURRENCY, _RPM, _TIMEOUT (seconds), _ATTEMPTS,
+    _FORMAT (text, json_object, json_schema).
 
     Raises:
         PalimpsestError: it is not set, or a value cannot be read; the message never contains the key.
     """
     named = os.environ.get("PALIMPSEST_LM", "")
-    model, at, url = named.rpartition("@")
-    if not at or not model or not url.startswith(("http://", "https://")):
-        raise PalimpsestError("PALIMPSEST_LM: must be MODEL@URL, such as qwen3@http://127.0.0.1:8000/v1; set it")
+    local = find_model(named)
+    model, at, url = named.rpartition("@") if local is None else (model_key(local), "@", named)
+    if not at or not model or (local is None and not url.startswith(("http://", "https://"))):
+        raise PalimpsestError(
+            "PALIMPSEST_LM: must be local, or MODEL@URL such as qwen3@http://127.0.0.1:8000/v1; set it"
+        )
     prices = _numbers("PRICE", "0,0")
     if len(prices) != 2:
         raise PalimpsestError("PALIMPSEST_LM_PRICE: must be two numbers, IN,OUT for a million tokens; fix it")
@@ -106,16 +111,16 @@ def lm_settings() -> LmSettings:
         key=os.environ.get("PALIMPSEST_LM_KEY") or "none",
         price_in=prices[0],
         price_out=prices[1],
-        concurrency=max(1, int(_numbers("CONCURRENCY", "8")[0])),
+        concurrency=max(1, int(_numbers("CONCURRENCY", "8" if local is None else "1")[0])),
         requests_per_minute=int(_numbers("RPM", "0")[0]),
-        timeout_s=_numbers("TIMEOUT", "60")[0],
+        timeout_s=_numbers("TIMEOUT", "60" if local is None else "600")[0],
         attempts=max(1, int(_numbers("ATTEMPTS", "6")[0])),
-        answer_format=_answer_format(),
+        answer_format=_answer_format("text" if local is None else "json_object"),
     )
 
 
-def _answer_format() -> AnswerFormat:
-    named = os.environ.get("PALIMPSEST_LM_FORMAT") or "text"
+def _answer_format(default: AnswerFormat) -> AnswerFormat:
+    named = os.environ.get("PALIMPSEST_LM_FORMAT") or default
     for known in ANSWER_FORMATS:
         if named == known:
             return known
