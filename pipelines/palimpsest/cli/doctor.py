@@ -207,8 +207,11 @@ def _language_model(_: Home) -> Finding:
     from palimpsest.lm.local_model import find_model, summarize_model
 
     server = os.environ.get("PALIMPSEST_LM") or ""
-    if model := find_model(server):
-        return Finding("language model", *summarize_model(model))
+    try:
+        if model := find_model(server):
+            return Finding("language model", *summarize_model(model))
+    except PalimpsestError as e:
+        return Finding("language model", False, str(e), "set PALIMPSEST_LM to another, or unset it")
     return Finding(
         "language model", True, "PALIMPSEST_LM is set" if server else "none configured; the offline labeler needs none"
     )

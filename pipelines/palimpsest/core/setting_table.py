@@ -288,8 +288,8 @@ _TABLE: dict[Setting, str] = {
         "lm.labeler", "PALIMPSEST_LABELER", "`offline`", "choice", choices=("offline", "dspy", "cascade"), directs=True
     ): ("labeler of relations: `offline`, `dspy` or `cascade`"),
     Setting("lm.server", "PALIMPSEST_LM", directs=True): (
-        "`MODEL@URL` of an OpenAI-compatible server, up to and with `/v1`; or a [local model](../local-model.md): `local`, "
-        "`local:0.5b`, `local:` and the path of a GGUF file"
+        "`MODEL@URL` of an OpenAI-compatible server, up to and with `/v1`; or a [local model](../local-model.md): "
+        "`local`, `local:0.5b`, `local:` and the path of a GGUF file"
     ),
     Setting("lm.key", "PALIMPSEST_LM_KEY", is_secret=True): "key sent with each request; never logged or stored",
     Setting("lm.price", "PALIMPSEST_LM_PRICE", "`0,0`", "prices"): (

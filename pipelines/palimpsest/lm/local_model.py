@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from palimpsest.core.errors import PalimpsestError, missing_extra
-from palimpsest.core.files import progress, say
+from palimpsest.core.files import counted, progress, say
 from palimpsest.core.maven import user_cache
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def model_key(model: PackagedModel | Path) -> str:
 def summarize_model(model: PackagedModel | Path) -> tuple[bool, str, str]:
     """Returns whether a model can be used, what it is, and the fix where it cannot. Reads all of its file."""
     if not isinstance(model, PackagedModel):
-        return True, f"{model}, {model.stat().st_size / 1e9:.1f} GB, {threads()} threads", ""
-    what = f"{model.title}, {model.size / 1e9:.1f} GB, {threads()} threads"
+        return True, f"{model}, {model.stat().st_size / 1e9:.1f} GB, {counted(threads(), 'thread')}", ""
+    what = f"{model.title}, {model.size / 1e9:.1f} GB, {counted(threads(), 'thread')}"
     if not is_fetched(model):
         return True, f"{what}; fetched on first use to {model.path.parent}", ""
     return _sha256(model.path) == model.sha256, f"{what}, {model.path}", "it is damaged: remove the file"
@@ -275,7 +275,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, path: Path):
         from llama_cpp import Llama
 
-        say(f"local model: loading {path.name}, {path.stat().st_size / 1e9:.1f} GB, {threads()} threads")
+        say(f"local model: loading {path.name}, {path.stat().st_size / 1e9:.1f} GB, {counted(threads(), 'thread')}")
         try:
             self.model = Llama(
                 str(path), n_ctx=_CONTEXT_TOKENS, n_threads=threads(), n_threads_batch=threads(), verbose=False
