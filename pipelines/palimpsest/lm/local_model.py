@@ -15,6 +15,7 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -307,7 +308,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answers `/v1/chat/completions`."""
         body = self.rfile.read(min(int(self.headers.get("Content-Length") or 0), _MAX_REQUEST_BYTES))
-        if not secrets.compare_digest(self.headers.get("Authorization", ""), f"Bearer {self.server.key}"):
+        key = self.headers.get("Authorization", "").encode()
+        if not secrets.compare_digest(key, f"Bearer {self.server.key}".encode()):
             return self._reply(401, {"error": {"message": "the key is wrong"}})
         try:
             return self._reply(200, self.server.complete(json.loads(body)))
@@ -321,8 +323,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        with suppress(OSError):  # a client that waits no longer
+            self.end_headers()
+            self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Writes nothing: requests quote memories."""
