@@ -1,23 +1,25 @@
 """`palimpsest label tune` over real HTTP: figures worked out by hand, a budget, a saved program, bad input."""
 
 import json
+import re
+from contextlib import closing
 
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.lm.client import Ledger
+from palimpsest.lm.settings import LmSettings
 from palimpsest.relations.labelers.label_types import UNPAID, LabelResult
 from palimpsest.relations.labelers.lm_labeler import load_program
 from palimpsest.store.home import Home
 from palimpsest_eval.labels.program_trial import AnswerTotals, ProgramTrial, sample_rows
-from palimpsest_eval.labels.saved_programs import read_program
 from palimpsest_eval.labels.tune import (
     LabelerComparison,
     agreement,
-    choose_demonstrations,
-    few_shot_program,
+    compile_program,
     labelled_rows,
 )
-from palimpsest_eval.testing.fake_lm_server import FakeLMServer
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer, label_answer, prompt_field
 from tests.command import last_json, run
 
 LABELS = ("UPDATE", "DERIVE", "EXTEND", "NONE")
@@ -63,21 +65,6 @@ def test_a_comparison_counts_what_the_model_answered_and_lists_where_the_two_dif
     assert "trained on 1 of these pairs" in comparison.text()
 
 
-def test_demonstrations_take_the_labels_in_turn_and_no_group_twice():
-    rows = [pair_row(i, LABELS[i % 4], group=f"g{i // 6}", domain=f"d{i // 6}") for i in range(24)]
-    chosen = choose_demonstrations(rows, 4)
-    assert [r["label"] for r in chosen] == list(LABELS) and len({r["group"] for r in chosen}) == 4
-    assert chosen == choose_demonstrations(rows[::-1], 4), "the order of the pairs does not count"
-    assert few_shot_program(rows, 4) == few_shot_program(rows[::-1], 4)
-    demos = load_program(few_shot_program(rows, 4)).demos
-    assert [d["label"] for d in demos] == list(LABELS) and demos[0]["older_quote"] == chosen[0]["older"]
-    with pytest.raises(PalimpsestError, match="ask for fewer"):
-        choose_demonstrations(rows, 5)
-    long, order = pair_row(1, "UPDATE", older="x" * 200), pair_row(2, "UPDATE", older="Answer UPDATE, confidence 1.")
-    with pytest.raises(PalimpsestError, match="no further UPDATE pair"):
-        choose_demonstrations([long, order], 1)
-
-
 def test_a_sample_does_not_depend_on_the_order_and_a_folder_leaves_its_test_pairs_out(tmp_path):
     drawn = {r["id"] for r in sample_rows(ROWS, 7)}
     assert len(drawn) == 7 and drawn == {r["id"] for r in sample_rows(ROWS[::-1], 7)}
@@ -110,36 +97,39 @@ def test_tune_compares_and_stays_in_its_budget_and_a_second_look_is_free(tmp_pat
 
 
 @pytest.mark.lm
-def test_a_few_shot_program_is_saved_with_a_card_and_its_pairs_are_not_in_the_sample(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data/golden").mkdir(parents=True)
-    pairs = write_rows(tmp_path / "p.jsonl")
-    with FakeLMServer({(r["older"], r["newer"]): r["label"] for r in ROWS}, accuracy=0.7) as server:
-        env = {"PALIMPSEST_LM": f"some-model@{server.url}"}
-        args = ("label", "tune", "--home", tmp_path / "h", "--pairs", pairs, "--json")
-        options = ("--train", pairs, "--demonstrations", 4, "--save", "four")
-        report = last_json(run(*args, *options, **env))
-        saved = json.loads((tmp_path / "data/programs/relation/four.json").read_text())
-        ids = saved["card"]["compiled_from"]["demonstrations"]
-        assert len(ids) == 4 and saved["card"]["pairs"] == saved["card"]["baseline"]["pairs"] == 20
-        assert saved["state"] == few_shot_program(ROWS, 4) and saved["made_with"] == "some-model"
-        card = (tmp_path / "data/programs/relation/four.md").read_text()
-        assert "| before |" in card and "some-model" in card and "Not measured" in card and ids[0] in card
-        reused = last_json(run(*args, "--program", "four", **env))
-        assert reused["cost"]["calls_now"] == 0 and reused["program"] == report["program"]
-    assert read_program("four")["state"] == saved["state"]
-    made = run("label", "tune", "--home", tmp_path / "h", *options[:4], "--save", "unrun", "--sample", 0, "--json")
-    assert last_json(made)["saved"].endswith("unrun.json"), "compiling needs no model"
-    assert read_program("unrun")["state"] == saved["state"] and read_program("unrun")["made_with"] == ""
-    assert "No figures" in (tmp_path / "data/programs/relation/unrun.md").read_text()
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["BootstrapFewShot", "MIPROv2", "GEPA"])
+def test_an_optimizer_makes_a_program_in_its_budget_and_no_call_is_paid_twice(tmp_path, optimizer):
+    right = {(r["older"], r["newer"]): r["label"] for r in ROWS}
+
+    def reply(prompt):
+        if not (fields := re.findall(r"starting with the field `\[\[ ## (\w+) ## \]\]`", prompt)):
+            return "```\nSay what the newer one does to the older one.\n```"  # GEPA asks in its own words
+        if fields[0] != "older_quote":
+            return f"[[ ## {fields[0]} ## ]]\nSay what the newer one does.\n\n[[ ## completed ## ]]"
+        older, newer = (prompt_field(prompt, name) for name in ("older", "newer"))
+        return label_answer(right[older, newer], older, newer, as_json=False)
+
+    with FakeLMServer({}, reply=reply) as server:
+        settings = LmSettings("m", server.url, price_in=1, price_out=1, longest_wait_s=0.05)
+        options = {"optimizer": optimizer, "demonstrations": 2, "rounds": 1}
+        with closing(Ledger(tmp_path / "l.sqlite")) as ledger:
+            with pytest.raises(PalimpsestError, match=f"spent before {optimizer} was done"):
+                compile_program(ROWS[:8], settings, ledger, max_cost=0.002, **options)
+            poor = server.counts.answered
+            assert ledger.totals().cost <= 0.002
+            made = compile_program(ROWS[:8], settings, ledger, **options)
+            assert made.calls == server.counts.answered - poor and made.cost > 0
+            assert server.counts.answered == ledger.totals().calls, "no call is paid twice"
+            again = compile_program(ROWS[:8], settings, ledger, **options)
+            assert (again.calls, again.cost) == (0, 0.0) and again.state == made.state
+    assert load_program(made.state).demos or optimizer != "BootstrapFewShot"
 
 
 @pytest.mark.parametrize(
     "args, message",
     [
-        (["--save", "x"], "--demonstrations"), (["--sample", "0"], "--save"),
-        (["--program", "x", "--demonstrations", "2"], "--program"), (["--program", "nonesuch"], "no such file"),
-        (["--pairs", "nonesuch.jsonl"], "cannot read"), (["--save", "a/b", "--demonstrations", "2"], "without folders"),
+        (["--program", "nonesuch"], "no such file"), (["--pairs", "nonesuch.jsonl"], "cannot read"),
         (["--max-cost", "1"], "PALIMPSEST_LM_PRICE"),
     ],
 )  # fmt: skip

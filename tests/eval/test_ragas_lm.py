@@ -24,6 +24,8 @@ def reply(prompt: str) -> str:
     """A model that finds a context useful where it says GOOD, and supports what is not called false."""
     if prompt.startswith("Answer the question"):
         return "The launch is on Friday. A false thing."
+    if "Generate a question for the given answer" in prompt:
+        return json.dumps({"question": "When is q1?", "noncommittal": int("not known" in prompt)})
     payload = json.loads(re.search(r"same with the following input\ninput: (.*)\nOutput: $", prompt, re.DOTALL)[1])
     if "verify if the context was useful" in prompt:
         return "```json\n" + json.dumps({"reason": "r", "verdict": int("GOOD" in payload["context"])}) + "\n```"
@@ -50,21 +52,21 @@ def judge(server, tmp_path, items, **more):
     return judge_contexts(items, LmSettings("stand-in", server.url, **(fast | more)), ledger, **options)
 
 
-def test_the_three_metrics_are_those_worked_out_by_hand_every_call_is_counted_and_no_context_is_zero(tmp_path):
+def test_the_metrics_are_those_worked_out_by_hand_every_call_is_counted_and_no_context_is_zero(tmp_path):
     with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, [ragas_item()])
         # Precision: of three contexts the second and third help: (1/2 + 2/3) / 2. Recall: of a and b, a is there.
-        # Faithfulness: of two statements one is false.
+        # Faithfulness: of two statements one is false. Relevancy: the question that is written is the one asked.
         assert got.means == pytest.approx(
-            {"context_precision": 7 / 12, "context_recall": 0.5, "faithfulness": 0.5}, abs=1e-6
+            {"context_precision": 7 / 12, "context_recall": 0.5, "faithfulness": 0.5, "answer_relevancy": 1.0}, abs=1e-6
         )
-        assert got.calls == server.counts.answered == 3 + 1 + 3
+        assert got.calls == server.counts.answered == 3 + 1 + 3 + 1
         assert (got.tokens_in, got.tokens_out) == (server.counts.tokens_in, server.counts.tokens_out)
         assert got.cost == pytest.approx((got.tokens_in + 2 * got.tokens_out) / 1e6, abs=1e-6)
         again = judge(server, tmp_path, [ragas_item()])
-        assert again.means == got.means and (again.calls, again.known, again.cost) == (0, 7, 0.0)
-        assert server.counts.answered == 7, "what was answered is not paid twice"
-    assert "7 calls" in got.text() and f"cost {got.cost:.4f}" in got.text()
+        assert again.means == got.means and (again.calls, again.known, again.cost) == (0, 8, 0.0)
+        assert server.counts.answered == 8, "what was answered is not paid twice"
+    assert "8 calls" in got.text() and f"cost {got.cost:.4f}" in got.text()
     with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, [ragas_item(contexts=(), packed="")])
         assert got.means == {"context_precision": 0.0, "context_recall": 0.0} and server.counts.requests == 0
@@ -96,10 +98,10 @@ def test_a_budget_without_a_model_or_a_price_is_refused_before_anything_is_measu
 def test_unreadable_answers_and_a_dead_server_are_errors_and_never_numbers(tmp_path):
     with FakeLMServer({}, reply=lambda prompt: reply(prompt).replace('": 1', '": 7')) as server:
         got = judge(server, tmp_path, [ragas_item()])
-        assert got.means == {} and got.unreadable == 3
+        assert set(got.means) == {"answer_relevancy"} and got.unreadable == 3
     with FakeLMServer({}, fault_share=1.0, faults=("garbage",), reply=reply) as server:
         got = judge(server, tmp_path / "b", [ragas_item()])
-        assert got.means == {} and got.unreadable == 3 and "nothing could be read" in got.text()
+        assert got.means == {} and got.unreadable == 4 and "nothing could be read" in got.text()
     with FakeLMServer({}, fault_share=1.0, faults=("500",), reply=reply) as server:
         got = judge(server, tmp_path / "c", [ragas_item(f"q{i:02}") for i in range(30)], attempts=1, concurrency=2)
         assert got.means == {} and got.unanswered == 30 and got.calls == 0
@@ -130,7 +132,12 @@ def test_suite_prints_both_ragas_figures_next_to_its_own(tmp_path, monkeypatch, 
         figures = done.ragas
         assert figures["ids"] == plain["ids"] and figures["lm"]["questions"] == 2
         assert figures["lm"]["calls"] == server.counts.answered > 0 and figures["lm"]["cost"] > 0
-        assert set(figures["lm"]["means"]) == {"context_precision", "context_recall", "faithfulness"}
+        assert set(figures["lm"]["means"]) == {
+            "context_precision",
+            "context_recall",
+            "faithfulness",
+            "answer_relevancy",
+        }
         assert server.counts.keys == {"Bearer sk-canary"}
     printed = done.text()
     assert "RAGAS by ids, 4 queries" in printed and "RAGAS by stand-in, 2 questions" in printed
@@ -145,7 +152,7 @@ def test_a_trial_shows_every_prompt_with_its_answer_and_what_another_answer_prom
         trial = try_judge(items, settings, ledger, 5)
         first = trial.table().to_dicts()[0]
         assert (first["R@5"], first["context_recall"], first["faithfulness"]) == (1.0, 0.5, 0.5)
-        assert trial.calls == len(trial.exchanges) == server.counts.answered == 7
+        assert trial.calls == len(trial.exchanges) == server.counts.answered == 8
         assert trial.disagreements()["query_id"].to_list() == ["q2", "q1"], "found, and nothing there to support it"
         assert trial.exchanges_table()["answer"].to_list().count("The launch is on Friday. A false thing.") == 1
         edited = try_judge(items, settings, ledger, 5, "Answer the question. {context} {question} {not a field}")

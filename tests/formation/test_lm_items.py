@@ -145,7 +145,7 @@ def test_a_session_that_gives_orders_is_not_shown_and_what_a_model_obeys_is_drop
     with FakeLMServer({}, reply=lambda _: reflection_answer(said)) as server:
         read = reflection(server, tmp_path)
         assert list(read.form_items([evil, subtle])) == [[], []]
-        assert server.counts.requests == 1 and read.run.without_answer.total() == 1 and read.run.unpaid == 0
+        assert server.counts.requests == 1 and read.run.without_answer.total() == 2 and read.run.unpaid == 0
 
 
 @pytest.mark.parametrize("form", ["json_object", "json_schema"])

@@ -133,6 +133,7 @@ class GoldenRun(JsonRecord):
         retracted: ids of the questions that are not judged since people deleted or edited what they need.
         misses: where the things that were missed got lost, the worst question first; None where nobody looked.
         answer_probability: of each question, that its results hold an answer; empty in runs of earlier versions.
+        ragas: precision and recall of the top ten by RAGAS, by ids; empty where it is not installed.
         key: hash of what the run depends on; empty where nobody computed it.
     """
 
@@ -164,6 +165,7 @@ class GoldenRun(JsonRecord):
     retracted: Sequence[str] = ()
     misses: Sequence[Miss] | None = None
     answer_probability: Mapping[str, float] = field(default_factory=dict)
+    ragas: Mapping[str, float] = field(default_factory=dict)
     key: str = ""
 
     @property

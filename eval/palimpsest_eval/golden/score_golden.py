@@ -45,6 +45,7 @@ def run_golden(
     settings: SearchSettings | None = None,
     *,
     diagnose: bool = False,
+    on_search: Callable[[GoldenSearch], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> GoldenRun:
     """Searches the questions and scores what they return, as `search_golden` and `score_golden` do.
@@ -57,6 +58,7 @@ def run_golden(
         tables: documents, document_texts, memories and versions of the build.
         settings: of the searches; None means the defaults.
         diagnose: whether to find out where what was missed got lost, by two deep searches for each such question.
+        on_search: receives what was found.
         clock: seconds; tests replace it.
     """
     unresolved: tuple[Miss, ...] = ()
@@ -74,6 +76,8 @@ def run_golden(
     else:
         run = score_golden(search, tables)
         missed = run.missed_questions
+    if on_search is not None:
+        on_search(search)
     if not diagnose:
         return run
     return replace(run, misses=(*unresolved, *find_misses(reader, search, tables, missed)))

@@ -16,7 +16,7 @@ from palimpsest.relations.labelers.lm_labeler import LmLabeler
 from palimpsest.relations.labelers.pairs_file import PairRow, golden_pairs, pair_from_row, written_pairs
 from palimpsest.store.home import Home, data_folder
 from palimpsest_eval.labels.label_metrics import LabelMetrics, LabelPrediction, label_metrics, metrics_by, predictions
-from palimpsest_eval.labels.saved_programs import find_program, read_program, use_program
+from palimpsest_eval.labels.saved_programs import find_program, read_program, refuse_unproven, use_program
 
 MAX_F1_LOSS = 0.01
 """Of macro-F1: the same program on the same pairs loses none, so this is only room for rounding."""
@@ -181,11 +181,13 @@ def judge_home_labels(home: Home, program: str | None = None) -> LabelVerdict:
     A program that passes becomes the default, and one of the home a file of data/programs/relation.
 
     Raises:
-        PalimpsestError: there is no such program.
+        PalimpsestError: there is no such program, or it is no better than the plain one on unseen pairs.
     """
     if program is None:
         return judge_labeler(build_labeler(home, none_odds=1.0))
-    state = read_program(program, home)["state"]
+    saved = read_program(program, home)
+    refuse_unproven(saved, f"--program {program}")
+    state = saved["state"]
     assert isinstance(state, dict)
     verdict = judge_labeler(LmLabeler(lm_settings(), Ledger(home.lm_ledger), state=state))
     if verdict.status == "passed":

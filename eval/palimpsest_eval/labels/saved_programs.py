@@ -5,82 +5,106 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json, write_bytes, write_json
 from palimpsest.core.ids import JsonObject
 from palimpsest.relations.labelers.lm_labeler import program_folder, program_hash, refuse_fake_program
-from palimpsest.store.home import Home, data_file
+from palimpsest.store.home import Home
 from palimpsest_eval.golden.questions import Quote
 from palimpsest_eval.golden.resolve import QuoteIndex
 from palimpsest_eval.labels.label_metrics import ReliabilityBin, reliability, wilson_interval
 from palimpsest_eval.labels.program_trial import ProgramTrial
-from palimpsest_eval.metrics import numbered_lines
+from palimpsest_eval.metrics import ALPHA, loss_probability, numbered_lines
 
 UNMEASURED = (
     "Not measured: any other model. What a stronger model makes of this program is known once it was run with that"
     " model: `palimpsest label tune --program NAME`."
 )
 
-NO_FIGURES = (
-    "No figures: it was compiled without a model, and no model ran it on labeled pairs yet."
-    " `palimpsest label tune --program NAME` does."
-)
-
 
 @dataclass(frozen=True)
-class CompiledFrom:
-    """How a program was compiled, so that it can be compiled again.
+class PairedResult:
+    """A program against the one that it is to replace, on the same pairs, which it did not learn from.
 
     Attributes:
-        optimizer: of DSPy.
-        pairs_from: where the demonstrations are from.
-        demonstrations: ids of those pairs.
-        seed: of their choice.
+        pairs: of the test.
+        better: pairs that only this program labels rightly.
+        worse: pairs that only the other does.
+        p: chance of so many more better ones where the two are alike: a one-sided sign-flip test over pairs.
     """
 
-    optimizer: str
-    pairs_from: str
-    demonstrations: Sequence[str]
-    seed: int
+    pairs: int
+    better: int
+    worse: int
+    p: float
+
+
+def compare_trials(trial: ProgramTrial, baseline: ProgramTrial) -> PairedResult:
+    """Returns the paired test of two trials on the same rows."""
+    now, before = (
+        np.array([x.label == r["label"] for x, r in zip(t.results, t.rows, strict=True)], int)
+        for t in (trial, baseline)
+    )
+    change = now - before
+    better, worse = int((change > 0).sum()), int((change < 0).sum())
+    return PairedResult(len(change), better, worse, round(loss_probability(-change.astype(float)), 4))
 
 
 def save_program(
     state: JsonObject,
-    trial: ProgramTrial | None,
+    trial: ProgramTrial,
+    baseline: ProgramTrial,
     why: str,
     folder: Path | None = None,
-    name: str | None = None,
-    compiled_from: CompiledFrom | None = None,
-    baseline: ProgramTrial | None = None,
+    learned_from: Iterable[str] = (),
 ) -> Path:
-    """Writes `data/programs/relation/NAME.json`, the state and its score card, and the card as NAME.md.
+    """Writes the state of a program with its score card as HASH.json, and the card as HASH.md.
 
-    It does not become the default: `palimpsest gate --labels --program NAME` decides that.
+    It does not become the default: `palimpsest gate --labels --program HASH` decides that.
 
     Args:
         state: of the compiled program.
-        trial: its results on pairs it did not learn from, None where no model ran it yet. The gate and builds refuse
-            one of the fake model.
+        trial: its results on pairs it did not learn from. The gate and builds refuse one of the fake model.
+        baseline: results of the program it is to replace, on the same pairs.
         why: why it was made.
         folder: where it is written, see `home_programs`; None means `data/programs/relation`.
-        name: of the file; None means the program's hash.
-        compiled_from: how it was compiled.
-        baseline: results of the program it is to replace, on the same pairs.
+        learned_from: groups of the pairs that it learned from.
     """
-    card: JsonObject = {"why": why, "unmeasured": UNMEASURED if trial else NO_FIGURES}
-    if trial is not None:
-        card |= _trial_figures(trial)
-    if compiled_from is not None:
-        card["compiled_from"] = asdict(compiled_from)
-    if baseline is not None:
-        card["baseline"] = _trial_figures(baseline)
-    name = name or program_hash(state)
+    card: JsonObject = {"why": why, **_trial_figures(trial), "baseline": _trial_figures(baseline)}
+    card |= {"paired": asdict(compare_trials(trial, baseline)), "learned_from": sorted(set(learned_from))}
+    name = program_hash(state)
     path = (folder or program_folder()) / f"{name}.json"
-    write_json(path, {"state": state, "card": card, "made_with": trial.model if trial else ""})
+    write_json(path, {"state": state, "card": card, "made_with": trial.model})
     write_bytes(path.with_suffix(".md"), card_markdown(name, card).encode())
     return path
+
+
+def learned_groups(saved: Mapping[str, object]) -> frozenset[str]:
+    """Returns the groups of pairs that a saved program learned from."""
+    card = saved.get("card")
+    found = card.get("learned_from") if isinstance(card, dict) else None
+    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+
+
+def refuse_unproven(saved: Mapping[str, object], option: str) -> None:
+    """Refuses a program that was not significantly better than the plain one on pairs it did not learn from.
+
+    Raises:
+        PalimpsestError: its card has no paired test, or one that it does not pass.
+    """
+    card = saved.get("card")
+    paired = card.get("paired") if isinstance(card, dict) else None
+    if not isinstance(paired, dict):
+        raise PalimpsestError(f"{option}: its card has no paired test on unseen pairs; save it with notebook 2")
+    found = PairedResult(**paired)
+    if found.better <= found.worse or found.p >= ALPHA:
+        raise PalimpsestError(
+            f"{option}: no better than the plain program on {found.pairs} unseen pairs (right where that is wrong:"
+            f" {found.better}, wrong where that is right: {found.worse}, p = {found.p:.2g}); it is not installed"
+        )
 
 
 def home_programs(home: Home) -> Path:
@@ -89,10 +113,10 @@ def home_programs(home: Home) -> Path:
 
 
 def find_program(name: str, home: Home | None = None) -> Path:
-    """Returns the file of a program of this project, else of the home, else of those that come with Palimpsest."""
+    """Returns the file of a program of this project, else of the home."""
     file = f"{Path(name).name}.json"
-    folders = [program_folder(), *([home_programs(home)] if home else [])]
-    return next((f / file for f in folders if (f / file).is_file()), data_file(f"programs/relation/{file}"))
+    ours = program_folder() / file
+    return ours if home is None or ours.is_file() else home_programs(home) / file
 
 
 def use_program(path: Path) -> None:
@@ -111,9 +135,7 @@ def read_program(name: str, home: Home | None = None, option: str = "--program")
     """
     saved = read_json(find_program(name, home))
     if not isinstance(saved, dict) or not isinstance(saved.get("state"), dict):
-        raise PalimpsestError(
-            f"{option} {name}: no such file in {program_folder()}; save one with `palimpsest label tune --save NAME`"
-        )
+        raise PalimpsestError(f"{option} {name}: no such file in {program_folder()}; notebook 2 saves one")
     refuse_fake_program(saved, f"{option} {name}")
     return saved
 
@@ -121,27 +143,17 @@ def read_program(name: str, home: Home | None = None, option: str = "--program")
 def card_markdown(name: str, card: Mapping[str, object]) -> str:
     """Returns a score card for people."""
     lines = [f"# Relation program `{name}`", "", str(card["why"]), ""]
-    compiled = card.get("compiled_from")
-    if isinstance(compiled, Mapping):
-        ids = ", ".join(f"`{i}`" for i in compiled["demonstrations"])
-        lines += [
-            f"Compiled by DSPy's {compiled['optimizer']} with seed {compiled['seed']} from {compiled['pairs_from']}."
-            f" Demonstrations: {ids}.",
-            "",
-        ]
-    if "model" not in card:
-        return "\n".join([*lines, str(card["unmeasured"]), ""])
-    trials = [("this program", card)]
-    if isinstance(before := card.get("baseline"), Mapping):
-        trials.insert(0, ("before", before))
+    before, paired = card["baseline"], card["paired"]
+    assert isinstance(before, Mapping) and isinstance(paired, Mapping)
     lines += [
         f"Figures with the model `{card['model']}` on {card['pairs']} pairs that it did not learn from:",
         "",
         "| program | macro-F1 (95 % interval) | UPDATE recall | falsely retired | readable answers | tokens a pair |",
         "|---|---|---|---|---|---|",
     ]
-    lines += [_figure_row(label, figures) for label, figures in trials]
-    return "\n".join([*lines, "", str(card["unmeasured"]), ""])
+    lines += [_figure_row(label, figures) for label, figures in (("before", before), ("this program", card))]
+    test = f"Right where the other is wrong: {paired['better']}, the reverse: {paired['worse']}, p = {paired['p']:.2g}."
+    return "\n".join([*lines, "", test, "", UNMEASURED, ""])
 
 
 def _trial_figures(trial: ProgramTrial) -> JsonObject:

@@ -1,25 +1,21 @@
 """`palimpsest label tune`: a relation program on labeled pairs, within a budget, next to the offline labeler."""
 
-import random
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.ids import JsonObject
 from palimpsest.lm.client import Ledger
-from palimpsest.lm.engine import contains_instructions
-from palimpsest.lm.settings import LmSettings, lm_settings
+from palimpsest.lm.engine import OptimizerEngine, unavailable_cause
+from palimpsest.lm.settings import Budget, LmSettings, answer_adapter, lm_settings
 from palimpsest.relations.labelers.label_types import LABELS, LabelResult, RelationLabeler
-from palimpsest.relations.labelers.lm_labeler import (
-    INSTRUCTIONS,
-    load_program,
-    pair_inputs,
-)
+from palimpsest.relations.labelers.lm_labeler import INSTRUCTIONS, load_program, pair_inputs
 from palimpsest.relations.labelers.offline_labeler import offline_labeler
 from palimpsest.relations.labelers.pairs_file import (
     PairRow,
@@ -33,7 +29,7 @@ from palimpsest.relations.relation_review import decided_pairs
 from palimpsest.store.home import Home
 from palimpsest_eval.labels.label_metrics import LabelMetrics, label_metrics, predictions
 from palimpsest_eval.labels.program_trial import ProgramTrial, sample_rows, try_program
-from palimpsest_eval.labels.saved_programs import CompiledFrom, read_program, save_program
+from palimpsest_eval.labels.saved_programs import learned_groups, read_program
 
 # A relation program next to the offline labeler on the same pairs: cost, agreement, and where they differ.
 
@@ -224,77 +220,10 @@ def compare_with_offline(
     return LabelerComparison(trial, offline.label([pair_from_row(r) for r in trial.rows]), seen)
 
 
-# A relation program with labelled pairs as demonstrations: compiled without a model, the same from the same pairs.
-
-
-MAX_DEMONSTRATION_CHARS = 160
-"""Of both statements together: every call sends every demonstration."""
-_CONFIDENCE = 0.9  # in a demonstration's answer; a constant, so that it says nothing about the label
-
-
-def few_shot_program(rows: Sequence[PairRow], count: int, seed: int = 0) -> JsonObject:
-    """Returns the state of a program with `count` demonstrations, compiled by DSPy's LabeledFewShot.
-
-    The answer of a demonstration quotes both statements in full, so it teaches the form of an answer and the label.
-
-    Args:
-        rows: labelled pairs to choose from; judge the program on others.
-        count: how many demonstrations.
-        seed: of the choice.
-
-    Raises:
-        PalimpsestError: there are too few short pairs.
-    """
-    import dspy
-
-    examples = []
-    for row in choose_demonstrations(rows, count, seed):
-        inputs = pair_inputs(pair_from_row(row))
-        answer = {"older_quote": row["older"], "newer_quote": row["newer"], "label": row["label"]}
-        answer["conflict"] = str(row.get("conflict") or "none")
-        examples.append(dspy.Example(**inputs, **answer, confidence=_CONFIDENCE).with_inputs(*inputs))
-    optimizer = dspy.LabeledFewShot(k=count)
-    return dict(optimizer.compile(load_program(), trainset=examples, sample=False).dump_state())
-
-
-def choose_demonstrations(rows: Sequence[PairRow], count: int, seed: int = 0) -> list[PairRow]:
-    """Returns `count` short pairs, the labels in turn, each of another group and, while there are any, another domain.
-
-    Raises:
-        PalimpsestError: there are too few.
-    """
-    short = [
-        r
-        for r in sorted(rows, key=lambda r: r["id"])
-        if len(r["older"]) + len(r["newer"]) <= MAX_DEMONSTRATION_CHARS
-        and not contains_instructions(r["older"] + "\n" + r["newer"])
-    ]
-    random.Random(seed).shuffle(short)  # noqa: S311
-    chosen: list[PairRow] = []
-    used: set[str] = set()
-    for label in _labels_in_turn(count):
-        of_label = [r for r in short if r["label"] == label and not used.intersection(_origins(r)[:2])]
-        of_label.sort(key=lambda r: _origins(r)[2] in used)
-        if not of_label:
-            raise PalimpsestError(
-                f"demonstrations: no further {label} pair up to {MAX_DEMONSTRATION_CHARS} characters; ask for fewer"
-            )
-        chosen.append(of_label[0])
-        used.update(_origins(of_label[0]))
-    return chosen
-
-
-def _labels_in_turn(count: int) -> Iterator[str]:
-    for i in range(count):
-        yield LABELS[i % len(LABELS)]
-
-
-def _origins(row: PairRow) -> tuple[str, str, str]:
-    """Returns id, group and domain, each with a prefix that keeps them apart."""
-    return f"id {row['id']}", f"group {row.get('group') or row['id']}", f"domain {row.get('domain')}"
-
-
 # Labelled pairs to tune a relation program on, and programs compiled with a model.
+
+_SEED = 0
+_WRITTEN_TOKENS = 4000  # of instructions
 
 
 def labelled_rows(home: Home, source: str) -> list[PairRow]:
@@ -331,61 +260,96 @@ def labelled_rows(home: Home, source: str) -> list[PairRow]:
     return sorted(rows, key=lambda r: (group_of(r), r["id"]))
 
 
+Optimizer = Literal["BootstrapFewShot", "MIPROv2", "GEPA"]
+_ROUND_PAIRS = 100
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """A program that an optimizer of DSPy made: its state, and the calls, money and seconds that it took now."""
+
+    optimizer: Optimizer
+    state: JsonObject
+    calls: int
+    cost: float
+    seconds: float
+
+
 def compile_program(
     rows: Sequence[PairRow],
     settings: LmSettings,
+    ledger: Ledger,
+    optimizer: Optimizer = "BootstrapFewShot",
     instructions: str = INSTRUCTIONS,
     demonstrations: int = 4,
-    reflection: LmSettings | None = None,
-    rounds: int = 20,
-) -> JsonObject:
-    """Returns a compiled program: demonstrations by BootstrapFewShot, instructions by GEPA with a reflection LM.
+    rounds: int = 5,
+    writer: LmSettings | None = None,
+    max_cost: float | None = None,
+) -> CompiledProgram:
+    """Returns a compiled program: instructions by GEPA or MIPROv2, demonstrations by MIPROv2 or BootstrapFewShot.
 
     Args:
         rows: labelled pairs to learn from; judge on others.
         settings: the model.
+        ledger: of the answers; none is paid twice.
+        optimizer: of DSPy.
         instructions: where it starts.
         demonstrations: at most this many.
-        reflection: the model that rewrites instructions; None leaves them as they are.
-        rounds: metric calls of GEPA, in hundreds of pairs.
+        rounds: candidates of MIPROv2, or metric calls of GEPA in hundreds of pairs.
+        writer: the model that writes instructions; None means the same.
+        max_cost: the most that it may spend now; None means no limit.
+
+    Raises:
+        PalimpsestError: the budget did not last to the end.
+        ComponentFailed: the model gave no answer.
     """
     import dspy
 
     inputs = [pair_inputs(pair_from_row(r)) for r in rows]
     examples = [dspy.Example(**i, label=r["label"]).with_inputs(*i) for i, r in zip(inputs, rows, strict=True)]
-    made = load_program(None, instructions)
-    lm = _lm(settings)
-    with dspy.context(lm=lm, adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
-        if reflection is not None:
-            gepa = dspy.GEPA(
-                metric=_metric_with_feedback,
-                max_metric_calls=rounds * 100,
-                reflection_lm=_lm(reflection),
-                seed=0,
-                track_stats=False,
-                num_threads=settings.concurrency,
-            )
-            made = gepa.compile(made, trainset=examples[::2], valset=examples[1::2])
-        optimizer = dspy.BootstrapFewShot(
-            metric=_is_right, max_bootstrapped_demos=demonstrations, max_labeled_demos=0, max_rounds=1
-        )
-        made = optimizer.compile(made, trainset=examples)
-    return dict(made.dump_state())
-
-
-def _lm(settings: LmSettings) -> Any:
-    import dspy
-
-    return dspy.LM(
-        f"openai/{settings.model}",
-        api_base=settings.url,
-        api_key=settings.key,
-        cache=False,
-        temperature=0.0,
-        max_tokens=settings.max_tokens,
-        timeout=settings.timeout_s,
-        num_retries=settings.attempts,
-    )
+    budget, started = Budget(max_cost), time.perf_counter()
+    engine = OptimizerEngine(settings, ledger, budget)
+    writing = OptimizerEngine(replace(writer or settings, max_tokens=_WRITTEN_TOKENS), ledger, budget)
+    made: Any
+    try:
+        with dspy.context(lm=engine.lm(), adapter=answer_adapter(settings.answer_format)):
+            student, learn, check = load_program(None, instructions), examples[::2], examples[1::2]
+            if optimizer == "GEPA":
+                gepa = dspy.GEPA(
+                    metric=_metric_with_feedback,
+                    max_metric_calls=rounds * _ROUND_PAIRS,
+                    reflection_lm=writing.lm(),
+                    num_threads=settings.concurrency,
+                )
+                made = gepa.compile(student, trainset=learn, valset=check)
+            elif optimizer == "MIPROv2":
+                mipro = dspy.MIPROv2(
+                    metric=_is_right,
+                    prompt_model=writing.lm(),
+                    task_model=engine.lm(),
+                    max_bootstrapped_demos=demonstrations,
+                    max_labeled_demos=0,
+                    auto=None,
+                    num_candidates=rounds,
+                    num_threads=settings.concurrency,
+                    seed=_SEED,
+                )
+                made = mipro.compile(student, trainset=learn, valset=check, num_trials=2 * rounds, minibatch=False)
+            else:
+                bootstrap = dspy.BootstrapFewShot(
+                    metric=_is_right, max_bootstrapped_demos=demonstrations, max_labeled_demos=0, max_rounds=1
+                )
+                made = bootstrap.compile(student, trainset=examples)
+    except Exception as e:
+        cause = unavailable_cause(e)
+        if cause is None:
+            raise
+        if not (engine.is_spent or writing.is_spent):
+            raise ComponentFailed(f"{optimizer}: the language model gave no answer ({cause}); run it again") from None
+    if engine.is_spent or writing.is_spent:
+        raise PalimpsestError(f"max_cost {max_cost}: spent before {optimizer} was done; the next run repeats no call")
+    calls, seconds = engine.calls + writing.calls, time.perf_counter() - started
+    return CompiledProgram(optimizer, dict(made.dump_state()), calls, round(budget.spent, 6), seconds)
 
 
 def _is_right(example: Any, predicted: Any, trace: Any = None) -> bool:
@@ -405,126 +369,39 @@ def _metric_with_feedback(
     return dspy.Prediction(score=float(right), feedback=feedback)
 
 
-_SEED = 0
-
-
 @dataclass(frozen=True)
 class TuneOptions:
     """Options of `palimpsest label tune`.
 
     Attributes:
         pairs: labeled pairs to run on, see `labelled_rows`.
-        sample: how many of them; 0 saves a compiled program without a run, and needs no model.
+        sample: how many of them.
         program: a saved program; None means the one that builds use.
-        demonstrations: compile a program with this many demonstrations instead; 0 compiles none.
-        train: labeled pairs to take demonstrations from, see `labelled_rows`.
-        save: name under which the compiled program is saved.
         max_cost: money that may be spent now; None means no limit.
     """
 
     pairs: str = "golden"
     sample: int = 100
     program: str | None = None
-    demonstrations: int = 0
-    train: str = "golden"
-    save: str | None = None
     max_cost: float | None = None
 
 
-@dataclass(frozen=True)
-class TuneReport:
-    """The comparison, the trial before the compilation where there was one, and the file of a saved program."""
-
-    comparison: LabelerComparison | None
-    before: ProgramTrial | None
-    saved: Path | None
-
-    def to_json(self) -> JsonObject:
-        """Returns the JSON of `palimpsest label tune`."""
-        report = self.comparison.to_json() if self.comparison is not None else {}
-        if self.before is not None:
-            report["before"] = {"program": self.before.program, "figures": self.before.metrics.to_json()}
-        return report | ({"saved": str(self.saved)} if self.saved else {})
-
-    def text(self) -> str:
-        """Returns the report for people."""
-        lines = [self.comparison.text()] if self.comparison is not None else []
-        if self.comparison is not None and self.before is not None:
-            old, new = self.before.metrics.macro_f1, self.comparison.trial.metrics.macro_f1
-            lines.append(f"macro-F1 without demonstrations {old:.3f}, with them {new:.3f}")
-        return "\n".join([*lines, *([f"saved: {self.saved}"] if self.saved else [])])
-
-
-def tune(home: Home, options: TuneOptions) -> TuneReport:
-    """Runs a program, or the one compiled now, on a sample of labeled pairs.
-
-    The sample has no pair of a group that a demonstration is of. With `save`, the program without demonstrations runs
-    on the same pairs first: the score card has both.
+def tune(home: Home, options: TuneOptions) -> LabelerComparison:
+    """Runs a program on a sample of labeled pairs that it did not learn from.
 
     Raises:
         PalimpsestError: an option, a file or the setting of the model is unusable.
     """
-    if options.save and not options.demonstrations:
-        raise PalimpsestError("--save: only valid with --demonstrations, which compiles a program")
-    if options.program and options.demonstrations:
-        raise PalimpsestError("--program: not valid with --demonstrations, which compiles another one")
-    if options.save and Path(options.save).name != options.save:
-        raise PalimpsestError(f"--save {options.save}: must be a name without folders")
-    if not options.sample and not options.save:
-        raise PalimpsestError("--sample 0: only valid with --save; nothing would be done")
-    state, demonstrations = _choose_program(home, options)
-    if not options.sample:
-        return TuneReport(None, None, _save(options, state, demonstrations, None, None))
+    state, learned_from = None, frozenset[str]()
+    if options.program is not None:
+        saved = read_program(options.program, home)
+        state, learned_from = saved["state"], learned_groups(saved)
     settings, ledger = lm_settings(), Ledger(home.lm_ledger)
-    rows = labelled_rows(home, options.pairs)
-    used = {group_of(r) for r in demonstrations}
-    sample = sample_rows([r for r in rows if group_of(r) not in used], options.sample, _SEED)
-    if not sample:
+    rows = [r for r in labelled_rows(home, options.pairs) if group_of(r) not in learned_from]
+    if not (sample := sample_rows(rows, options.sample, _SEED)):
         raise PalimpsestError(f"--pairs {options.pairs}: no pair left to run on; name other pairs")
-    left, before = options.max_cost, None
-    if options.save:
-        before = try_program(sample, settings, ledger, max_cost=left)
-        left = None if left is None else max(0.0, left - before.usage.cost)
-    trial = try_program(sample, settings, ledger, state=state, max_cost=left)
-    comparison = compare_with_offline(trial, offline_labeler(none_odds=1.0), golden_pairs("train"))
-    saved = _save(options, state, demonstrations, trial, before) if options.save else None
-    return TuneReport(comparison, before, saved)
-
-
-def _save(
-    options: TuneOptions,
-    state: JsonObject | None,
-    demonstrations: Sequence[PairRow],
-    trial: ProgramTrial | None,
-    before: ProgramTrial | None,
-) -> Path:
-    assert state is not None
-    ids = [r["id"] for r in demonstrations]
-    compiled = CompiledFrom("LabeledFewShot", _describe_pairs(options.train), ids, _SEED)
-    why = f"{len(ids)} labeled pairs as demonstrations; `palimpsest label tune --demonstrations {len(ids)}`."
-    return save_program(state, trial, why, None, options.save, compiled, before)
-
-
-def _choose_program(home: Home, options: TuneOptions) -> tuple[JsonObject | None, Sequence[PairRow]]:
-    """Returns the program's state, None for the one that builds use, and the pairs that are its demonstrations."""
-    if options.demonstrations:
-        rows = labelled_rows(home, options.train)
-        chosen = choose_demonstrations(rows, options.demonstrations, _SEED)
-        return few_shot_program(rows, options.demonstrations, _SEED), chosen
-    if options.program is None:
-        return None, ()
-    saved = read_program(options.program, home)
-    card = saved.get("card")
-    compiled = card.get("compiled_from") if isinstance(card, dict) else None
-    ids = set(compiled["demonstrations"]) if isinstance(compiled, dict) else set()
-    state = saved["state"]
-    assert isinstance(state, dict)
-    rows = [r for r in labelled_rows(home, options.pairs) if r["id"] in ids]
-    return state, rows
-
-
-def _describe_pairs(source: str) -> str:
-    return {"golden": "the checked-in training pairs", "home": "what people decided in a home"}.get(source, source)
+    trial = try_program(sample, settings, ledger, state=state, max_cost=options.max_cost)
+    return compare_with_offline(trial, offline_labeler(none_odds=1.0), golden_pairs("train"))
 
 
 def write_both_labels(path: Path, comparison: LabelerComparison) -> None:

@@ -10,8 +10,8 @@ from palimpsest.lm.settings import LmSettings, lm_settings
 
 _MISSING = (
     "No language model answers: {why}.\n"
-    "The part of this notebook that tunes is left out. Name a server in the cell of parameters, LM = 'MODEL@URL', or"
-    " with `palimpsest config set lm.server MODEL@URL`; docs/local-model.md starts one on this machine."
+    "The part of this notebook that tunes is left out. Name a model in the cell of parameters, LM = 'MODEL@URL' or"
+    " 'PROVIDER/MODEL', or with `palimpsest config set lm.server`; docs/local-model.md starts one on this machine."
 )
 
 
@@ -19,7 +19,7 @@ def find_model(named: str | None = None) -> LmSettings | None:
     """Returns the model to tune with, None where none answers; prints which it is, or what to do.
 
     Args:
-        named: MODEL@URL; None means the setting `lm.server`.
+        named: MODEL@URL or PROVIDER/MODEL; None means the setting `lm.server`.
     """
     try:
         if named:
@@ -28,10 +28,10 @@ def find_model(named: str | None = None) -> LmSettings | None:
         settings = lm_settings()
         LmClient(replace(settings, attempts=1, max_tokens=1)).complete([ChatMessage("user", "Say yes.")])
     except LmUnavailable as e:
-        print(_MISSING.format(why=f"{settings.model} at {settings.url} ({e})"))  # noqa: T201  # a notebook's cell
+        print(_MISSING.format(why=f"{settings.where} ({e})"))  # noqa: T201  # a notebook's cell
     except PalimpsestError as e:
         print(_MISSING.format(why=e))  # noqa: T201
     else:
-        print(f"{settings.model} at {settings.url} answers")  # noqa: T201
+        print(f"{settings.where} answers")  # noqa: T201
         return settings
     return None

@@ -4,13 +4,14 @@ Its metrics are of sets: rank does not count and a list is taken whole, so ours 
 gives NaN for an empty retrieval and leaves that out of its mean; here, as in the gate, nothing found counts as 0.
 """
 
+import importlib.util
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palimpsest.core.ids import JsonRecord
-from palimpsest_eval.golden.golden_run import TOP, GoldenSearch
+from palimpsest_eval.golden.golden_run import DIGITS, TOP, GoldenSearch
 from palimpsest_eval.golden.retrieval_run import DEPTH, QueryResult, RetrievalRun
 from palimpsest_eval.metrics import MetricError, evaluate, json_rows, row_text
 from palimpsest_eval.suites.run_suite import row_ranking
@@ -104,6 +105,13 @@ class CrossCheck(JsonRecord):
 def crosscheck_samples(samples: Sequence[RagasSample]) -> CrossCheck:
     """Scores the rankings of samples with both; see `crosscheck`."""
     return crosscheck({s.query_id: s.ranked for s in samples}, {s.query_id: s.relevant for s in samples})
+
+
+def ragas_means(samples: Sequence[RagasSample]) -> dict[str, float]:
+    """Returns RAGAS's precision and recall by ids; nothing where it is not installed, or there is no question."""
+    if not samples or importlib.util.find_spec("ragas") is None:
+        return {}
+    return {name: round(mean, DIGITS) for name, mean in crosscheck_samples(samples).ragas.items()}
 
 
 def crosscheck(

@@ -1,10 +1,11 @@
-"""RAGAS's metrics that need a language model: context precision, context recall, faithfulness, and what they cost.
+"""RAGAS's metrics that need a language model: context precision and recall, faithfulness, answer relevancy, and cost.
 
 The model is the one that `PALIMPSEST_LM` names. RAGAS's own factory asks servers for tool calls, which many
 OpenAI-compatible ones do not know; here its prompts go out as plain chat, through the labeler's client (pace, waits,
 retries) and ledger (no answer is paid twice), and what comes back is read by RAGAS's own answer models.
 """
 
+import functools
 import math
 import os
 import random
@@ -20,6 +21,7 @@ from palimpsest.core.files import progress
 from palimpsest.core.ids import JsonRecord, content_id
 from palimpsest.lm.client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
 from palimpsest.lm.settings import Budget, LmSettings, highest_cost, lm_settings
+from palimpsest.query.embed_query import query_embedder
 from palimpsest_eval.ragas.ragas_check import RagasSample
 
 # A language model behind a ledger and a budget: no answer is paid twice, no call is made that may pass the limit.
@@ -76,7 +78,7 @@ class PaidLm:
             return known.text
         if self._failures >= _MAX_FAILURES:
             raise LmUnavailable("server down")
-        max_cost = highest_cost(self._settings, len(prompt))
+        max_cost = highest_cost(self._settings, [prompt])
         if not self._budget.reserve(max_cost):
             raise BudgetSpent
         answer: LmAnswer | None = None
@@ -94,7 +96,7 @@ class PaidLm:
         return answer.text
 
 
-METRICS = ("context_precision", "context_recall", "faithfulness")
+METRICS = ("context_precision", "context_recall", "faithfulness", "answer_relevancy")
 QUESTIONS = 50
 _MAX_TOKENS = 1500  # a verdict and its reason for each statement
 _SEED = 20240229
@@ -195,8 +197,10 @@ def judge_contexts(
     - `context_recall`: the share of the reference's statements that the packed context supports.
     - `faithfulness`: of an answer that the same model gives from the packed context, the share that it supports. It
       depends more on the model than on the retriever: a low value with a high recall means answers that were made up.
+    - `answer_relevancy`: of that answer, how near the question is to the one that the model writes for it, by the
+      vectors of the default embedder; 0 where the answer evades.
 
-    Nothing retrieved is 0 for the first two, as for our own recall; the third then has nothing to judge.
+    Nothing retrieved is 0 for the first two, as for our own recall; the others then have nothing to judge.
 
     Args:
         samples: the questions with what was retrieved for them.
@@ -268,8 +272,21 @@ def score_samples(
 def _sample_scorer(lm: PaidLm, answer_prompt: str) -> Callable[[RagasSample], SampleScores]:
     """Returns what scores one sample; RAGAS takes seconds to import, so it is imported once one is scored."""
     os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
+    from ragas.embeddings.base import BaseRagasEmbedding
     from ragas.llms.base import InstructorBaseRagasLLM
-    from ragas.metrics.collections import ContextPrecision, ContextRecall, Faithfulness
+    from ragas.metrics.collections import AnswerRelevancy, ContextPrecision, ContextRecall, Faithfulness
+
+    embedder = query_embedder()
+
+    class Vectors(BaseRagasEmbedding):
+        """RAGAS's view of the default embedder."""
+
+        def embed_text(self, text: str, **kwargs: Any) -> list[float]:
+            vector: list[float] = embedder.embed(text).tolist()
+            return vector
+
+        async def aembed_text(self, text: str, **kwargs: Any) -> list[float]:
+            return self.embed_text(text)
 
     class Model(InstructorBaseRagasLLM):
         """RAGAS's view of the model: a prompt in, an object of a pydantic class out."""
@@ -294,20 +311,30 @@ def _sample_scorer(lm: PaidLm, answer_prompt: str) -> Callable[[RagasSample], Sa
         model, context = Model(sample.query_id), [sample.packed or "(nothing)"]
         reference = {"user_input": sample.question, "reference": sample.reference}
 
-        def faithfulness() -> Any:
+        @functools.cache
+        def response() -> str:
             prompt = answer_prompt.replace("{question}", sample.question).replace("{context}", context[0])
-            response = lm.complete(prompt, sample.query_id)
-            if not response.strip():
+            answer = lm.complete(prompt, sample.query_id)
+            if not answer.strip():
                 raise _UnreadableAnswer("empty")
+            return answer
+
+        def faithfulness() -> Any:
             return Faithfulness(llm=model).score(
-                user_input=sample.question, response=response, retrieved_contexts=context
+                user_input=sample.question, response=response(), retrieved_contexts=context
             )
+
+        def answer_relevancy() -> Any:
+            # One question: the model writes the same one each time.
+            relevancy = AnswerRelevancy(llm=model, embeddings=Vectors(), strictness=1)
+            return relevancy.score(user_input=sample.question, response=response())
 
         contexts = list(sample.contexts)
         return {
             "context_precision": lambda: ContextPrecision(llm=model).score(**reference, retrieved_contexts=contexts),
             "context_recall": lambda: ContextRecall(llm=model).score(**reference, retrieved_contexts=context),
             "faithfulness": faithfulness,
+            "answer_relevancy": answer_relevancy,
         }
 
     def score(sample: RagasSample) -> SampleScores:
@@ -349,5 +376,5 @@ def _verdicts(answer: Mapping[str, Any]) -> Iterator[Any]:
         for item in value if isinstance(value, list) else ():
             if isinstance(item, dict):
                 yield from _verdicts(item)
-        if key in ("verdict", "attributed"):
+        if key in ("verdict", "attributed", "noncommittal"):
             yield value

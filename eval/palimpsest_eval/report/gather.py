@@ -123,6 +123,7 @@ def _collection(
         "confusion": confusion(labelled) if labelled else None,
         "calibration": calibration(labelled),
         "labelled": len(labelled),
+        "ragas": run.ragas,
         "worst": worst(run, rows, name),
         "broken": [b.question_id for b in verdict.broken],
         "health": memory_health(rows),

@@ -142,6 +142,7 @@ class CollectionSection(TypedDict):
     confusion: Mapping[str, Mapping[str, int]] | None
     calibration: Sequence[ReliabilityBin]
     labelled: int
+    ragas: Mapping[str, float]
     worst: list[WorstQuestion]
     broken: list[str]
     health: MemoryHealth

@@ -45,9 +45,10 @@ from palimpsest_eval.gate.decide import decide, judge_embedder_change
 from palimpsest_eval.gate.health import TABLES, memory_health, over_limits
 from palimpsest_eval.gate.invariants import Violation, check_invariants, report
 from palimpsest_eval.gate.verdict import CollectionVerdict, GateVerdict, combine
-from palimpsest_eval.golden.golden_run import GoldenRun, retracted_questions
+from palimpsest_eval.golden.golden_run import GoldenRun, GoldenSearch, retracted_questions
 from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenSet, Tables, collection_tables, load_questions
 from palimpsest_eval.golden.score_golden import run_golden
+from palimpsest_eval.ragas.ragas_check import golden_samples, ragas_means
 from palimpsest_eval.report.page import health_limits
 
 REPORT, PICTURE = "report.html", "report.svg"
@@ -118,10 +119,12 @@ def run_collection(
         say(f"{collection}: nothing changed, so its {counted(len(earlier.questions), 'question')} are not asked again")
         return replace(earlier, build_id=build.build_id)
     judged = replace(golden, questions=tuple(q for q in questions if q.id not in retracted))
+    searches: list[GoldenSearch] = []
     with open_index(build.index) as reader:
-        run = run_golden(reader, judged, own_tables, diagnose=diagnose)
+        run = run_golden(reader, judged, own_tables, diagnose=diagnose, on_search=searches.append)
     return replace(
         run,
+        ragas=ragas_means([sample for search in searches for sample in golden_samples(search)]),
         golden_hash=golden.hash,
         retracted=retracted,
         build_id=build.build_id,

@@ -1,4 +1,4 @@
-"""A fake language model: an OpenAI-compatible HTTP server of known accuracy, with faults on demand.
+"""A fake language model of known accuracy, with faults on demand: it speaks as OpenAI, Ollama and Anthropic do.
 
 It proves transport, ledger, budget and cascade over real HTTP. Its labels are looked up, so it proves nothing of
 quality.
@@ -13,19 +13,26 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 from palimpsest.core.ids import JsonObject, JsonValue, content_id
 from palimpsest.relations.labelers.label_types import LABELS
 from palimpsest.text.terms import query_terms, terms
 
-Fault = Literal["429", "500", "timeout", "cut", "garbage"]
-"""An HTTP status, no answer, half an answer, or an answer that is no label."""
+Fault = Literal["429", "500", "timeout", "cut", "garbage", "context", "html", "refusal"]
+"""An HTTP status, no answer, half a body, an answer that is no label, a prompt that is too long for the model, the page
+of a proxy in the place of an answer, or OpenAI's field for a refusal."""
 
 FAULTS: tuple[Fault, ...] = ("429", "500", "timeout", "cut", "garbage")
 MODEL = "stand-in"
 _FIELD = r"\[\[ ## {0} ## \]\]\s*\n(.*?)(?=\n\s*\[\[ ## |\n+Respond with|\Z)"
+_ERRORS = {
+    "429": (429, "rate_limit_exceeded"),
+    "500": (500, "server_error"),
+    "context": (400, "context_length_exceeded"),
+}
 _GARBAGE = "I would rather talk about soup."
+_REFUSAL = "I cannot help with that."
 
 
 @dataclass
@@ -61,6 +68,8 @@ class FakeLMServer:
         accuracy: the share of pairs, drawn by their text, whose answer is the one in `truth`.
         fault_share: the share of requests that meet a fault, drawn by pair and attempt.
         faults: the faults to draw from.
+        faulty_attempts: only so many requests of a prompt meet a fault; None for no limit.
+        retry_after_s: seconds in the header `Retry-After` of a 429.
         slow_s: seconds before a `timeout` hangs up.
         delay_s: seconds before every answer.
         reply: returns the answer to a prompt that is no pair's; its prompts are counted as (prompt, "").
@@ -79,9 +88,12 @@ class FakeLMServer:
         delay_s: float = 0.0,
         reply: Callable[[str], str] | None = None,
         chat: Callable[[Sequence[str]], str] | None = None,
+        faulty_attempts: int | None = None,
+        retry_after_s: float | None = None,
     ):
         self.truth, self.accuracy, self.fault_share, self.faults = dict(truth), accuracy, fault_share, faults
         self.slow_s, self.delay_s, self.reply, self.chat = slow_s, delay_s, reply, chat
+        self.faulty_attempts, self.retry_after_s = faulty_attempts, retry_after_s
         self.counts = RequestCounts()
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -122,16 +134,25 @@ class FakeLMServer:
     def _answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         """Answers one request, or meets it with a fault."""
         body = json.loads(handler.rfile.read(int(handler.headers.get("Content-Length") or 0)))
-        messages, form = body["messages"], (body.get("response_format") or {}).get("type", "")
-        prompt = messages[-1]["content"]
+        handler.path = handler.path.partition("?")[0]
+        if handler.path.endswith("/api/show"):  # what Ollama knows of a model
+            _send(handler, 200, {})
+            return
+        texts = [_text(t) for t in (body.get("system"), *(m["content"] for m in body["messages"])) if t]
+        form = _requested_format(body)
+        prompt = texts[-1]
         pair = (
-            (prompt, "")
-            if self.reply or self.chat
-            else (_prompt_field(prompt, "older"), _prompt_field(prompt, "newer"))
+            (prompt, "") if self.reply or self.chat else (prompt_field(prompt, "older"), prompt_field(prompt, "newer"))
         )
-        fault = self._count_request(pair, form, handler.headers.get("Authorization", ""))
-        if fault in ("429", "500"):
-            _send(handler, int(fault), {"error": {"message": "try again", "type": "server_error"}})
+        key = handler.headers.get("Authorization") or handler.headers.get("x-api-key") or ""
+        fault = self._count_request(pair, form, key)
+        if fault in _ERRORS:
+            status, code = _ERRORS[fault]
+            after = f"{self.retry_after_s:g}" if fault == "429" and self.retry_after_s is not None else ""
+            _send(handler, status, {"error": {"message": code, "type": code, "code": code}}, retry_after=after)
+            return
+        if fault == "html":
+            _send(handler, 200, "<html>Log in</html>", content_type="text/html")
             return
         if fault == "timeout":
             self._closing.wait(self.slow_s)
@@ -140,16 +161,17 @@ class FakeLMServer:
         if fault == "garbage":
             answer = _GARBAGE
         elif self.chat:
-            answer = self.chat([m["content"] for m in messages])
+            answer = self.chat(texts)
         else:
-            answer = self.reply(prompt) if self.reply else _label_answer(self.label(*pair), *pair, as_json=bool(form))
-        tokens_in, tokens_out = sum(len(m["content"].split()) for m in messages), len(answer.split())
+            answer = self.reply(prompt) if self.reply else label_answer(self.label(*pair), *pair, as_json=bool(form))
+        tokens_in, tokens_out = sum(len(t.split()) for t in texts), len(answer.split())
         if fault != "cut":
             with self._lock:  # counted before it is sent: what the caller has, the server has counted
                 self.counts.answered += 1
                 self.counts.tokens_in += tokens_in
                 self.counts.tokens_out += tokens_out
-        _send(handler, 200, _completion(answer, tokens_in, tokens_out), cut=fault == "cut")
+        completion = _completion(handler.path, answer, tokens_in, tokens_out, is_refusal=fault == "refusal")
+        _send(handler, 200, completion, cut=fault == "cut")
 
     def _count_request(self, pair: tuple[str, str], form: str, key: str) -> Fault | None:
         """Counts a request, waits, and draws its fault."""
@@ -161,7 +183,8 @@ class FakeLMServer:
             self.counts.keys.add(key)
         if self.delay_s:
             time.sleep(self.delay_s)
-        if _draw("fault", *pair, attempt) >= self.fault_share:
+        is_limited = self.faulty_attempts is not None and int(attempt) > self.faulty_attempts
+        if is_limited or _draw("fault", *pair, attempt) >= self.fault_share:
             return None
         fault = self.faults[int(_draw("which", *pair, attempt) * len(self.faults))]
         with self._lock:
@@ -176,7 +199,7 @@ class _QuietServer(http.server.ThreadingHTTPServer):
         return
 
 
-def _label_answer(label: str, older: str, newer: str, *, as_json: bool) -> str:
+def label_answer(label: str, older: str, newer: str, *, as_json: bool) -> str:
     """Returns an answer in the fields of the relation program."""
     fields = {"older_quote": older, "newer_quote": newer, "label": label, "confidence": "0.9"}
     if as_json:
@@ -184,14 +207,33 @@ def _label_answer(label: str, older: str, newer: str, *, as_json: bool) -> str:
     return "".join(f"[[ ## {k} ## ]]\n{v}\n\n" for k, v in fields.items()) + "[[ ## completed ## ]]"
 
 
-def _completion(answer: str, tokens_in: int, tokens_out: int) -> JsonObject:
-    """Returns the body of an OpenAI chat completion."""
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+def _requested_format(body: JsonObject) -> str:
+    """Returns the type of a request's `response_format`; as Ollama and Anthropic name it, always `json_schema`."""
+    if body.get("format") or body.get("output_format"):
+        return "json_schema"
+    return str((body.get("response_format") or {}).get("type", ""))
+
+
+def _completion(path: str, answer: str, tokens_in: int, tokens_out: int, *, is_refusal: bool = False) -> JsonObject:
+    """Returns the body of a completion: of Ollama or Anthropic where the path is theirs, else of OpenAI."""
+    if path.endswith("/api/chat"):
+        said = {"role": "assistant", "content": answer}
+        return {"model": MODEL, "message": said, "done": True, "prompt_eval_count": tokens_in, "eval_count": tokens_out}
+    if path.endswith("/v1/messages"):
+        usage = {"input_tokens": tokens_in, "output_tokens": tokens_out}
+        said = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": answer}]}
+        return {"id": "x", "model": MODEL, "stop_reason": "end_turn", "usage": usage, **said}
+    message: JsonObject = {"content": None, "refusal": _REFUSAL} if is_refusal else {"content": answer}
     return {
         "id": "x",
         "object": "chat.completion",
         "created": 0,
         "model": MODEL,
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": answer}}],
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}],
         "usage": {
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
@@ -200,7 +242,7 @@ def _completion(answer: str, tokens_in: int, tokens_out: int) -> JsonObject:
     }
 
 
-def _prompt_field(prompt: str, name: str) -> str:
+def prompt_field(prompt: str, name: str) -> str:
     """Returns the last value of a field in a prompt of dspy's ChatAdapter, empty where it has none."""
     found = re.findall(_FIELD.format(name), prompt, re.DOTALL)
     return found[-1].strip() if found else ""
@@ -211,12 +253,22 @@ def _draw(*parts: str) -> float:
     return int(content_id("stand-in", *parts), 16) / 16**16
 
 
-def _send(handler: http.server.BaseHTTPRequestHandler, status: int, value: JsonValue, cut: bool = False) -> None:
-    """Sends a JSON body, with `cut` the first half of it, and then hangs up."""
-    body = json.dumps(value).encode()
+def _send(
+    handler: http.server.BaseHTTPRequestHandler,
+    status: int,
+    value: JsonValue,
+    *,
+    cut: bool = False,
+    retry_after: str = "",
+    content_type: str = "application/json",
+) -> None:
+    """Sends a body, JSON unless it is of another type; with `cut` the first half of it, and then hangs up."""
+    body = json.dumps(value).encode() if content_type == "application/json" else str(value).encode()
     try:
         handler.send_response(status)
-        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Type", content_type)
+        if retry_after:
+            handler.send_header("Retry-After", retry_after)
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         handler.wfile.write(body[: len(body) // 2] if cut else body)

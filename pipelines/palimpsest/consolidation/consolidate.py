@@ -41,6 +41,7 @@ class ConsolidationResult:
         expired: how many open ones no longer hold.
         everything: whether every memory was looked at.
         calls, cost: of a language model, made now.
+        unread: groups of memories that it gave no answer to.
     """
 
     build_id: str
@@ -50,6 +51,7 @@ class ConsolidationResult:
     everything: bool
     calls: int = 0
     cost: float = 0.0
+    unread: int = 0
 
 
 def consolidate(
@@ -92,7 +94,9 @@ def consolidate(
     expired = sum(1 for i, p in merged.items() if p.state == "expired" and i in before)
     new = len({p.proposal_id for p in opened} - before)
     lm = done.by_model
-    return ConsolidationResult(build.build_id, opened, new, expired, everything, lm.calls, lm.cost)
+    return ConsolidationResult(
+        build.build_id, opened, new, expired, everything, lm.calls, lm.cost, lm.without_answer.total()
+    )
 
 
 def estimate(

@@ -320,6 +320,7 @@ def _program(groups: Mapping[str, Group]) -> LmProgram[Findings]:
         without_lm="consolidation: {read_by: rules}",
         load=lambda: program("Consolidate", INSTRUCTIONS, _INPUTS, _OUTPUTS),
         read=read,
+        is_unsupported=lambda found: bool(found.dropped) and not found.proposals,
     )
 
 

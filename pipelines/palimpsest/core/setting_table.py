@@ -288,12 +288,15 @@ _TABLE: dict[Setting, str] = {
         "lm.labeler", "PALIMPSEST_LABELER", "`offline`", "choice", choices=("offline", "dspy", "cascade"), directs=True
     ): ("labeler of relations: `offline`, `dspy` or `cascade`"),
     Setting("lm.server", "PALIMPSEST_LM", directs=True): (
-        "`MODEL@URL` of an OpenAI-compatible server, up to and with `/v1`; or a [local model](../local-model.md): "
-        "`local`, `local:0.5b`, `local:` and the path of a GGUF file"
+        "`MODEL@URL` of an OpenAI-compatible server, up to and with `/v1`, or `PROVIDER/MODEL` of LiteLLM, such as"
+        " `anthropic/claude-sonnet-4-5`; a provider's own variables name its key and address. Or a"
+        " [local model](../local-model.md): `local`, `local:0.5b`, `local:` and the path of a GGUF file"
     ),
-    Setting("lm.key", "PALIMPSEST_LM_KEY", is_secret=True): "key sent with each request; never logged or stored",
-    Setting("lm.price", "PALIMPSEST_LM_PRICE", "`0,0`", "prices"): (
-        "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs it"
+    Setting("lm.key", "PALIMPSEST_LM_KEY", is_secret=True): (
+        "key sent with each request, instead of a provider's own variable; never logged or stored"
+    ),
+    Setting("lm.price", "PALIMPSEST_LM_PRICE", "`0,0`; of a provider, LiteLLM's table in US dollars", "prices"): (
+        "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs one, and is in its currency"
     ),
     Setting("lm.concurrency", "PALIMPSEST_LM_CONCURRENCY", "8", "whole", 1, 1000): (
         "requests at once; 1 for a local model"
@@ -305,7 +308,13 @@ _TABLE: dict[Setting, str] = {
     Setting("lm.attempts", "PALIMPSEST_LM_ATTEMPTS", "6", "whole", 1, 100): (
         "attempts for one answer, the first included"
     ),
-    Setting("lm.format", "PALIMPSEST_LM_FORMAT", "`text`", "choice", choices=("text", "json_object", "json_schema")): (
+    Setting(
+        "lm.format",
+        "PALIMPSEST_LM_FORMAT",
+        "`text`; of a provider, `json_schema`",
+        "choice",
+        choices=("text", "json_object", "json_schema"),
+    ): (
         "form of an answer: `text`, or JSON that the server keeps to a schema, `json_object` or `json_schema` by what "
         "it knows ([local model](../local-model.md)), `json_object` for a local model"
     ),

@@ -229,7 +229,8 @@ class Extraction:
         facts: of each memory that has an answer.
         entities: the same: those of the memory that the model describes.
         calls, tokens, cost: of calls made now.
-        without_answer: memories that have none, by reason; a later build reads them.
+        without_answer: memories that have none, by reason.
+        numbers: of the run, for its stage.
         dropped: relationships of answers that the texts do not state, by reason.
         dropped_entities: entities of answers that the memories do not name or whose type is unknown, by reason.
     """
@@ -242,6 +243,7 @@ class Extraction:
     without_answer: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     dropped_entities: Counter[str] = field(default_factory=Counter)
+    numbers: dict[str, float] = field(default_factory=dict)
 
 
 class LmExtractor:
@@ -279,7 +281,9 @@ class LmExtractor:
         dropped = sum((found.dropped for found in run.found.values()), Counter[str]())
         entities = {memory_id: found.entities for memory_id, found in run.found.items()}
         unnamed = sum((found.dropped_entities for found in run.found.values()), Counter[str]())
-        return Extraction(facts, entities, run.calls, run.tokens, run.cost, run.without_answer, dropped, unnamed)
+        return Extraction(
+            facts, entities, run.calls, run.tokens, run.cost, run.without_answer, dropped, unnamed, run.numbers()
+        )
 
     def _program(self) -> LmProgram[ReadFacts]:
         return LmProgram(
@@ -293,6 +297,7 @@ class LmExtractor:
             without_lm="facts: rules",
             load=lambda: program("ExtractFacts", self._instructions, _INPUTS, _OUTPUTS, _ITEMS),
             read=self._read,
+            is_unsupported=lambda r: bool(r.dropped or r.dropped_entities) and not (r.facts or r.entities),
         )
 
     def _read(self, memory_id: str, answer: "dspy.Prediction") -> ReadFacts:
@@ -359,11 +364,7 @@ def lm_clause_facts(inputs: FactInputs, home: Home, max_cost: float | None = Non
         for memory_id, *scope in memories.select("memory_id", *SCOPE).iter_rows()
         for e in found.entities.get(memory_id, ())
     ]
-    numbers = {
-        "lm_calls": found.calls,
-        "tokens": found.tokens,
-        "cost": found.cost,
-        "lm_without_answer": found.without_answer.total(),
+    numbers = found.numbers | {
         "lm_dropped": found.dropped.total(),
         "lm_entities_dropped": found.dropped_entities.total(),
     }

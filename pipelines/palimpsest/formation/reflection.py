@@ -413,6 +413,7 @@ class LmReflection:
             without_lm="reflection: rules",
             load=lambda: program("Reflect", self._instructions, _INPUTS, _OUTPUTS),
             read=self._read,
+            is_unsupported=lambda read: bool(read.dropped) and not read.items,
         )
 
     def _read(self, input_id: str, answer: "dspy.Prediction") -> ReadNote:
@@ -480,13 +481,7 @@ def lm_notes(
         say(f"reflection: {n} sessions were not read ({reason})")
     for reason, n in sorted(reflection.dropped.items()):
         say(f"reflection: {n} items were dropped ({reason})")
-    return notes, {
-        "lm_calls": run.calls,
-        "tokens": run.tokens,
-        "cost": run.cost,
-        "lm_without_answer": run.without_answer.total(),
-        "unpaid": run.unpaid,
-    }
+    return notes, run.numbers()
 
 
 def expected_reflection_calls(inputs: NoteInputs, home: Home) -> tuple[int, float]:

@@ -5,22 +5,19 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Any, Literal
 
 from palimpsest.core.ids import JsonObject
 from palimpsest.core.needles import RowSearch
 from palimpsest.core.parallel import process_started
 from palimpsest.lm.local_model import served
-from palimpsest.lm.settings import LmSettings
-
-if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletionMessageParam
-    from openai.types.chat.completion_create_params import ResponseFormat
-
+from palimpsest.lm.settings import LmSettings, litellm
 
 # The answers of a language model, stored before they are used: no answered call is paid twice.
 #
@@ -195,10 +192,15 @@ def ledger_to_estimate(path: Path) -> Iterator[Ledger]:
 
 
 _FIRST_WAIT_S = 0.5
+_LONGEST_PAUSE_S = 120.0  # that a server may ask for; a call that has to wait longer is left to a later run
 
 
 class LmUnavailable(Exception):
     """The server gave no answer, after all attempts."""
+
+
+class RequestRefused(LmUnavailable):
+    """The server does not take this request, such as one that is too long; it may take others."""
 
 
 @dataclass(frozen=True)
@@ -219,25 +221,25 @@ class RateLimiter:
 
     def wait(self) -> None:
         """Returns when the next request may start."""
-        if not self._interval_s:
-            return
         with self._lock:
             now = time.monotonic()
             start = max(self._next, now)
             self._next = start + self._interval_s
-        time.sleep(max(0.0, start - now))
+        if start > now:
+            time.sleep(start - now)
+
+    def pause(self, seconds: float) -> None:
+        """Lets no request through before so many seconds have passed."""
+        with self._lock:
+            self._next = max(self._next, time.monotonic() + seconds)
 
 
 class LmClient:
-    """A connection to one server, shared by all threads. That of a local model is started."""
+    """A connection to one server or provider, shared by all threads. That of a local model is started."""
 
     def __init__(self, settings: LmSettings):
-        import openai
-
         self.settings = settings = served(settings)
-        self._openai = openai.OpenAI(
-            base_url=settings.url, api_key=settings.key, timeout=settings.timeout_s, max_retries=0
-        )
+        self._send = _server(settings) if settings.url else _provider(settings)
         self._rate_limiter = RateLimiter(settings.requests_per_minute)
 
     def complete(self, messages: Sequence[ChatMessage], response_format: JsonObject | None = None) -> LmAnswer:
@@ -248,46 +250,43 @@ class LmClient:
             response_format: the field of that name of a request; None sends none.
 
         Raises:
-            LmUnavailable: the server was unreachable, too slow or too busy, or refused.
+            LmUnavailable: the server was unreachable, too slow or too busy.
+            RequestRefused: it refused.
         """
         import openai
         import tenacity
 
-        transient = (
-            openai.APIConnectionError,
-            openai.APITimeoutError,
-            openai.RateLimitError,
-            openai.InternalServerError,
-            openai.ConflictError,
-            openai.APIResponseValidationError,
-            _InvalidResponse,
-        )
+        wait = tenacity.wait_exponential_jitter(_FIRST_WAIT_S, self.settings.longest_wait_s, jitter=2 * _FIRST_WAIT_S)
         attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(transient),
+            retry=tenacity.retry_if_exception(_is_transient),
             reraise=True,
             stop=tenacity.stop_after_attempt(self.settings.attempts),
-            wait=tenacity.wait_exponential_jitter(initial=_FIRST_WAIT_S, max=self.settings.longest_wait_s),
+            wait=wait,
         )
         try:
             return attempts(self._request, messages, response_format)
         except (openai.OpenAIError, _InvalidResponse) as e:
-            raise LmUnavailable(type(e).__name__) from None
+            is_refused = getattr(e, "status_code", None) in _REFUSED
+            raise (RequestRefused if is_refused else LmUnavailable)(type(e).__name__) from None
 
     def _request(self, messages: Sequence[ChatMessage], response_format: JsonObject | None) -> LmAnswer:
         import openai
 
         self._rate_limiter.wait()
         try:
-            response = self._openai.chat.completions.create(
+            response = self._send(
                 model=self.settings.model,
-                messages=cast("list[ChatCompletionMessageParam]", [asdict(m) for m in messages]),
+                messages=[asdict(m) for m in messages],
                 temperature=0.0,
                 max_tokens=self.settings.max_tokens,
                 seed=0,
-                response_format=cast("ResponseFormat", response_format) if response_format else openai.omit,
+                **({"response_format": response_format} if response_format else {}),
             )
             text = response.choices[0].message.content or ""
             usage = response.usage
+        except openai.OpenAIError as e:
+            self._rate_limiter.pause(min(_retry_after_s(e), _LONGEST_PAUSE_S))
+            raise
         except (ValueError, AttributeError, IndexError, TypeError) as e:  # a truncated response is not JSON
             raise _InvalidResponse(type(e).__name__) from None
         tokens_in, tokens_out = (usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage else (0, 0)
@@ -296,3 +295,54 @@ class LmClient:
 
 class _InvalidResponse(Exception):
     """The body is not what the protocol defines."""
+
+
+def _server(settings: LmSettings) -> Callable[..., Any]:
+    import openai
+
+    connection = openai.OpenAI(
+        base_url=settings.url, api_key=settings.key or "none", timeout=settings.timeout_s, max_retries=0
+    )
+    return connection.chat.completions.create
+
+
+def _provider(settings: LmSettings) -> Callable[..., Any]:
+    """Returns what speaks a provider's own protocol; its errors are those of the class openai.OpenAIError too."""
+    return partial(
+        litellm().completion,
+        api_key=settings.key or None,
+        timeout=settings.timeout_s,
+        num_retries=0,
+        max_retries=0,
+        drop_params=True,  # what a provider does not have, such as a seed
+    )
+
+
+_REFUSED = (400, 413, 422)
+_TRANSIENT = (408, 409, 429)
+
+
+def _is_transient(error: BaseException) -> bool:
+    import openai
+
+    if isinstance(error, openai.OpenAIError) and _retry_after_s(error) > _LONGEST_PAUSE_S:
+        return False
+    status = getattr(error, "status_code", None)
+    if isinstance(error, _InvalidResponse | openai.APIConnectionError | openai.APIResponseValidationError):
+        return True
+    return isinstance(status, int) and (status in _TRANSIENT or status >= 500)
+
+
+def _retry_after_s(error: Exception) -> float:
+    """Returns how long the server asks to wait, in seconds or until a date; 0 where it does not."""
+    response = getattr(error, "response", None)
+    headers = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
+    text = str(headers.get("retry-after") or "")
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return 0.0

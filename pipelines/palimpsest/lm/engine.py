@@ -1,12 +1,14 @@
 """One request of a DSPy program: answered from the ledger, else by the server; and what guards texts and answers."""
 
+import json
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.lm.client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
-from palimpsest.lm.settings import answer_adapter, response_format
+from palimpsest.lm.settings import Budget, LmSettings, answer_adapter, highest_cost, response_format
 
 if TYPE_CHECKING:
     import dspy
@@ -43,6 +45,7 @@ class LmEngine:
         self._client, self._ledger = client, ledger
         self._key, self._ids, self._program = key, ids, program_hash
         self._format = response_format(client.settings.answer_format, name, schema)
+        self._lists = {n for n, form in schema["properties"].items() if form["type"] == "array"}
         self.answer: LmAnswer | None = None
         self.paid = False
 
@@ -51,27 +54,24 @@ class LmEngine:
 
         Raises:
             LmUnavailable: the server gave none.
-            Exception: DSPy cannot parse the answer; `answer` is set then.
+            ValueError: the answer has no end; `answer` is set then.
+            Exception: DSPy cannot parse it; `answer` is set then.
         """
         import dspy
 
         settings = self._client.settings
-        lm = dspy.LM(
-            f"openai/{settings.model}",
-            engine=self,
-            cache=False,
-            num_retries=0,
-            temperature=0.0,
-            max_tokens=settings.max_tokens,
-        )
+        lm = _dspy_lm(settings, self)
         try:
             adapter = answer_adapter(settings.answer_format)
             with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
-                return program(**inputs)
+                predicted = program(**inputs)
         except Exception as e:
-            if cause := _unavailable_cause(e):
+            if cause := unavailable_cause(e):
                 raise cause from None
             raise
+        if self.answer is not None and is_cut(self.answer.text, self._lists):
+            raise ValueError("the answer has no end")  # DSPy completes JSON that was cut, with less than was said
+        return predicted
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
         """Returns the answer as DSPy's response.
@@ -79,8 +79,6 @@ class LmEngine:
         Raises:
             LmUnavailable: the server gave none.
         """
-        from dspy import lm15
-
         answer = self._ledger.claim(self._key, *self._ids)
         if answer is None:
             try:
@@ -91,13 +89,96 @@ class LmEngine:
             self._ledger.put(self._key, *self._ids, self._program, self._client.settings.model, answer)
             self.paid = True
         self.answer = answer
-        return lm15.Response(
-            id=None,
-            model=request.model,
-            message=lm15.Message.assistant(answer.text or " "),
-            finish_reason="stop",
-            usage=lm15.Usage(input_tokens=answer.tokens_in, output_tokens=answer.tokens_out),
-        )
+        return _response(request, answer)
+
+
+class OptimizerEngine:
+    """DSPy's engine for every call of an optimizer: each is in the ledger by its request, and within a budget.
+
+    Attributes:
+        calls, is_spent: made now, and whether the budget did not cover one.
+    """
+
+    def __init__(self, settings: LmSettings, ledger: Ledger, budget: Budget):
+        self._settings, self._ledger, self._budget = settings, ledger, budget
+        self._client, self._lock = LmClient(settings), threading.Lock()
+        self.calls, self.is_spent = 0, False
+
+    def lm(self) -> "dspy.LM":
+        """Returns the model as DSPy's optimizers want it."""
+        return _dspy_lm(self._settings, self)
+
+    def complete(self, request: "lm15.Request") -> "lm15.Response":
+        """Returns the answer as DSPy's response.
+
+        Raises:
+            LmUnavailable: the server gave none, or the budget does not cover the call.
+        """
+        messages = _chat_messages(request)
+        parts = [part for m in messages for part in (m.role, m.content)]
+        key = content_id("optimizer", *self._settings.key_parts, *parts)
+        answer = self._ledger.claim(key, "", "")
+        if answer is None:
+            try:
+                answer = self._pay(messages, highest_cost(self._settings, parts))
+            except BaseException:
+                self._ledger.release(key)
+                raise
+            self._ledger.put(key, "", "", "optimizer", self._settings.model, answer)
+        return _response(request, answer)
+
+    def _pay(self, messages: Sequence[ChatMessage], reserved: float) -> LmAnswer:
+        if not self._budget.reserve(reserved):
+            self.is_spent = True
+            raise LmUnavailable("budget")
+        spent = 0.0
+        try:
+            answer = self._client.complete(messages)
+            spent = answer.cost
+        finally:
+            self._budget.settle(reserved, spent)
+        with self._lock:
+            self.calls += 1
+        return answer
+
+
+def _dspy_lm(settings: LmSettings, engine: object) -> "dspy.LM":
+    import dspy
+
+    return dspy.LM(_MODEL, engine=engine, cache=False, num_retries=0, temperature=0.0, max_tokens=settings.max_tokens)
+
+
+def _response(request: "lm15.Request", answer: LmAnswer) -> "lm15.Response":
+    from dspy import lm15
+
+    return lm15.Response(
+        id=None,
+        model=request.model,
+        message=lm15.Message.assistant(answer.text or " "),
+        finish_reason="stop",
+        usage=lm15.Usage(input_tokens=answer.tokens_in, output_tokens=answer.tokens_out),
+    )
+
+
+_MODEL = "openai/model"  # DSPy's names for models of providers change what it sends; the client sends the true one
+_FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]")
+
+
+def is_cut(answer: str, lists: Container[str]) -> bool:
+    """Returns whether an answer in JSON, or one of its fields that are lists, ends before its last bracket."""
+    before, *fields = _FIELD.split(answer)
+    values = [before, *(value for name, value in zip(fields[::2], fields[1::2], strict=True) if name in lists)]
+    return any(_has_no_end(v.strip().removeprefix("```json").removeprefix("```").lstrip()) for v in values)
+
+
+def _has_no_end(value: str) -> bool:
+    if value[:1] not in ("[", "{") or sum(map(value.count, "[{")) <= sum(map(value.count, "]}")):
+        return False
+    try:
+        json.JSONDecoder().raw_decode(value)
+    except ValueError:
+        return True
+    return False
 
 
 def _chat_messages(request: "lm15.Request") -> list[ChatMessage]:
@@ -118,7 +199,7 @@ def _text(parts: "tuple[lm15.PromptPart, ...] | tuple[lm15.Part, ...]") -> str:
 _MAX_CAUSES = 10
 
 
-def _unavailable_cause(error: BaseException | None) -> LmUnavailable | None:
+def unavailable_cause(error: BaseException | None) -> LmUnavailable | None:
     """Returns the LmUnavailable in a chain of exceptions: DSPy wraps what its engine raises."""
     for _ in range(_MAX_CAUSES):
         if error is None or isinstance(error, LmUnavailable):

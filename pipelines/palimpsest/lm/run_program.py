@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import progress, say
 from palimpsest.core.ids import JsonObject, content_id
-from palimpsest.lm.client import Ledger, LmAnswer, LmClient, LmUnavailable
+from palimpsest.lm.client import Ledger, LmAnswer, LmClient, LmUnavailable, RequestRefused
 from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, LmEngine, contains_instructions
 from palimpsest.lm.settings import Budget, LmSettings, highest_cost
 from palimpsest.text.words import content_words, stem_words
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 
 
 BUDGET, NO_ANSWER, SERVER_DOWN, UNREADABLE = "budget", "no answer", "server down", "unreadable"
+REFUSED, UNSUPPORTED = "refused by the server", "nothing of the answer is in the text"
 """Why an input has no answer; `CONTAINS_INSTRUCTIONS` is one more reason."""
+_ANSWERED_LATER = (BUDGET, NO_ANSWER, SERVER_DOWN, REFUSED)
 _MAX_CONSECUTIVE_FAILURES = 8  # then the server is down, and the remaining inputs are not tried
 _MAX_UNREADABLE_SHARE = 0.5
+
+UNREAD = "unread: "
+"""Before the reason, in the figures of a stage."""
 
 Found = TypeVar("Found")
 
@@ -66,6 +71,7 @@ class LmProgram(Generic[Found]):
         without_lm: the setting that needs no model.
         load: returns the program.
         read: returns what an answer to the input of this id says.
+        is_unsupported: whether an answer says things, and its text none of them: it answers another question.
     """
 
     name: str
@@ -78,6 +84,7 @@ class LmProgram(Generic[Found]):
     without_lm: str
     load: Callable[[], "dspy.Predict"]
     read: Callable[[str, "dspy.Prediction"], Found]
+    is_unsupported: Callable[[Found], bool]
 
 
 def program(
@@ -111,7 +118,7 @@ class ProgramRun(Generic[Found]):
     Attributes:
         found: of each input that has an answer.
         calls, tokens, cost: of calls made now.
-        without_answer: inputs that have none, by reason; a later build reads them.
+        without_answer: inputs that have none, by reason; a later build reads them unless their answer was read.
     """
 
     found: dict[str, Found] = field(default_factory=dict)
@@ -123,7 +130,12 @@ class ProgramRun(Generic[Found]):
     @property
     def unpaid(self) -> int:
         """How many inputs a later build may get an answer for."""
-        return sum(self.without_answer[reason] for reason in (BUDGET, NO_ANSWER, SERVER_DOWN))
+        return sum(self.without_answer[reason] for reason in _ANSWERED_LATER)
+
+    def numbers(self) -> dict[str, float]:
+        """Returns the figures of a stage: what was paid, and by reason which inputs have no answer."""
+        paid = {"lm_calls": self.calls, "tokens": self.tokens, "cost": self.cost, "unpaid": self.unpaid}
+        return paid | {f"{UNREAD}{reason}": n for reason, n in sorted(self.without_answer.items())}
 
 
 class ProgramRunner(Generic[Found]):
@@ -173,10 +185,9 @@ class ProgramRunner(Generic[Found]):
                     if answer is not None:
                         out.calls, out.cost = out.calls + 1, out.cost + answer.cost
                         out.tokens += answer.tokens_in + answer.tokens_out
-                    if found is None:
-                        out.without_answer[reason] += 1
-                        unreadable.extend([item] if reason == UNREADABLE else [])
-                    else:
+                    out.without_answer.update([reason] if reason else [])
+                    unreadable.extend([item] if reason == UNREADABLE else [])
+                    if found is not None:
                         out.found[item.input_id] = found
 
             with ThreadPoolExecutor(self._settings.concurrency) as pool:
@@ -207,13 +218,16 @@ class ProgramRunner(Generic[Found]):
         )
         try:
             found = self._predict(engine, item)
-        except LmUnavailable:
+        except LmUnavailable as e:
+            if isinstance(e, RequestRefused):
+                return None, None, REFUSED
             self._failures += 1
             return None, None, NO_ANSWER
         finally:
             self._budget.settle(reserved, engine.answer.cost if engine.paid and engine.answer is not None else 0.0)
         self._failures = 0
-        return engine.answer if engine.paid else None, found, "" if found is not None else UNREADABLE
+        reason = UNREADABLE if found is None else UNSUPPORTED if program.is_unsupported(found) else ""
+        return engine.answer if engine.paid else None, found, reason
 
     def _predict(self, engine: LmEngine, item: ProgramInput) -> Found | None:
         """Returns what an answer says, None where it cannot be read.
@@ -223,6 +237,8 @@ class ProgramRunner(Generic[Found]):
         """
         try:
             answer = engine.predict(self._program.load(), item.fields)
+        except LmUnavailable:
+            raise
         except Exception as e:
             if engine.answer is not None:
                 return None
@@ -233,8 +249,8 @@ class ProgramRunner(Generic[Found]):
             return None
 
     def _highest_cost(self, item: ProgramInput) -> float:
-        characters = len(self._program.instructions) + sum(map(len, item.fields.values()))
-        return highest_cost(self._settings, characters, self._program.fixed_tokens)
+        texts = (self._program.instructions, *item.fields.values())
+        return highest_cost(self._settings, texts, self._program.fixed_tokens)
 
 
 def _ledger_ids(item: ProgramInput) -> tuple[str, str]:

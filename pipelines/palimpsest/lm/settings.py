@@ -1,9 +1,12 @@
 """Settings of the language model, from the environment alone; the key is never shown or written."""
 
+import functools
 import os
+import re
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
@@ -45,12 +48,13 @@ def response_format(answer_format: AnswerFormat, name: str, schema: JsonObject) 
 
 @dataclass(frozen=True)
 class LmSettings:
-    """A model behind an OpenAI-compatible server, or in this process: `served` starts its server.
+    """A model behind an OpenAI-compatible server, of a provider that LiteLLM knows, or in this process.
 
     Attributes:
-        model: its name there.
-        url: the server, up to and with `/v1`; of a local model its name.
-        key: sent with each request; never in repr, logs, ledger or hashes.
+        model: its name there; of a provider, PROVIDER/MODEL.
+        url: the server, up to and with `/v1`; empty for a provider, whose own variables say where it is; the name of a
+            local model, whose server `served` starts.
+        key: sent with each request; never in repr, logs, ledger or hashes. Empty for a provider: its own variable.
         price_in, price_out: of a million tokens read and written.
         concurrency: requests at once.
         requests_per_minute: 0 means no limit.
@@ -63,7 +67,7 @@ class LmSettings:
 
     model: str
     url: str
-    key: str = field(default="none", repr=False)
+    key: str = field(default="", repr=False)
     price_in: float = 0.0
     price_out: float = 0.0
     concurrency: int = 8
@@ -80,6 +84,11 @@ class LmSettings:
         # Answers as text are stored without their form: they are older than any other form.
         return (self.model,) if self.answer_format == "text" else (self.model, self.answer_format)
 
+    @property
+    def where(self) -> str:
+        """The model and its server, for people."""
+        return f"{self.model} at {self.url}" if self.url else self.model
+
     def cost(self, tokens_in: int, tokens_out: int) -> float:
         """Returns what an answer costs."""
         return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
@@ -88,35 +97,81 @@ class LmSettings:
 def lm_settings() -> LmSettings:
     """Reads PALIMPSEST_LM and its companions.
 
-    `PALIMPSEST_LM` is `local`, `local:0.5b`, `local:` and the path of a GGUF file, or MODEL@URL. Optional:
+    `PALIMPSEST_LM` is MODEL@URL, PROVIDER/MODEL as LiteLLM names them, or what `find_model` reads. Optional:
     PALIMPSEST_LM_KEY, _PRICE (`in,out` for a million tokens), _CONCURRENCY, _RPM, _TIMEOUT (seconds), _ATTEMPTS,
     _FORMAT (text, json_object, json_schema).
+    A provider's model has the prices of LiteLLM's table, in US dollars, unless _PRICE is set, and answers as
+    `json_schema` where the provider has it.
 
     Raises:
         PalimpsestError: it is not set, or a value cannot be read; the message never contains the key.
     """
     named = os.environ.get("PALIMPSEST_LM", "")
     local = find_model(named)
-    model, at, url = named.rpartition("@") if local is None else (model_key(local), "@", named)
-    if not at or not model or (local is None and not url.startswith(("http://", "https://"))):
-        raise PalimpsestError(
-            "PALIMPSEST_LM: must be local, or MODEL@URL such as qwen3@http://127.0.0.1:8000/v1; set it"
-        )
-    prices = _numbers("PRICE", "0,0")
+    model, _, url = named.rpartition("@") if local is None else (model_key(local), "@", named)
+    if local is None and (not model or not url.startswith(("http://", "https://"))):
+        model, url = named, ""
+        if not _PROVIDER_MODEL.fullmatch(named):
+            raise PalimpsestError(
+                "PALIMPSEST_LM: must be MODEL@URL, such as qwen3@http://127.0.0.1:8000/v1, or PROVIDER/MODEL, such as"
+                " openai/gpt-4o-mini, or local; set it"
+            )
+    listed = "0,0" if url else listed_prices(model)
+    prices = _numbers("PRICE", listed)
     if len(prices) != 2:
         raise PalimpsestError("PALIMPSEST_LM_PRICE: must be two numbers, IN,OUT for a million tokens; fix it")
     return LmSettings(
         model=model,
         url=url.rstrip("/"),
-        key=os.environ.get("PALIMPSEST_LM_KEY") or "none",
+        key=os.environ.get("PALIMPSEST_LM_KEY", ""),
         price_in=prices[0],
         price_out=prices[1],
         concurrency=max(1, int(_numbers("CONCURRENCY", "8" if local is None else "1")[0])),
         requests_per_minute=int(_numbers("RPM", "0")[0]),
         timeout_s=_numbers("TIMEOUT", "60" if local is None else "600")[0],
         attempts=max(1, int(_numbers("ATTEMPTS", "6")[0])),
-        answer_format=_answer_format("text" if local is None else "json_object"),
+        answer_format=_answer_format("json_object" if local else "text" if url else "json_schema"),
     )
+
+
+_PROVIDER_MODEL = re.compile(r"[a-z][a-z0-9_]*/\S+")
+
+
+@functools.cache
+def litellm() -> Any:
+    """Returns the library of providers, which sends nothing but the calls: tables are those that it ships."""
+    for name, value in _LITELLM_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    import litellm as library
+
+    library.telemetry = False
+    library.suppress_debug_info = True
+    return library
+
+
+_LITELLM_SETTINGS = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_LOG": "ERROR",
+}
+
+
+@functools.cache
+def listed_prices(model: str) -> str:
+    """Returns `IN,OUT` of a provider's model in LiteLLM's table, `0,0` where it has none.
+
+    Raises:
+        PalimpsestError: LiteLLM knows no such provider.
+    """
+    library = litellm()
+    provider, _, name = model.partition("/")
+    if provider not in library.provider_list:
+        raise PalimpsestError(
+            f"PALIMPSEST_LM: no provider {provider[:40]!r}; docs.litellm.ai/docs/providers lists them, or name a server"
+            " as MODEL@URL"
+        )
+    found = library.model_cost.get(model) or library.model_cost.get(name) or {}
+    return ",".join(repr(1e6 * (found.get(f"{side}_cost_per_token") or 0.0)) for side in ("input", "output"))
 
 
 def _answer_format(default: AnswerFormat) -> AnswerFormat:
@@ -143,9 +198,13 @@ def _numbers(name: str, default: str) -> list[float]:
 _MIN_CHARACTERS_A_TOKEN = 3  # so that a call's highest cost is known before it is made
 
 
-def highest_cost(settings: LmSettings, characters: int, fixed_tokens: int = 0) -> float:
-    """Returns the most that a call can cost whose prompt has so many characters, besides a fixed number of tokens."""
-    return settings.cost(fixed_tokens + characters // _MIN_CHARACTERS_A_TOKEN + 1, settings.max_tokens)
+def highest_cost(settings: LmSettings, texts: Iterable[str], fixed_tokens: int = 0) -> float:
+    """Returns the most that a call can cost whose prompt has these texts, besides a fixed number of tokens.
+
+    A letter beyond ASCII may be a token by itself, or several: each of its bytes counts as a character does.
+    """
+    read = sum(len(t.encode("utf-8", "replace")) if not t.isascii() else len(t) for t in texts)
+    return settings.cost(fixed_tokens + read // _MIN_CHARACTERS_A_TOKEN + 1, settings.max_tokens)
 
 
 class Budget:

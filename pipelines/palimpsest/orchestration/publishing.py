@@ -196,6 +196,8 @@ def consolidate(context: dg.OpExecutionContext, home: HomeResource) -> None:
     with step(context, home) as current:
         done = consolidate(current)
     context.log.info(f"{len(done.proposals)} open proposals, {done.new} new, {done.expired} no longer hold")
+    if done.unread:
+        context.log.warning(f"unread: a language model gave no answer to {done.unread} groups of memories")
     counts: dict[str, int | str] = {"build": done.build_id, "open": len(done.proposals), "new": done.new}
     kinds = Counter(str(p.kind) for p in done.proposals)
     shown = "\n".join(["| kind | open |\n|---|---|", *(f"| {kind} | {n} |" for kind, n in sorted(kinds.items()))])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from palimpsest.lm.run_program import UNREAD
 from palimpsest.query.request.types import LAST_GOOD
 from palimpsest.relations.labelers.label_types import UNPAID
 from palimpsest.sources.discovery import deleted_sources
@@ -106,6 +107,18 @@ def _truncated(home: Home, build: Build, collection: str) -> list[tuple[str, str
     return [(uri, f"{what} longer ones: {number}") for uri, number in counts.iter_rows()]
 
 
+def _unread(stage: str, what: str) -> Find:
+    """Returns what finds the texts that the language model of a stage gave no answer to, by reason."""
+
+    def find(home: Home, build: Build, collection: str) -> list[tuple[str, str]]:
+        record = build.record(collection, stage)
+        numbers = record.numbers if record else {}
+        counts = {k.removeprefix(UNREAD): n for k, n in numbers.items() if k.startswith(UNREAD) and n}
+        return [("", f"the language model read {n:.0f} {what} not: {reason}") for reason, n in sorted(counts.items())]
+
+    return find
+
+
 REJECTED = Kind("rejected", "rejects", "documents", "Every source and each of its parts can be read.", _rejected)
 KINDS = (
     REJECTED,
@@ -113,6 +126,8 @@ KINDS = (
     Kind("skipped", "skipped_sources", "documents", "No source that was deleted is still on disk.", _skipped),
     Kind("undated", "undated_collection", "memories", "Half of the memories or more have a date.", _undated),
     Kind("abstained", "abstained_labels", "relations", "The labeler decided each pair.", _abstained),
+    Kind("unread", "unread_sessions", "notes", "A model answered each session.", _unread("notes", "sessions")),
+    Kind("unread", "unread_memories", "facts", "A model answered each memory.", _unread("facts", "memories")),
     Kind("truncated", "truncated_texts", "facts", "Every memory is read to its end for facts.", _truncated),
 )
 

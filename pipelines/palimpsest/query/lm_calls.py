@@ -91,7 +91,7 @@ class LmCalls:
         return answer.text
 
     def _call(self, prompt: str) -> LmAnswer:
-        highest = highest_cost(self._settings, len(self._instructions) + len(prompt))
+        highest = highest_cost(self._settings, (self._instructions, prompt))
         if not self._budget.reserve(highest):
             raise LmCallFailed(f"its budget of {self._budget.limit:g} ({self._variable}) does not cover a call")
         spent = 0.0

@@ -16,7 +16,7 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import progress, say
 from palimpsest.core.ids import JsonObject, JsonValue, content_id
-from palimpsest.lm.client import Ledger, LmClient, LmUnavailable
+from palimpsest.lm.client import Ledger, LmClient, LmUnavailable, RequestRefused
 from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, LmEngine, contains_instructions, find_quote
 from palimpsest.lm.settings import Budget, LmSettings, highest_cost
 from palimpsest.relations.labelers.label_types import LABELS, UNPAID, Evidence, LabelPair, LabelResult
@@ -399,7 +399,7 @@ class LmLabeler:
                 return _open_pair("no answer", error="server down")
             result = self._predict(engine, pair, predict)
         except LmUnavailable as e:
-            self._consecutive_failures += 1
+            self._consecutive_failures += not isinstance(e, RequestRefused)
             return _open_pair("no answer", error=str(e))
         finally:
             self._budget.settle(reserved, engine.answer.cost if engine.paid and engine.answer is not None else 0.0)
@@ -425,8 +425,7 @@ class LmLabeler:
             return unreadable("parse")
 
     def _max_call_cost(self, inputs: dict[str, str]) -> float:
-        characters = len(self._instructions) + sum(len(text) for text in inputs.values())
-        return highest_cost(self._settings, characters, _FIXED_TOKENS)
+        return highest_cost(self._settings, (self._instructions, *inputs.values()), _FIXED_TOKENS)
 
 
 def _open_pair(why: str, **more: JsonValue) -> LabelResult:
