@@ -392,10 +392,9 @@ def tune(home: Home, options: TuneOptions) -> LabelerComparison:
     Raises:
         PalimpsestError: an option, a file or the setting of the model is unusable.
     """
-    state, learned_from = None, frozenset[str]()
-    if options.program is not None:
-        saved = read_program(options.program, home)
-        state, learned_from = saved["state"], learned_groups(saved)
+    saved = read_program(options.program, home) if options.program is not None else None
+    state, learned_from = (saved["state"], learned_groups(saved)) if saved else (None, frozenset[str]())
+    assert state is None or isinstance(state, dict)
     settings, ledger = lm_settings(), Ledger(home.lm_ledger)
     rows = [r for r in labelled_rows(home, options.pairs) if group_of(r) not in learned_from]
     if not (sample := sample_rows(rows, options.sample, _SEED)):

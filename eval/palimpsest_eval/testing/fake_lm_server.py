@@ -211,7 +211,7 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
-def _requested_format(body: JsonObject) -> str:
+def _requested_format(body: Mapping[str, Any]) -> str:
     """Returns the type of a request's `response_format`; as Ollama and Anthropic name it, always `json_schema`."""
     if body.get("format") or body.get("output_format"):
         return "json_schema"
@@ -221,11 +221,17 @@ def _requested_format(body: JsonObject) -> str:
 def _completion(path: str, answer: str, tokens_in: int, tokens_out: int, *, is_refusal: bool = False) -> JsonObject:
     """Returns the body of a completion: of Ollama or Anthropic where the path is theirs, else of OpenAI."""
     if path.endswith("/api/chat"):
-        said = {"role": "assistant", "content": answer}
-        return {"model": MODEL, "message": said, "done": True, "prompt_eval_count": tokens_in, "eval_count": tokens_out}
+        spoken: JsonObject = {"role": "assistant", "content": answer}
+        return {
+            "model": MODEL,
+            "message": spoken,
+            "done": True,
+            "prompt_eval_count": tokens_in,
+            "eval_count": tokens_out,
+        }
     if path.endswith("/v1/messages"):
         usage = {"input_tokens": tokens_in, "output_tokens": tokens_out}
-        said = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": answer}]}
+        said: JsonObject = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": answer}]}
         return {"id": "x", "model": MODEL, "stop_reason": "end_turn", "usage": usage, **said}
     message: JsonObject = {"content": None, "refusal": _REFUSAL} if is_refusal else {"content": answer}
     return {

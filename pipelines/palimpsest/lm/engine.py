@@ -45,7 +45,9 @@ class LmEngine:
         self._client, self._ledger = client, ledger
         self._key, self._ids, self._program = key, ids, program_hash
         self._format = response_format(client.settings.answer_format, name, schema)
-        self._lists = {n for n, form in schema["properties"].items() if form["type"] == "array"}
+        properties = schema["properties"]
+        assert isinstance(properties, Mapping)
+        self._lists = {n for n, form in properties.items() if isinstance(form, Mapping) and form["type"] == "array"}
         self.answer: LmAnswer | None = None
         self.paid = False
 
