@@ -169,6 +169,27 @@ def test_a_fault_is_retried_and_answered_or_left_open_and_shown(prepared, monkey
         assert (done.failed or done.shown) and done.paid <= prompts
 
 
+@pytest.mark.parametrize("fault", ["prose", *ANSWERS])
+@pytest.mark.parametrize("name", ["formation", "facts"])
+def test_one_bad_answer_among_good_ones_is_shown_and_the_others_count(prepared, monkeypatch, name, fault):
+    step, (home, corpus) = STEPS[name], prepared
+    change, bad = ANSWERS.get(fault, lambda right: "I would rather talk about soup."), set[str]()
+
+    def reply(prompt: str) -> str:
+        if not bad:
+            bad.add(prompt)
+        is_bad = prompt in bad
+        right = step.answer("" if is_bad and fault == "another question" else prompt)
+        return change(right) if is_bad else right
+
+    with FakeLMServer({}, reply=reply) as server:
+        monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
+        monkeypatch.setenv("PALIMPSEST_LM_CONCURRENCY", "1")
+        done = run_step(home, corpus, step)
+        assert len(server.counts.pairs) == server.counts.answered == done.paid > 2
+    assert not done.failed and len(done.shown) == 1 and " read 1 " in done.shown[0]
+
+
 @pytest.mark.parametrize("name", ["labels", "formation", "facts"])
 def test_calls_that_were_limited_are_made_by_the_next_build_and_none_is_made_beyond_the_ceiling(
     prepared, monkeypatch, name

@@ -35,5 +35,6 @@ def test_recall_on_a_golden_set_equals_the_gates(judged_home):
     got = crosscheck_samples(golden_samples(search))
     run = run_collection(build, "chats", tables, Decisions())
     assert got.largest_difference < 1e-9
+    assert run.ragas == pytest.approx(got.ragas, abs=1e-9)
     assert got.ragas["recall"] == pytest.approx(run.scores.mean["R@10"], abs=1e-9)
     assert "4 queries, 0 without a result: precision" in got.text()

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from palimpsest.core.files import write_json
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, data_folder
@@ -13,7 +14,7 @@ from palimpsest_eval.gate.verdict import combine
 from palimpsest_eval.golden.golden_run import GoldenRun, Hit, search_golden
 from palimpsest_eval.golden.misses import find_misses
 from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenSet, golden_path, load_golden
-from palimpsest_eval.labels.saved_programs import home_programs, save_program
+from palimpsest_eval.labels.saved_programs import home_programs
 from palimpsest_eval.report import gather, picture_html, report_html
 from palimpsest_eval.report.charts import spark
 from palimpsest_eval.report.gather import headlines
@@ -61,6 +62,7 @@ def test_the_page_shows_headlines_types_latency_labels_misses_and_health(page):
     assert chats["health"]["chains"] == {2: 1} and chats["health"]["retired_by_update"] == 1
     html = report_html(page)
     assert "no baseline" in html and "Memory health" in html
+    assert f"By RAGAS, of the first ten by ids: precision {chats['ragas']['precision']:.3f}" in html
     assert picture_html(page).startswith("<svg") and "prefers-color-scheme" in picture_html(page)
 
 
@@ -141,7 +143,7 @@ def test_a_delete_takes_pages_notes_and_programs_along(judged_home, tmp_path):
     page = write_report(home, build, combine([decide(replace(run, per_query=zero), None, True)]))
     assert "quixotic-77" in page.read_text()
     write_note(home, "explore", Note(title="quixotic-77", build_id="000001"))
-    save_program({"demos": ["quixotic-77"]}, None, "why", home_programs(home), "tuned")
+    write_json(home_programs(home) / "tuned.json", {"state": {"demos": ["quixotic-77"]}})
     done = delete(home, document=None, user="bob", collection=None)
     assert done.to_json()["residue"] == [] and not page.exists()
     assert not [p for p in home.path.rglob("*") if p.is_file() and b"quixotic-77" in p.read_bytes()]

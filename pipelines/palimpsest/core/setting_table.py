@@ -295,8 +295,9 @@ _TABLE: dict[Setting, str] = {
     Setting("lm.key", "PALIMPSEST_LM_KEY", is_secret=True): (
         "key sent with each request, instead of a provider's own variable; never logged or stored"
     ),
-    Setting("lm.price", "PALIMPSEST_LM_PRICE", "`0,0`; of a provider, LiteLLM's table in US dollars", "prices"): (
-        "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs one, and is in its currency"
+    Setting("lm.price", "PALIMPSEST_LM_PRICE", "`0,0`", "prices"): (
+        "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs one and is in its currency; models of"
+        " providers have LiteLLM's prices, in US dollars"
     ),
     Setting("lm.concurrency", "PALIMPSEST_LM_CONCURRENCY", "8", "whole", 1, 1000): (
         "requests at once; 1 for a local model"
@@ -308,15 +309,10 @@ _TABLE: dict[Setting, str] = {
     Setting("lm.attempts", "PALIMPSEST_LM_ATTEMPTS", "6", "whole", 1, 100): (
         "attempts for one answer, the first included"
     ),
-    Setting(
-        "lm.format",
-        "PALIMPSEST_LM_FORMAT",
-        "`text`; of a provider, `json_schema`",
-        "choice",
-        choices=("text", "json_object", "json_schema"),
-    ): (
+    Setting("lm.format", "PALIMPSEST_LM_FORMAT", "`text`", "choice", choices=("text", "json_object", "json_schema")): (
         "form of an answer: `text`, or JSON that the server keeps to a schema, `json_object` or `json_schema` by what "
-        "it knows ([local model](../local-model.md)), `json_object` for a local model"
+        "it knows ([local model](../local-model.md)); unless it is set, `json_schema` of a provider, `json_object` of a"
+        " local model"
     ),
     Setting("lm.reranker", "PALIMPSEST_RERANKER", "`answers`", directs=True): (
         "reads the best candidates of each search: `answers`, the model that is shipped, of eight; `lm`, the model of "
