@@ -145,7 +145,7 @@ def test_a_local_model_is_known_by_the_hash_of_its_file(tmp_path, monkeypatch):
     monkeypatch.setenv("PALIMPSEST_LM", "local")
     settings = lm_settings()
     assert settings.key_parts == ("gguf-cc324af070c2ecbfd324a30884d2f951", "json_object")
-    assert (settings.url, settings.concurrency, settings.timeout_s) == ("local", 1, 600.0)
+    assert (settings.url, settings.concurrency, settings.attempts) == ("local", 1, 1)
     files = [tmp_path / "a.gguf", tmp_path / "b.gguf"]
     for path in files:
         path.write_bytes(CONTENT[0])

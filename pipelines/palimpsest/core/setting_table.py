@@ -304,10 +304,10 @@ _TABLE: dict[Setting, str] = {
     ),
     Setting("lm.rpm", "PALIMPSEST_LM_RPM", "no limit", "whole", 0, 1_000_000): "requests per minute",
     Setting("lm.timeout_s", "PALIMPSEST_LM_TIMEOUT", "60", "amount"): (
-        "seconds for one request; 600 for a local model"
+        "seconds for one request; 1800 for a local model"
     ),
     Setting("lm.attempts", "PALIMPSEST_LM_ATTEMPTS", "6", "whole", 1, 100): (
-        "attempts for one answer, the first included"
+        "attempts for one answer, the first included; 1 for a local model"
     ),
     Setting("lm.format", "PALIMPSEST_LM_FORMAT", "`text`", "choice", choices=("text", "json_object", "json_schema")): (
         "form of an answer: `text`, or JSON that the server keeps to a schema, `json_object` or `json_schema` by what "

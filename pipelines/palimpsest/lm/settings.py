@@ -128,8 +128,8 @@ def lm_settings() -> LmSettings:
         price_out=prices[1],
         concurrency=max(1, int(_numbers("CONCURRENCY", "8" if local is None else "1")[0])),
         requests_per_minute=int(_numbers("RPM", "0")[0]),
-        timeout_s=_numbers("TIMEOUT", "60" if local is None else "600")[0],
-        attempts=max(1, int(_numbers("ATTEMPTS", "6")[0])),
+        timeout_s=_numbers("TIMEOUT", "60" if local is None else "1800")[0],
+        attempts=max(1, int(_numbers("ATTEMPTS", "6" if local is None else "1")[0])),
         answer_format=_answer_format("json_object" if local else "text" if url else "json_schema"),
     )
 
