@@ -104,6 +104,14 @@ def test_what_the_turns_do_not_state_is_dropped_and_counted(change, reason):
     assert dict(odd.dropped) == {"it is no item": 1, "it names no earlier note that was given": 1}
 
 
+def test_a_quote_may_begin_with_its_speaker_as_the_prompt_shows_a_turn():
+    quote = f"{session().turns[FACT['source_turn'] - 1].name}: {FACT['quote']}"
+    assert (
+        read_reflection(session(), EARLIER, {"facts": [{**FACT, "quote": quote}]}).items
+        == read_reflection(session(), EARLIER, {"facts": [FACT]}).items
+    )
+
+
 def test_earlier_notes_are_of_the_last_sessions_before_it_in_its_scope():
     days = [session(f"d{n}", day=n) for n in range(1, 7)]
     other = session("other", day=2, scope="bob")

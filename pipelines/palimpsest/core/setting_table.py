@@ -289,7 +289,8 @@ _TABLE: dict[Setting, str] = {
     ): ("labeler of relations: `offline`, `dspy` or `cascade`"),
     Setting("lm.server", "PALIMPSEST_LM", directs=True): (
         "`MODEL@URL` of an OpenAI-compatible server, up to and with `/v1`, or `PROVIDER/MODEL` of LiteLLM, such as"
-        " `anthropic/claude-sonnet-4-5`; a provider's own variables name its key and address"
+        " `anthropic/claude-sonnet-4-5`; a provider's own variables name its key and address. Or a"
+        " [local model](../local-model.md): `local`, `local:0.5b`, `local:` and the path of a GGUF file"
     ),
     Setting("lm.key", "PALIMPSEST_LM_KEY", is_secret=True): (
         "key sent with each request, instead of a provider's own variable; never logged or stored"
@@ -298,15 +299,20 @@ _TABLE: dict[Setting, str] = {
         "price of a million tokens read and written: `IN,OUT`; `--max-cost` needs one and is in its currency; models of"
         " providers have LiteLLM's prices, in US dollars"
     ),
-    Setting("lm.concurrency", "PALIMPSEST_LM_CONCURRENCY", "8", "whole", 1, 1000): "requests at once",
+    Setting("lm.concurrency", "PALIMPSEST_LM_CONCURRENCY", "8", "whole", 1, 1000): (
+        "requests at once; 1 for a local model"
+    ),
     Setting("lm.rpm", "PALIMPSEST_LM_RPM", "no limit", "whole", 0, 1_000_000): "requests per minute",
-    Setting("lm.timeout_s", "PALIMPSEST_LM_TIMEOUT", "60", "amount"): "seconds for one request",
+    Setting("lm.timeout_s", "PALIMPSEST_LM_TIMEOUT", "60", "amount"): (
+        "seconds for one request; 1800 for a local model"
+    ),
     Setting("lm.attempts", "PALIMPSEST_LM_ATTEMPTS", "6", "whole", 1, 100): (
-        "attempts for one answer, the first included"
+        "attempts for one answer, the first included; 1 for a local model"
     ),
     Setting("lm.format", "PALIMPSEST_LM_FORMAT", "`text`", "choice", choices=("text", "json_object", "json_schema")): (
         "form of an answer: `text`, or JSON that the server keeps to a schema, `json_object` or `json_schema` by what "
-        "it knows ([local model](../local-model.md)); of a provider, `json_schema` unless it is set"
+        "it knows ([local model](../local-model.md)); unless it is set, `json_schema` of a provider, `json_object` of a"
+        " local model"
     ),
     Setting("lm.reranker", "PALIMPSEST_RERANKER", "`answers`", directs=True): (
         "reads the best candidates of each search: `answers`, the model that is shipped, of eight; `lm`, the model of "

@@ -192,7 +192,8 @@ def _evidence(session: Session, part: Mapping[str, object]) -> tuple[_Spans, str
         if not isinstance(quoted, Mapping) or not 1 <= number <= len(session.turns):
             return (), "its evidence is no turn of the session"
         turn = session.turns[number - 1]
-        span = find_quote(turn.text, str(quoted.get("quote") or ""))
+        quote = str(quoted.get("quote") or "").removeprefix(f"{turn.name}: ")  # as the prompt shows a turn
+        span = find_quote(turn.text, quote)
         if span is None:
             return (), "its quote is not in the turn"
         if not turn.is_person:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from palimpsest.core.ids import JsonObject
 from palimpsest.core.needles import RowSearch
 from palimpsest.core.parallel import process_started
+from palimpsest.lm.local_model import served
 from palimpsest.lm.settings import LmSettings, litellm
 
 # The answers of a language model, stored before they are used: no answered call is paid twice.
@@ -234,10 +235,10 @@ class RateLimiter:
 
 
 class LmClient:
-    """A connection to one server or provider, shared by all threads."""
+    """A connection to one server or provider, shared by all threads. That of a local model is started."""
 
     def __init__(self, settings: LmSettings):
-        self.settings = settings
+        self.settings = settings = served(settings)
         self._send = _server(settings) if settings.url else _provider(settings)
         self._rate_limiter = RateLimiter(settings.requests_per_minute)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
+from palimpsest.lm.local_model import find_model, model_key
 
 if TYPE_CHECKING:
     import dspy
@@ -47,11 +48,12 @@ def response_format(answer_format: AnswerFormat, name: str, schema: JsonObject) 
 
 @dataclass(frozen=True)
 class LmSettings:
-    """A model behind an OpenAI-compatible server, or of a provider that LiteLLM knows.
+    """A model behind an OpenAI-compatible server, of a provider that LiteLLM knows, or in this process.
 
     Attributes:
         model: its name there; of a provider, PROVIDER/MODEL.
-        url: the server, up to and with `/v1`; empty for a provider, whose own variables say where it is.
+        url: the server, up to and with `/v1`; empty for a provider, whose own variables say where it is; the name of a
+            local model, whose server `served` starts.
         key: sent with each request; never in repr, logs, ledger or hashes. Empty for a provider: its own variable.
         price_in, price_out: of a million tokens read and written.
         concurrency: requests at once.
@@ -95,8 +97,9 @@ class LmSettings:
 def lm_settings() -> LmSettings:
     """Reads PALIMPSEST_LM and its companions.
 
-    `PALIMPSEST_LM` is MODEL@URL, or PROVIDER/MODEL as LiteLLM names them. Optional: PALIMPSEST_LM_KEY, _PRICE (`in,out`
-    for a million tokens), _CONCURRENCY, _RPM, _TIMEOUT (seconds), _ATTEMPTS, _FORMAT (text, json_object, json_schema).
+    `PALIMPSEST_LM` is MODEL@URL, PROVIDER/MODEL as LiteLLM names them, or what `find_model` reads. Optional:
+    PALIMPSEST_LM_KEY, _PRICE (`in,out` for a million tokens), _CONCURRENCY, _RPM, _TIMEOUT (seconds), _ATTEMPTS,
+    _FORMAT (text, json_object, json_schema).
     A provider's model has the prices of LiteLLM's table, in US dollars, unless _PRICE is set, and answers as
     `json_schema` where the provider has it.
 
@@ -104,13 +107,14 @@ def lm_settings() -> LmSettings:
         PalimpsestError: it is not set, or a value cannot be read; the message never contains the key.
     """
     named = os.environ.get("PALIMPSEST_LM", "")
-    model, _, url = named.rpartition("@")
-    if not model or not url.startswith(("http://", "https://")):
+    local = find_model(named)
+    model, _, url = named.rpartition("@") if local is None else (model_key(local), "@", named)
+    if local is None and (not model or not url.startswith(("http://", "https://"))):
         model, url = named, ""
         if not _PROVIDER_MODEL.fullmatch(named):
             raise PalimpsestError(
                 "PALIMPSEST_LM: must be MODEL@URL, such as qwen3@http://127.0.0.1:8000/v1, or PROVIDER/MODEL, such as"
-                " openai/gpt-4o-mini; set it"
+                " openai/gpt-4o-mini, or local; set it"
             )
     listed = "0,0" if url else listed_prices(model)
     prices = _numbers("PRICE", listed)
@@ -122,11 +126,11 @@ def lm_settings() -> LmSettings:
         key=os.environ.get("PALIMPSEST_LM_KEY", ""),
         price_in=prices[0],
         price_out=prices[1],
-        concurrency=max(1, int(_numbers("CONCURRENCY", "8")[0])),
+        concurrency=max(1, int(_numbers("CONCURRENCY", "8" if local is None else "1")[0])),
         requests_per_minute=int(_numbers("RPM", "0")[0]),
-        timeout_s=_numbers("TIMEOUT", "60")[0],
-        attempts=max(1, int(_numbers("ATTEMPTS", "6")[0])),
-        answer_format=_answer_format("text" if url else "json_schema"),
+        timeout_s=_numbers("TIMEOUT", "60" if local is None else "1800")[0],
+        attempts=max(1, int(_numbers("ATTEMPTS", "6" if local is None else "1")[0])),
+        answer_format=_answer_format("json_object" if local else "text" if url else "json_schema"),
     )
 
 
