@@ -125,10 +125,10 @@ def check_answers(relations: pl.DataFrame, home: Home) -> None:
     """
     by_lm = relations.filter(pl.col("labeler") == LmLabeler.name).select("newer_id", "older_id", "evidence")
     rows = ((newer, older, json.loads(evidence)) for newer, older, evidence in by_lm.iter_rows())
-    check_evidence(rows, home, "nothing was published")
+    check_evidence(rows, home, "nothing was published", "PALIMPSEST_LABELER=offline")
 
 
-def check_evidence(pairs: Iterable[Answered], home: Home, outcome: str) -> None:
+def check_evidence(pairs: Iterable[Answered], home: Home, outcome: str, without_lm: str) -> None:
     """Checks that at most half of the model's answers are unreadable, and removes those from the ledger where more are.
 
     Readable answers stay in the ledger, so that a run after the server is repaired does not pay for them again.
@@ -137,6 +137,7 @@ def check_evidence(pairs: Iterable[Answered], home: Home, outcome: str) -> None:
         pairs: with the evidence of the model's labels; those without an answer do not count.
         home: whose ledger has the answers.
         outcome: what did not happen, for the message.
+        without_lm: the setting that needs no model.
 
     Raises:
         ComponentFailed: more than half of the answers are unreadable.
@@ -150,7 +151,7 @@ def check_evidence(pairs: Iterable[Answered], home: Home, outcome: str) -> None:
     ledger.close()
     raise ComponentFailed(
         f"labels: {len(unreadable)} of {len(answered)} answers of the model in PALIMPSEST_LM cannot be read;"
-        f" {outcome}, readable answers are kept; check the server and run again, or set PALIMPSEST_LABELER=offline"
+        f" {outcome}, readable answers are kept; check the server and run again, or set {without_lm}"
     )
 
 
