@@ -32,4 +32,4 @@ def test_calls_are_expected_for_new_memories_and_those_with_labels_of_another_pr
     assert expect_calls("offline", 100, ["old"] * 10) == (0, 0.0)
     calls, money = expect_calls("dspy", 5, ["now", "old", "old", "person"])
     assert calls == 7 and money == pytest.approx(7 * (1200 * 1 + 120 * 2) / 1e6)
-    assert expect_calls("cascade", 10, ["old"] * 10)[0] == 9
+    assert expect_calls("cascade", 10, ["old"] * 10)[0] == 10

@@ -1,4 +1,4 @@
-"""A model that labels rightly: it looks the texts that a request shows up in small worlds of which all changes are known.
+"""A model that labels rightly: it finds the texts that a request shows in small worlds whose changes are known.
 
 A world is a scope of notes in which newer notes end older ones, or parts of them. What is wrong in a home that was
 built with it was lost on the way.

@@ -1,15 +1,19 @@
 """Stage `candidate_pairs`: pairs of memories that may be related."""
 
+from palimpsest.core.ids import content_id
 from palimpsest.memories.embedders import memory_vectors
 from palimpsest.memories.formed import stated_memories
 from palimpsest.pipeline.stage import PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.relations.candidates import (
+    FOR_LM,
     CandidateInputs,
+    Limits,
     PreviousCandidates,
     candidate_pairs,
     candidate_space,
     change_vectors,
 )
+from palimpsest.relations.labelers.choose_labeler import configured_labeler
 
 _READS = ("memories", "embed_inputs", "mentions", "documents")
 
@@ -27,7 +31,16 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
         earlier = PreviousCandidates(_inputs(previous), previous("candidate_pairs"))
     vectors = memory_vectors(context.home, inputs.memories, inputs.embed_inputs)
     as_newer, as_older = change_vectors(vectors)
-    return StageResult({"candidate_pairs": candidate_pairs(inputs, as_newer, earlier, as_older)})
+    pairs = candidate_pairs(inputs, as_newer, earlier, as_older, _limits())
+    return StageResult({"candidate_pairs": pairs})
+
+
+def _limits() -> Limits | None:
+    return None if configured_labeler() == "offline" else FOR_LM
+
+
+def _environment() -> str:
+    return candidate_space() if (limits := _limits()) is None else content_id(candidate_space(), str(limits))
 
 
 STAGE = Stage(
@@ -43,5 +56,5 @@ STAGE = Stage(
         ),
     ),
     run=_run,
-    environment=candidate_space,
+    environment=_environment,
 )

@@ -80,11 +80,11 @@ def read_answer(pair: LabelPair, answer: Any) -> LabelResult:
     conflict = _read_conflict(str(getattr(answer, "conflict", "") or ""), label)
     if conflict == "static" and _doubt(pair, evidence):
         conflict = ""
-    part = _ended_part(pair.older, evidence["older"]) if label == "UPDATE" else ()  # type: ignore[arg-type]
+    part = ended_part(pair.older, evidence["older"]) if label == "UPDATE" else ()  # type: ignore[arg-type]
     return LabelResult(label, round(confidence, 3), evidence, labeler="dspy", conflict=conflict, part=part)
 
 
-def _ended_part(text: str, quote: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def ended_part(text: str, quote: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Returns the spans of a statement that end with its quoted words: whole clauses; none where that is all of it."""
     part = merge_spans([clause for clause in clause_spans(text) if clause[0] < quote[1] and quote[0] < clause[1]])
     edges = [0, *(at for span in part for at in span), len(text)]
@@ -448,8 +448,10 @@ class LmLabeler:
             for question in of_runner:
                 results |= _results(question, run)
             if open_pairs := run.unpaid:
-                say(f"labels: {open_pairs} without an answer ({', '.join(sorted(set(run.open.values())))}); the next"
-                    " build labels them")
+                say(
+                    f"labels: {open_pairs} without an answer ({', '.join(sorted(set(run.open.values())))}); the next"
+                    " build labels them"
+                )
         return [results.get(_ids(pair)) or _not_shown() for pair in pairs]
 
     def estimate(self, pairs: list[LabelPair]) -> tuple[int, float]:
