@@ -1,11 +1,12 @@
 """Counts what the gate blocks: harms, which it must, and harmless or better builds, which it must not.
 
-    python -m tests.eval.measure_gate run HOME OUT [--half development|kept] [--collection NAME]...
-    python -m tests.eval.measure_gate judge OUT [--half development|kept]
+    python -m tests.eval.measure_gate run HOME OUT [--half development|kept|apart] [--collection NAME]...
+    python -m tests.eval.measure_gate judge OUT [--half development|kept|apart]
 
 `run` asks the golden questions of a published build after each change of `tests.eval.mutations`; HOME must be a copy.
 `judge` decides on each run against the unchanged one. A better build is an unchanged run against the baseline of one
-with a fault. What the effects were chosen on is the half `development`; the other half is for the end.
+with a fault. What the effects were chosen on is the half `development`; the half `kept` is for the end. `apart` has the
+changes of `tests.eval.kept_changes` alone, which were written without a look at the gate.
 """
 
 import argparse
@@ -29,17 +30,28 @@ from palimpsest_eval.gate.decide import decide
 from palimpsest_eval.golden.golden_run import GoldenRun
 from palimpsest_eval.golden.questions import GoldenSet, load_questions
 from palimpsest_eval.golden.score_golden import run_golden
-from tests.eval.mutations import HARMLESS, MUTATIONS, ROOT, Mutation
+from tests.eval.kept_changes import KEPT_HARMLESS, KEPT_HARMS
+from tests.eval.mutations import COLLECTIONS, HARMLESS, MUTATIONS, ROOT, Mutation
 
 SOUND = Mutation("unchanged")
-COLLECTIONS = ("household", "diary", "atlas", "lexicon")
-HALVES = {"development": True, "kept": False}
+DEVELOPMENT, KEPT, APART = "development", "kept", "apart"
+HALVES = (DEVELOPMENT, KEPT, APART)
 NEW_QUESTIONS = 10  # every so many-th question is new in a harmless change
 # Faults that a baseline can be accepted with; a build without them is a better one.
 ONCE_BROKEN = {
-    True: ("embed another question", "drop is_latest in the query", "lose every fifth memory"),
-    False: ("read the first five words", "cut the budget", "index another memory's words"),
+    DEVELOPMENT: ("embed another question", "drop is_latest in the query", "lose every fifth memory"),
+    KEPT: ("read the first five words", "cut the budget", "index another memory's words"),
+    APART: (),
 }
+
+
+def changes_of(half: str) -> tuple[tuple[Mutation, ...], tuple[Mutation, ...]]:
+    """Returns the harms and the harmless changes of a half."""
+    if half == APART:
+        return KEPT_HARMS, KEPT_HARMLESS
+    is_development = half == DEVELOPMENT
+    harms, harmless = (tuple(m for m in of if m.development == is_development) for of in (MUTATIONS, HARMLESS))
+    return harms, harmless
 
 
 def run_file(out: Path, change: Mutation, collection: str) -> Path:
@@ -68,6 +80,8 @@ def run_change(home: Home, change: Mutation, collections: Sequence[str], out: Pa
             n: t.filter(pl.col("collection") == name) if "collection" in t.columns else t for n, t in judged_by.items()
         }
         questions = (load_questions(ROOT / "data", name) or [])[: change.few]
+        if change.questions:
+            questions = list(change.questions(questions))
         golden = GoldenSet(name, tuple(questions), settings["collections"][name]["user_id"])
         started = time.perf_counter()
         with pytest.MonkeyPatch.context() as patch, open_index(index) as reader:
@@ -83,34 +97,34 @@ def read_run(out: Path, change: Mutation, collection: str) -> GoldenRun | None:
     return GoldenRun.from_json(json.loads(path.read_text())) if path.exists() else None
 
 
-def cases(out: Path, collection: str, development: bool) -> Iterator[tuple[str, str, GoldenRun, GoldenRun]]:
+def cases(out: Path, collection: str, half: str) -> Iterator[tuple[str, str, GoldenRun, GoldenRun]]:
     """Yields (kind, name, run of the baseline, run that is judged)."""
     sound = read_run(out, SOUND, collection)
     assert sound is not None, "run it first"
     named = {m.name: m for m in MUTATIONS}
-    for kind, changes in (("harm", MUTATIONS), ("harmless", HARMLESS)):
+    for kind, changes in zip(("harm", "harmless"), changes_of(half), strict=True):
         for change in changes:
-            if change.development == development and (run := read_run(out, change, collection)) is not None:
+            if (run := read_run(out, change, collection)) is not None:
                 before = sound
                 if change.few:
                     few = {q: sound.per_query[q] for q in run.per_query}
                     before = replace(sound, per_query=few, results={q: sound.results[q] for q in run.results})
                 yield kind, change.name, before, run
-    for name in ONCE_BROKEN[development]:
+    for name in ONCE_BROKEN[half]:
         if (before := read_run(out, named[name], collection)) is not None:
             yield "harmless", f"better than: {name}", before, sound
-    if development:
+    if half == DEVELOPMENT:
         per_query = {q: v for i, (q, v) in enumerate(sorted(sound.per_query.items())) if i % NEW_QUESTIONS}
         yield "harmless", "new questions", replace(sound, per_query=per_query), sound
 
 
-def judge(out: Path, development: bool) -> None:
+def judge(out: Path, half: str) -> None:
     """Prints the verdict on each change, by collection, and how many are as they must be."""
     blocked: dict[tuple[str, str], list[str]] = {}
     for collection in COLLECTIONS:
         if read_run(out, SOUND, collection) is None:
             continue
-        for kind, name, before, run in cases(out, collection, development):
+        for kind, name, before, run in cases(out, collection, half):
             before = replace(before, latency_ms=before.latency_ms or {"p95": 1.0})
             accepted: Baseline = accept_baseline(before, out / "baseline.json", "seeded", who="measure_gate")
             verdict = decide(run, accepted, True)
@@ -131,17 +145,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["run", "judge"])
     parser.add_argument("paths", type=Path, nargs="+")
-    parser.add_argument("--half", choices=[*HALVES], default="development")
+    parser.add_argument("--half", choices=HALVES, default=DEVELOPMENT)
     parser.add_argument("--collection", action="append")
     given = parser.parse_args()
     *home, out = given.paths
     out.mkdir(parents=True, exist_ok=True)
     if given.what == "judge":
-        judge(out, HALVES[given.half])
+        judge(out, given.half)
         return
-    for change in (SOUND, *HARMLESS, *MUTATIONS):
-        if change is SOUND or change.development == HALVES[given.half]:
-            run_change(Home(*home), change, given.collection or COLLECTIONS, out)
+    harms, harmless = changes_of(given.half)
+    for change in (SOUND, *harmless, *harms):
+        run_change(Home(*home), change, given.collection or COLLECTIONS, out)
 
 
 if __name__ == "__main__":

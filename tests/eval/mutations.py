@@ -9,7 +9,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import sleep
@@ -26,10 +26,12 @@ from palimpsest.query.context import pack
 from palimpsest.query.context.lines import Citations
 from palimpsest.query.request.types import Scope
 from palimpsest.query.scope import served_scope
+from palimpsest_eval.golden.questions import Question
 
 Patch = Any  # pytest.MonkeyPatch
 SEED = 7
 ROOT = Path(__file__).resolve().parents[2]
+COLLECTIONS = ("household", "diary", "atlas", "lexicon")  # of the demo
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Mutation:
     """A change of the code path.
 
     `path` patches the query path; `index` changes what the index is made of and `weights` its ranking; `few` is how
-    many questions to ask. `development` is the half that the gate's effects were chosen on.
+    many questions to ask, and `questions` changes which. `development` is the half that the gate's effects were chosen
+    on.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Mutation:
     few: int | None = None
     expected: str = ""
     weights: Mapping[str, float] = field(default_factory=dict)
+    questions: Callable[[Sequence[Question]], Sequence[Question]] | None = None
     development: bool = True
 
 
@@ -282,30 +286,45 @@ def lose_a_document_in_ten(tables: dict, lookup: Callable) -> tuple[dict, Callab
     return without(tables, lost.to_list()), lookup
 
 
+def copies_of(
+    tables: dict, documents: Collection[str], scope: Sequence[str] | None, mark: str
+) -> dict[str, pl.DataFrame]:
+    """The rows of documents once more, in a scope, or in their own; the ids begin with a mark of two characters."""
+    memories = tables["memories"].filter(pl.col("document_id").is_in(documents))["memory_id"].to_list()
+    copies: dict[str, pl.DataFrame] = {}
+    for name, key, ids in (
+        *((n, "document_id", documents) for n in ("documents", "document_texts", "chunks")),
+        *((n, "memory_id", memories) for n in ("memories", "embed_inputs", "context_inputs", "versions")),
+    ):
+        mine = tables[name].filter(pl.col(key).is_in(ids))
+        stated = zip(SCOPE, scope, strict=True) if scope else ()
+        place = [pl.lit(v, pl.String).alias(c) for c, v in stated if c in mine.columns]
+        renamed = [c for c in ("document_id", "memory_id", "chunk_id", "superseded_by") if c in mine.columns]
+        marked = [(pl.lit(mark) + pl.col(c).str.slice(2)).alias(c) for c in renamed]
+        lists = [
+            pl.col(c).list.eval(pl.lit(mark) + pl.element().str.slice(2)).alias(c)
+            for c in ("chunk_ids",)
+            if c in mine.columns
+        ]
+        copies[name] = mine.with_columns(*place, *marked, *lists)
+    return copies
+
+
+def with_copies(tables: dict, *added: Mapping[str, pl.DataFrame]) -> dict:
+    """The tables with what `copies_of` gave."""
+    return tables | {n: pl.concat([tables[n], *(copies[n] for copies in added)]) for copies in added for n in copies}
+
+
 def add_foreign_documents(tables: dict, lookup: Callable) -> tuple[dict, Callable]:
     """Each scope gets a tenth more memories, of documents of another collection: a corpus that grows."""
     scopes = tables["memories"].group_by(SCOPE).len().sort(SCOPE).rows()
-    added: dict[str, list[pl.DataFrame]] = {}
+    added: list[dict[str, pl.DataFrame]] = []
     for number, (*scope, count) in enumerate(scopes):
         others = tables["memories"].filter(pl.col("collection") != scope[0]).group_by("document_id").len()
         others = others.sort("document_id").gather_every(9, number)
         documents = others.filter(pl.col("len").cum_sum() <= max(count // 10, 1))["document_id"].to_list()
-        memories = tables["memories"].filter(pl.col("document_id").is_in(documents))["memory_id"].to_list()
-        for name, key, ids in (
-            *((n, "document_id", documents) for n in ("documents", "document_texts", "chunks")),
-            *((n, "memory_id", memories) for n in ("memories", "embed_inputs", "context_inputs", "versions")),
-        ):
-            mine = tables[name].filter(pl.col(key).is_in(ids))
-            place = [pl.lit(v, pl.String).alias(c) for c, v in zip(SCOPE, scope, strict=True) if c in mine.columns]
-            renamed = [c for c in ("document_id", "memory_id", "chunk_id", "superseded_by") if c in mine.columns]
-            mark = [(pl.lit(f"{number:02}") + pl.col(c).str.slice(2)).alias(c) for c in renamed]
-            lists = [
-                pl.col(c).list.eval(pl.lit(f"{number:02}") + pl.element().str.slice(2)).alias(c)
-                for c in ("chunk_ids",)
-                if c in mine.columns
-            ]
-            added.setdefault(name, []).append(mine.with_columns(*place, *mark, *lists))
-    return tables | {n: pl.concat([tables[n], *parts]) for n, parts in added.items()}, lookup
+        added.append(copies_of(tables, documents, scope, f"{number:02}"))
+    return with_copies(tables, *added), lookup
 
 
 def forget_history_that_nobody_asks_about(tables: dict, lookup: Callable) -> tuple[dict, Callable]:

@@ -12,6 +12,9 @@ from unittest.mock import patch
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
+from dagster._core.events import DagsterEvent
+from dagster._core.utils import make_new_run_id
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.alerts import TRIES, closed_message, send_alert, unreadable_message
@@ -265,6 +268,10 @@ def test_a_collection_that_cannot_be_read_alerts_fails_its_run_and_a_tick_and_a_
         assert not has_passed()
         assert len(instance.event_log_storage.get_asset_check_execution_history(key, limit=9)) == 2
         settings.write_text(before)
+        assert "every collection" in str(tick().skip_message) and has_passed()
+        planned = AssetCheckEvaluationPlanned(asset_key=key.asset_key, check_name=key.name)  # of a run that began
+        kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED.value
+        instance.report_dagster_event(DagsterEvent(kind, "rebuild", event_specific_data=planned), make_new_run_id())
         assert "every collection" in str(tick().skip_message) and has_passed()
         settings.parent.rename(tmp_path / "elsewhere")
         with pytest.raises(UnreadableCollections, match="its folder is gone"):

@@ -96,7 +96,7 @@ def _warn(context: dg.AssetExecutionContext, stage_on: StageContext, kind: Kind)
     """Returns a check that warns, of all collections, and writes what this one has to the run's log and tags."""
     home, base, name = stage_on.home, stage_on.base, stage_on.name
     found = kind.of(home, stage_on.build, name)
-    log_warnings(context, found, collection_warnings(home, stage_on.build, name) if found else [])
+    log_warnings(context, warning_lines(found), collection_warnings(home, stage_on.build, name) if found else [])
     others = [kind.of(home, base, other) for other in base.collections if other != name] if base else []
     every = [*found, *(warned for of_other in others for warned in of_other)]
     return dg.AssetCheckResult(

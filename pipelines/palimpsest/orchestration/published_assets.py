@@ -29,7 +29,7 @@ from palimpsest.orchestration.resources import (
     step,
     tag_run,
 )
-from palimpsest.pipeline.build_warnings import build_warnings
+from palimpsest.pipeline.build_warnings import build_warnings, warning_lines, warning_summary
 from palimpsest.pipeline.finish import finish_staged, publish_build, refusal
 from palimpsest.pipeline.stages import indexed_tables, last_stages, producer
 from palimpsest.store.builds import staged
@@ -73,7 +73,7 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
         manifest = staged(current).manifest
         tag_run(context, manifest.build_id)
         warned = build_warnings(current, staged(current))
-        lines_of_warnings = log_warnings(context, warned, warned)
+        log_warnings(context, [warning_summary(warned)] if warned else [], warned)  # the stages wrote each
         context.log.info(f"indexed {counted(manifest.memories, 'memory')}, {counted(len(found), 'violation')}")
         lines = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in found[:_MAX_VIOLATIONS]) or "none"
         violations, shown = manifest.violations or [], {"violations": dg.MetadataValue.md(lines)}
@@ -84,7 +84,7 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
                 "documents": manifest.documents,
                 "retired": manifest.retired,
                 "rejects": manifest.rejects,
-                "warnings": dg.MetadataValue.md("\n".join(f"- {w}" for w in lines_of_warnings) or "none"),
+                "warnings": dg.MetadataValue.md("\n".join(f"- {w}" for w in warning_lines(warned)) or "none"),
                 "updates": manifest.relations["UPDATE"],
                 **rounded({"seconds": manifest.index["seconds"]}),
             },

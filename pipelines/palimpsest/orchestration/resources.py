@@ -12,7 +12,7 @@ import dagster as dg
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError, missing_extra
 from palimpsest.core.files import logged_to
-from palimpsest.pipeline.build_warnings import Warned, warning_lines, warning_summary
+from palimpsest.pipeline.build_warnings import Warned, warning_summary
 from palimpsest.pipeline.plan import check_collection
 from palimpsest.sources.discovery import collection_files
 from palimpsest.store.collection_config import load_collection
@@ -213,14 +213,12 @@ def tag_run(context: Context, build_id: str, collection: str = "") -> None:
         _LAST_TAGS[context.run_id] = tags
 
 
-def log_warnings(context: dg.AssetExecutionContext, found: list[Warned], of_run: list[Warned]) -> list[str]:
-    """Writes warnings to the log of a run, and the counts of all of the run to its tags; returns the lines."""
-    lines = warning_lines(found)
+def log_warnings(context: dg.AssetExecutionContext, lines: list[str], of_run: list[Warned]) -> None:
+    """Writes lines of warnings to the log of a run, and the counts of all of the run to its tags."""
     for line in lines:
         context.log.warning(line)
-    if found:
+    if lines:
         context.instance.add_run_tags(context.run_id, {WARNINGS: warning_summary(of_run)})
-    return lines
 
 
 # The executor that runs the steps of jobs that Dagster starts: in one process, in several, or as jobs of Kubernetes.

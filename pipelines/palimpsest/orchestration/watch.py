@@ -7,6 +7,7 @@ from contextlib import suppress
 import dagster as dg
 from dagster._core.events import JobFailureData, RunFailureReason
 from dagster._core.launcher import DefaultRunLauncher
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 
@@ -172,12 +173,13 @@ def unreadable_collections(context: dg.SensorEvaluationContext, home: HomeResour
 
 
 def _report_readable(instance: dg.DagsterInstance, causes: str) -> None:
-    """Reports the check where it differs, or where its asset was made since: Dagster then shows none."""
+    """Reports the check where it differs, is only planned, or its asset was made since: Dagster then shows none."""
     (key,) = readable.check_keys
-    last = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    history = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
     made = instance.get_latest_materialization_event(key.asset_key)
-    is_new = not last or (made is not None and made.timestamp >= last[0].create_timestamp)
-    if is_new or not last[0].evaluation or (last[0].evaluation.description or "") != causes:
+    last = next((r for r in history if r.status != AssetCheckExecutionRecordStatus.PLANNED), None)
+    is_new = last is None or (made is not None and made.timestamp >= last.create_timestamp)
+    if is_new or last is None or not last.evaluation or (last.evaluation.description or "") != causes:
         evaluation = dg.AssetCheckEvaluation(
             asset_key=key.asset_key, check_name=key.name, passed=not causes, description=causes or None, metadata={}
         )
