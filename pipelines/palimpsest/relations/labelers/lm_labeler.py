@@ -454,6 +454,10 @@ class LmLabeler:
                 )
         return [results.get(_ids(pair)) or _not_shown() for pair in pairs]
 
+    def key(self, pair: LabelPair) -> str:
+        """Returns the key of the answer about a pair alone in the ledger; empty where it is not shown to a model."""
+        return next((self._runners[0].key(q.input) for q in self._questions([pair])), "")
+
     def estimate(self, pairs: list[LabelPair]) -> tuple[int, float]:
         """Returns (calls, cost): how many questions are not in the ledger, and the most that they can cost."""
         found = [
