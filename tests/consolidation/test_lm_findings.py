@@ -90,7 +90,7 @@ def test_what_the_memories_state_is_proposed_and_the_rest_is_dropped(home, capfd
     found = by_lm(home)
     assert found["connection", "model"] == "The bakery closed, so bread comes from the market."
     assert found["note", "model"] == "Rye bread is bought at the market now."
-    assert set(found) <= {("connection", "model"), ("note", "model"), ("contradiction", "dynamic")}
+    assert set(found) <= {("connection", "model"), ("note", "model"), ("contradiction", "undated")}
     known = [p for p in read_proposals(home.path).values() if p.kind == "contradiction"]
     assert any("closed for good" in p.description for p in known)
     assert all(p.confidence <= 0.75 for p in known if p.found_by == "lm")

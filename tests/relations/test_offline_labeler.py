@@ -184,19 +184,22 @@ def test_a_damaged_graph_is_named(tmp_path):
         read_encoder(tmp_path / "x.onnx.gz")
 
 
-def test_the_model_of_a_cascade_decides_the_likeliest_uncertain_pairs():
+def test_the_model_of_a_cascade_decides_what_may_be_a_change_and_is_not_certain():
     class Model:
-        name, program_hash, reads_together = "dspy", "m", False
+        name, program_hash, reads_together = "dspy", "m", True
 
         def label(self, pairs):
             self.read = [p.older for p in pairs]
             return [LabelResult("EXTEND", 1.0) for _ in pairs]
 
-    model, scores = Model(), {"a": -1.2, "b": -1.5, "c": -1.4, "d": -1.3, "e": -9.0}
-    offline = OfflineLabeler(Scores(scores), Scores(scores), CALIBRATION, LINES)
-    got = CascadeLabeler(offline, model).label(candidates(*"abcde"))
-    assert model.read == ["a", "c", "d"]
-    assert [r.labeler for r in got] == ["", "offline", "", "", "offline"]
+    def labelled(scores):
+        model = Model()
+        got = CascadeLabeler(OfflineLabeler(Scores(scores), Scores(scores), CALIBRATION, LINES), model)
+        return [r.labeler for r in got.label(candidates(*scores))], model.read
+
+    assert labelled({"a": -1.2, "b": -1.5, "e": -19.0}) == (["", "", "offline"], ["a", "b"])
+    assert labelled({"a": -9.0, "b": -9.0}) == (["offline", "offline"], []), "no change is likely"
+    assert labelled({"a": 9.0, "b": -1.5}) == (["offline", "offline"], []), "one is certain"
 
 
 def test_levels_of_consequences_are_a_setting_and_the_shipped_ones_rise_with_care(monkeypatch):

@@ -73,15 +73,23 @@ def label_file(
 
     Raises:
         PalimpsestError: a file cannot be read or written, or the labeler is not configured.
+        ComponentFailed: most of the model's answers cannot be read; the file is written, readable answers are kept.
     """
     started = time.perf_counter()
     rows = _read_rows(pairs_file)
-    labeler = _load_labeler(labeler_name, train_file, max_cost, home_path)
+    home = Home(home_path) if home_path else home_from_environment()
+    labeler = _load_labeler(labeler_name, train_file, max_cost, home)
     pairs = [pair_from_row(r) for r in rows]
     loaded = time.perf_counter()
     results = labeler.label(pairs)
     done = time.perf_counter()
     _write_labelled(out_file, rows, results, labeler.name)
+    if any("failed" in x.evidence for x in results):
+        from palimpsest.relations.labelers.lm_labeler import LmLabeler, check_evidence
+
+        by_lm = [(p.newer_id, p.older_id, x.evidence) for p, x in zip(pairs, results, strict=True)]
+        by_lm = [p for p, x in zip(by_lm, results, strict=True) if x.labeler == LmLabeler.name]
+        check_evidence(by_lm, home, f"those pairs are NONE in {out_file}", "--labeler offline")
     known = [(r, x) for r, x in zip(rows, results, strict=True) if r.get("label") in LABELS]
     judged = predictions([r for r, _ in known], [x for _, x in known])
     return LabelReport(
@@ -146,9 +154,7 @@ def _write_labelled(path: Path, rows: Sequence[PairRow], results: Sequence[Label
     write_pairs_file(path, lines)
 
 
-def _load_labeler(
-    name: str, train_file: Path | None, max_cost: float | None, home_path: Path | None
-) -> RelationLabeler:
+def _load_labeler(name: str, train_file: Path | None, max_cost: float | None, home: Home) -> RelationLabeler:
     from palimpsest.relations.labelers.offline_labeler import offline_labeler
     from palimpsest.relations.labelers.trained_labeler import train_labeler
 
@@ -161,6 +167,4 @@ def _load_labeler(
         return load_offline()
     from palimpsest.relations.labelers.choose_labeler import lm_labeler
 
-    home = Home(home_path) if home_path else home_from_environment()
-    labeler: RelationLabeler = lm_labeler(name, load_offline, home, max_cost)
-    return labeler
+    return lm_labeler(name, load_offline, home, max_cost)

@@ -169,7 +169,7 @@ def _merge(
 
     An open proposal no longer holds when a memory that it is about was looked at and it is not found again, or when
     that is not latest any more. What a model found is not found again in other company: it holds while all of its
-    memories are latest.
+    memories are latest, and rules alone do not take its place.
     """
     at = now.isoformat(timespec="seconds")
     new = {p.proposal_id: p for p in found}
@@ -181,7 +181,8 @@ def _merge(
         is_checked = is_gone or not looked_at.isdisjoint(about)
         if before.found_by == "lm":
             is_checked = not latest.issuperset(before.memory_ids)
-        if again is not None and before.state in ("open", "expired"):
+        is_kept = before.found_by == "lm" and before.state == "open" and not is_checked
+        if again is not None and before.state in ("open", "expired") and (again.found_by == "lm" or not is_kept):
             created = before.created_at if before.state == "open" else at
             merged[i] = replace(again, created_at=created, refused_at=before.refused_at)
         elif before.state == "open" and is_checked:

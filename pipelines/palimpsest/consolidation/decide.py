@@ -211,7 +211,8 @@ def _apply(home: Home, proposal: Proposal, relations: Mapping[str, _Relation], n
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     if override := _override(proposal, newer):
         found = relations.get(override.relation_id) if override.label == UPDATE else None
-        append_overrides(home.decisions, "confirm", replace(override, part=(found and found["part"]) or ""))
+        stated = proposal.part if override.label == UPDATE and override.older_id == proposal.memory_ids[0] else ""
+        append_overrides(home.decisions, "confirm", replace(override, part=stated or (found and found["part"]) or ""))
     elif decision := _memory_decision(proposal, now) or merge_decision(proposal):
         append_made(home.decisions, decision)
     elif proposal.names:

@@ -514,13 +514,12 @@ class Found:
 
 
 def find_proposals(work: Consolidation) -> Found:
-    """Returns the proposals of all scopes; of two with one id the one by rules."""
+    """Returns the proposals of all scopes; of two with one id the one that a language model found."""
     pairs = _likely_pairs(work)
     readings = _read_pairs(pairs)
     by_model = work.read_groups(model_groups(work, pairs)) if work.read_groups else LmFindings()
-    found = {p.proposal_id: p for listed in by_model.proposals.values() for p in reversed(listed)}
-    for scope in work.scopes:
-        found |= {p.proposal_id: p for p in _of_scope(work, scope, readings.get(scope.scope, ()))}
+    found = {p.proposal_id: p for s in work.scopes for p in _of_scope(work, s, readings.get(s.scope, ()))}
+    found |= {p.proposal_id: p for listed in by_model.proposals.values() for p in reversed(listed)}
     return Found([found[i] for i in sorted(found)], by_model)
 
 
@@ -562,7 +561,7 @@ def _likely_pairs(work: Consolidation) -> list[tuple[ScopeKey, Pair]]:
 
 def _read_pairs(pairs: Sequence[tuple[ScopeKey, Pair]]) -> Mapping[ScopeKey, Sequence[Reading]]:
     """Returns the conflicts of all scopes, by scope: those that the build found, and those of the pairs read now."""
-    unread = [p for p in pairs if not p[1].is_found][:MAX_PAIRS_READ]
+    unread = [p for p in pairs if not (p[1].is_found or p[1].is_unlikely)][:MAX_PAIRS_READ]
     chosen = [*(p for p in pairs if p[1].is_found), *unread]
     scope_of = {(p.first.memory_id, p.second.memory_id): key for key, p in chosen}
     found: dict[ScopeKey, list[Reading]] = {}

@@ -1,11 +1,12 @@
 """Reads memories of a scope together with a language model, each group of similar ones in one call."""
 
+import json
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from palimpsest.consolidation.contradictions import contradiction
@@ -27,6 +28,7 @@ from palimpsest.lm.run_program import (
     stemmed_words,
 )
 from palimpsest.lm.settings import lm_settings
+from palimpsest.relations.labelers.lm_labeler import ended_part
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Kind, Proposal
 
@@ -153,15 +155,16 @@ def _contradiction(scope: ScopeKey, memories: Mapping[str, Memory], part: Mappin
         return "it does not quote both memories"
     if kind not in ("dynamic", "static", "conditional"):
         return "its kind is none"
-    if stemmed_words(named[0].text).isdisjoint(stemmed_words(named[1].text)):
-        return "its memories have no word in common"
     first, second = sorted(named, key=lambda m: m.memory_id)
     if first.is_newer_than(second):
         first, second = second, first
     why = "undated" if kind == "dynamic" and not second.is_newer_than(first) else str(kind)
-    return contradiction(
+    found = contradiction(
         scope, first, second, why, stated_confidence(part.get("confidence"), MAX_CONFIDENCE), found_by="lm"
     )
+    quote = find_quote(first.text, quotes[named.index(first)])
+    spans = ended_part(first.text, quote) if quote and kind == "dynamic" else ()
+    return replace(found, part=json.dumps(spans) if spans else "")
 
 
 def _statement(
@@ -207,7 +210,7 @@ def _texts(value: object) -> list[str]:
 
 GROUP_MEMORIES = 24
 """Memories that are read in one call."""
-MAX_GROUPS = 40
+MAX_GROUPS = 400
 """Calls of one run; the likeliest pairs are read first."""
 MAX_ANSWER_TOKENS = 2000
 _FIXED_TOKENS = 900

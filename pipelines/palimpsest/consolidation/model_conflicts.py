@@ -20,7 +20,9 @@ from palimpsest.store.tables import completed
 
 MIN_PROPOSED = 0.1
 """Probability that one memory ends the other, from which a pair is proposed."""
-MIN_GROUPED = 0.02
+MIN_READ = 0.02
+"""The same, from which a pair is read once more by itself."""
+MIN_GROUPED = 0.005
 """The same, from which a pair is among those that a language model reads."""
 MIN_OTHER = 0.2
 """Probability of a conditional or a static conflict together, from which a pair is proposed."""
@@ -46,6 +48,11 @@ class Pair(NamedTuple):
     def is_found(self) -> bool:
         """Whether a build found a conflict that is proposed."""
         return bool(self.conflict) and (self.conflict != "dynamic" or self.score >= MIN_PROPOSED)
+
+    @property
+    def is_unlikely(self) -> bool:
+        """Whether a build found it too unlikely to be read once more, but by a language model."""
+        return self.conflict == "dynamic" and self.score < MIN_READ
 
 
 class Reading(NamedTuple):

@@ -149,10 +149,13 @@ class Ledger:
         return removed
 
     def drop(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Removes the answers about these (newer, older) pairs, so that their calls are made, and paid, again."""
+        """Removes the answers about these (newer, older) pairs, so that their calls are made, and paid, again.
+
+        An answer about several older ids is removed with each of them.
+        """
         with self._lock, self._transaction():
             for pair in pairs:
-                self._db.execute("DELETE FROM answers WHERE newer_id = ? AND older_id = ?", pair)
+                self._db.execute("DELETE FROM answers WHERE newer_id = ? AND instr(older_id, ?)", pair)
 
     def close(self) -> None:
         """Closes the file."""

@@ -26,7 +26,8 @@ REFUSED, UNSUPPORTED = "refused by the server", "nothing of the answer is in the
 """Why an input has no answer; `CONTAINS_INSTRUCTIONS` is one more reason."""
 _ANSWERED_LATER = (BUDGET, NO_ANSWER, SERVER_DOWN, REFUSED)
 _MAX_CONSECUTIVE_FAILURES = 8  # then the server is down, and the remaining inputs are not tried
-_MAX_UNREADABLE_SHARE = 0.5
+MAX_UNREADABLE_SHARE = 0.5
+"""Of the answers that a step has; of more, the server is taken to be broken."""
 
 UNREAD = "unread: "
 """Before the reason, in the figures of a stage."""
@@ -117,15 +118,33 @@ class ProgramRun(Generic[Found]):
 
     Attributes:
         found: of each input that has an answer.
-        calls, tokens, cost: of calls made now.
-        without_answer: inputs that have none, by reason; a later build reads them unless their answer was read.
+        paid: answers of calls made now.
+        open: why an input has no answer; a later build reads it unless its answer was read.
     """
 
     found: dict[str, Found] = field(default_factory=dict)
-    calls: int = 0
-    tokens: int = 0
-    cost: float = 0.0
-    without_answer: Counter[str] = field(default_factory=Counter)
+    paid: dict[str, LmAnswer] = field(default_factory=dict)
+    open: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> int:
+        """How many calls were made now."""
+        return len(self.paid)
+
+    @property
+    def tokens(self) -> int:
+        """Of calls made now, read and written."""
+        return sum(a.tokens_in + a.tokens_out for a in self.paid.values())
+
+    @property
+    def cost(self) -> float:
+        """Of calls made now."""
+        return sum(a.cost for _, a in sorted(self.paid.items()))
+
+    @property
+    def without_answer(self) -> Counter[str]:
+        """How many inputs have no answer, by reason."""
+        return Counter(self.open.values())
 
     @property
     def unpaid(self) -> int:
@@ -141,16 +160,29 @@ class ProgramRun(Generic[Found]):
 class ProgramRunner(Generic[Found]):
     """A program over a server. An answer is a function of the input, the program and the model."""
 
-    def __init__(self, program: LmProgram[Found], settings: LmSettings, ledger: Ledger, max_cost: float | None = None):
+    def __init__(
+        self,
+        program: LmProgram[Found],
+        settings: LmSettings,
+        ledger: Ledger,
+        max_cost: float | Budget | None = None,
+    ):
         """Makes a runner.
+
+        Args:
+            program: what it runs.
+            settings: the model.
+            ledger: where answers are stored.
+            max_cost: the most that it may spend, or a budget that it shares; None means no limit.
 
         Raises:
             PalimpsestError: a budget is set, and no price.
         """
-        if max_cost is not None and not (settings.price_in or settings.price_out):
+        budget = max_cost if isinstance(max_cost, Budget) else Budget(max_cost)
+        if budget.limit is not None and not (settings.price_in or settings.price_out):
             raise PalimpsestError("--max-cost: needs a price; set PALIMPSEST_LM_PRICE=IN,OUT for a million tokens")
         self._settings = replace(settings, max_tokens=max(settings.max_tokens, program.max_answer_tokens))
-        self._program, self._ledger, self._budget = program, ledger, Budget(max_cost)
+        self._program, self._ledger, self._budget = program, ledger, budget
         self._failures, self._lock = 0, threading.Lock()
 
     def key(self, item: ProgramInput) -> str:
@@ -162,19 +194,27 @@ class ProgramRunner(Generic[Found]):
         todo = [i for i in items if not i.contains_instructions and self._ledger.get(self.key(i)) is None]
         return len(todo), sum(self._highest_cost(i) for i in todo)
 
-    def run(self, items: Sequence[ProgramInput]) -> ProgramRun[Found]:
+    def run(self, items: Sequence[ProgramInput], *, checked: bool = True) -> ProgramRun[Found]:
         """Returns what the program finds in the inputs.
+
+        Args:
+            items: the inputs, each once.
+            checked: False where the caller counts unreadable answers itself, over more than these inputs.
 
         Raises:
             ComponentFailed: more than half of the answers cannot be read; they are removed from the ledger.
         """
-        out, unreadable = ProgramRun[Found](), list[ProgramInput]()
+        out = ProgramRun[Found]()
         if not items:
             return out
         name, unit = self._program.name, self._program.unit
         calls, cost = self.estimate(items)
         if calls:
-            say(f"{name}: {calls} calls to {self._settings.model}, {len(items) - calls} known; at most {cost:.4f}")
+            limit = "" if self._budget.limit is None else f" of {self._budget.limit:.4f} allowed"
+            known = len(items) - calls
+            say(f"{name}: {calls} calls to {self._settings.model}, {known} known; at most {cost:.4f}{limit}")
+        if unanswered := self._ledger.totals().unanswered:
+            say(f"{name}: {unanswered} calls were in progress when a build was killed, and may have been billed")
         client = LmClient(self._settings)
         with progress(name, len(items), unit) as advance:
 
@@ -183,16 +223,16 @@ class ProgramRunner(Generic[Found]):
                 with self._lock:
                     advance(1)
                     if answer is not None:
-                        out.calls, out.cost = out.calls + 1, out.cost + answer.cost
-                        out.tokens += answer.tokens_in + answer.tokens_out
-                    out.without_answer.update([reason] if reason else [])
-                    unreadable.extend([item] if reason == UNREADABLE else [])
+                        out.paid[item.input_id] = answer
+                    if reason:
+                        out.open[item.input_id] = reason
                     if found is not None:
                         out.found[item.input_id] = found
 
             with ThreadPoolExecutor(self._settings.concurrency) as pool:
                 list(pool.map(run_one, items))
-        if len(unreadable) > _MAX_UNREADABLE_SHARE * (len(unreadable) + len(out.found)):
+        unreadable = [item for item in items if out.open.get(item.input_id) == UNREADABLE]
+        if checked and len(unreadable) > MAX_UNREADABLE_SHARE * (len(unreadable) + len(out.found)):
             self._ledger.drop(_ledger_ids(item) for item in unreadable)
             raise ComponentFailed(
                 f"{name}: {len(unreadable)} answers of the model in PALIMPSEST_LM cannot be read, most of them; nothing"

@@ -27,7 +27,7 @@ from palimpsest.pipeline.stage import StageContext
 from palimpsest.pipeline.stages import STAGES, collection_stages
 from palimpsest.pipeline.stages.notes import note_inputs
 from palimpsest.relations.candidates import most_pairs
-from palimpsest.relations.labelers.choose_labeler import MAX_LM_PAIRS, configured_labeler, expected_calls
+from palimpsest.relations.labelers.choose_labeler import configured_labeler, expected_calls
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.embeddings import embedder_of, recorded_embedder
 from palimpsest.store.home import Home
@@ -100,8 +100,8 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> D
     # A build that the gate refused has paid for labels, too.
     last = staged(home) if staged(home).is_finished else current
     prior = [last.table(n, "relations") for n in plan.changed if n in last.collections] if last else []
-    pairs = sum(int(c.new["pairs"].clip(upper_bound=MAX_LM_PAIRS).sum()) for c in found)
-    calls, cost = expected_calls(home, pairs, pl.concat(prior) if prior else None)
+    memories = sum(int((c.new["pairs"] > 0).sum()) for c in found)
+    calls, cost = expected_calls(home, memories, pl.concat(prior) if prior else None)
     counts["lm_calls"] += calls
     cost += sum(c.cost for c in found)
     return DryRun(plan.changed, dict(counts), round(cost, 4), round(seconds, 1))

@@ -282,8 +282,15 @@ def rerank_candidates(reranker: Reranker, question: str, ranked: Sequence[Ranked
     return [*best, *rest], Reranking(reranker.name, len(read))
 
 
+_SUCCESSION = 0.9
+"""Share of the relevance of a memory that what took its place, or ended a part of it, has at least."""
+
+
 def with_relevance(reader: AnswerReader | None, question: str, ranked: Sequence[Ranked]) -> list[Ranked]:
     """Returns candidates with their relevance; where a reader reads the first `READ`, prose, those in order of it.
+
+    What took the place of another memory, or of a part of it, is nearly as relevant as that was: `The last box is
+    unpacked in Nashik` says little of a flat by itself.
 
     Args:
         reader: reads the texts; without one the scores alone say what is relevant, and the order stays.
@@ -291,9 +298,18 @@ def with_relevance(reader: AnswerReader | None, question: str, ranked: Sequence[
         ranked: best first.
     """
     memories = _memories(ranked[:READ]) if reader is not None else []
-    answers = reader.read(question, memories) if reader is not None and is_prose(memories) else np.empty(0)
-    chances = relevance([c for _, c in ranked], answers).tolist()
-    judged = [(q, replace(c, relevance=p)) for (q, c), p in zip(ranked, chances, strict=True)]
+    reads = reader is not None and is_prose(memories)
+    answers = reader.read(question, memories) if reader is not None and reads else np.empty(0)
+    chances = relevance([c for _, c in ranked], answers)
+    older = {n: (q, c.stands_for) for n, (q, c) in enumerate(ranked) if c.stands_for is not None}
+    if older:
+        if reader is not None and reads:
+            said = {n: q.served.memories([c.memory_id])[c.memory_id] for n, (q, c) in older.items() if n < len(answers)}
+            answers[list(said)] = reader.read(question, list(said.values()))
+        as_said = relevance([older[n][1] if n in older else c for n, (_, c) in enumerate(ranked)], answers)
+        places = list(older)
+        chances[places] = np.maximum(chances[places], _SUCCESSION * as_said[places])
+    judged = [(q, replace(c, relevance=p)) for (q, c), p in zip(ranked, chances.tolist(), strict=True)]
     first = sorted(judged[: len(answers)], key=lambda pair: -pair[1].relevance)
     return [*first, *judged[len(answers) :]]
 

@@ -38,9 +38,30 @@ MAX_TOKENS = 160
 """Chunks that are both longer are no pair: each says many things, and which of them changed cannot be told."""
 _SCALE = 4000  # integers below it: any sum of products is under 2^24, so float32 adds them exactly in every order
 _UNIT = float(_SCALE * _SCALE)
-_MIN_PRODUCT = (MIN_SIMILARITY - 0.0006) * _UNIT  # what rounds to the minimum
 _BLOCK_ROWS = 512
 _NEAREST = 64
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many older memories a live one is paired with at most, and how similar they must be."""
+
+    per_memory: int
+    min_similarity: float
+
+    @property
+    def min_product(self) -> float:
+        """Of quantized vectors: what rounds to the least similarity."""
+        return (self.min_similarity - 0.0006) * _UNIT
+
+
+FOR_LM = Limits(12, 0.0)
+"""A language model reads the candidates of a memory in one question: in a small scope that is nearly all of it."""
+
+
+def default_limits() -> Limits:
+    """Returns the limits where no language model labels."""
+    return Limits(PER_MEMORY, MIN_SIMILARITY)
 
 
 def quantize(vectors: np.ndarray) -> np.ndarray:
@@ -66,6 +87,7 @@ class ScopeSearch:
         as_older: np.ndarray,
         texts: pl.Series,
         entities: dict[str, frozenset[str]],
+        limits: Limits | None = None,
     ):
         """Makes a search.
 
@@ -75,7 +97,9 @@ class ScopeSearch:
             as_older: the same as older ones.
             texts: of the rows.
             entities: ids of the entities that a memory mentions, by memory id.
+            limits: of the pairs; by default those without a language model.
         """
+        self.limits = limits or default_limits()
         self.ids: list[str] = rows["memory_id"].to_list()
         self._newer, self._older = as_newer, as_older
         self._live = rows["live"].to_numpy()
@@ -137,7 +161,7 @@ class ScopeSearch:
             older = np.maximum(before[self._time_end] - before[self._first_dated], 0)
             older += before[self._line_end] - before[self._line_start]
             count = np.where((self._is_person == person) & (self._is_long == long), older, count)
-        return np.where(self._live, np.minimum(count, PER_MEMORY), PER_RETIRED)
+        return np.where(self._live, np.minimum(count, self.limits.per_memory), PER_RETIRED)
 
     def unordered_pairs(self, of: Collection[str]) -> Iterator[tuple[str, str, float]]:
         """Yields (memory, memory, score) of the nearest pairs of which none is known to be newer, each once.
@@ -155,8 +179,8 @@ class ScopeSearch:
             for products, row in zip(both, map(int, block), strict=True):
                 own = np.array([row])
                 is_open = ~(self._is_older(own, others) | self._is_older(others, own)) & (others != row)
-                hits = others[is_open & (products[others] >= _MIN_PRODUCT)]
-                for j, score in self._top(row, hits, products, PER_MEMORY):
+                hits = others[is_open & (products[others] >= self.limits.min_product)]
+                for j, score in self._top(row, hits, products, self.limits.per_memory):
                     pair = (min(self.ids[row], self.ids[j]), max(self.ids[row], self.ids[j]))
                     if pair not in seen:
                         seen.add(pair)
@@ -170,9 +194,9 @@ class ScopeSearch:
         products = self._newer[rows] @ self._older[:width].T
         for row_products, row in zip(products, map(int, rows), strict=True):
             older = (slice(self._first_dated, self._time_end[row]), slice(self._line_start[row], self._line_end[row]))
-            hits = np.concatenate([np.flatnonzero(row_products[s] >= _MIN_PRODUCT) + s.start for s in older])
+            hits = np.concatenate([np.flatnonzero(row_products[s] >= self.limits.min_product) + s.start for s in older])
             hits = hits[self._live[hits] & self._may_pair(np.array([row]), hits)]
-            for j, score in self._top(row, hits, row_products, PER_MEMORY):
+            for j, score in self._top(row, hits, row_products, self.limits.per_memory):
                 yield self.ids[row], self.ids[j], score
 
     def _search_newer(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
@@ -180,7 +204,7 @@ class ScopeSearch:
         live = np.flatnonzero(self._live)
         for products, row in zip(self._older[rows] @ self._newer.T, map(int, rows), strict=True):
             newer = live[self._is_older(np.array([row]), live) & self._may_pair(live, np.array([row]))]
-            for i, score in self._top(row, newer[products[newer] >= _MIN_PRODUCT], products, PER_RETIRED):
+            for i, score in self._top(row, newer[products[newer] >= self.limits.min_product], products, PER_RETIRED):
                 yield self.ids[i], self.ids[row], score
 
     def _top(self, row: int, hits: np.ndarray, products: np.ndarray, limit: int) -> Iterator[tuple[int, float]]:
@@ -202,7 +226,7 @@ class ScopeSearch:
             hits, scores = hits[near], scores[near]
         best = []
         for j in np.lexsort((self._id_rank[hits], -scores)):
-            if scores[j] >= MIN_SIMILARITY and self._folded[row] != self._folded[hits[j]]:
+            if scores[j] >= self.limits.min_similarity and self._folded[row] != self._folded[hits[j]]:
                 best.append((int(hits[j]), float(scores[j])))
                 if len(best) == limit:
                     break
@@ -223,10 +247,10 @@ class ScopeSearch:
             for start in range(0, len(newer_rows), 8 * _BLOCK_ROWS):
                 newers = newer_rows[start : start + 8 * _BLOCK_ROWS]
                 products = self._newer[newers] @ self._older[olders].T
-                r, c = np.nonzero(products >= _MIN_PRODUCT)
+                r, c = np.nonzero(products >= self.limits.min_product)
                 i, j = newers[r], olders[c]
                 scores = np.round(products[r, c].astype(np.float64) / _UNIT, 3)
-                useful = self._is_older(j, i) & self._may_pair(i, j) & (scores >= MIN_SIMILARITY)
+                useful = self._is_older(j, i) & self._may_pair(i, j) & (scores >= self.limits.min_similarity)
                 useful &= scores >= (worst[i, 0] if worst.ndim == 2 else worst[j])
                 for newer, older, score in zip(i[useful], j[useful], scores[useful], strict=True):
                     if self._folded[newer] != self._folded[older]:
@@ -254,7 +278,7 @@ class ScopeSearch:
                 searched = i if self._live[j] else j
                 count[searched] += 1
                 lowest[searched] = min(lowest[searched], score)
-        return np.where(count >= np.where(self._live, PER_MEMORY, PER_RETIRED), lowest, -1.0)
+        return np.where(count >= np.where(self._live, self.limits.per_memory, PER_RETIRED), lowest, -1.0)
 
     @cached_property
     def _row_of(self) -> dict[str, int]:
@@ -387,6 +411,7 @@ def candidate_pairs(
     vectors: np.ndarray,
     previous: PreviousCandidates | None = None,
     as_older: np.ndarray | None = None,
+    limits: Limits | None = None,
 ) -> pl.DataFrame:
     """Returns candidate_pairs, sorted by (newer_id, older_id): the nearest live older memories of each live one.
 
@@ -405,17 +430,21 @@ def candidate_pairs(
         vectors: unit vectors of memories as newer ones, aligned to the rows of `inputs.memories`, shape (n, d) float32.
         previous: an earlier build; only what changed since is compared.
         as_older: unit vectors of memories as older ones; by default they are the same.
+        limits: of the pairs; by default those without a language model.
     """
+    limits = limits or default_limits()
     state = memory_state(inputs)
     changes = find_changes(state, previous)
     newer, older = quantize(vectors), quantize(vectors if as_older is None else as_older)
-    pairs = [changes.carried, *_new_pairs(inputs, state, (newer, older), changes, previous is not None)]
+    pairs = [changes.carried, *_new_pairs(inputs, state, (newer, older), changes, previous is not None, limits)]
     ranked = (
         pl.concat(pairs)
         .join(state.select("memory_id", "live"), left_on="older_id", right_on="memory_id", how="left")
         .sort("score", "newer_id", "older_id", descending=[True, False, False])
         .with_columns(searched=pl.when("live").then("newer_id").otherwise("older_id"))
-        .filter(pl.int_range(pl.len()).over("searched") < pl.when("live").then(PER_MEMORY).otherwise(PER_RETIRED))
+        .filter(
+            pl.int_range(pl.len()).over("searched") < pl.when("live").then(limits.per_memory).otherwise(PER_RETIRED)
+        )
     )
     nearest = ranked.select(pairs[0].columns)
     before = _turns_before(inputs, state, newer, older).join(nearest, on=["newer_id", "older_id"], how="anti")
@@ -462,13 +491,15 @@ def _searches(
     texts: pl.Series,
     vectors: tuple[np.ndarray, np.ndarray],
     entities: dict[str, frozenset[str]],
+    limits: Limits | None = None,
 ) -> Iterator[tuple[tuple[object, ...], ScopeSearch]]:
     """Yields each scope with its search; `vectors` are quantized. Boilerplate is no part of any pair."""
     newer, older = vectors
     rows = state.with_row_index("row").filter(~pl.col("recurs")).sort(*_ORDER, nulls_last=False, maintain_order=True)
     for scope, members in rows.group_by(SCOPE, maintain_order=True):
         at = members["row"]
-        yield scope, ScopeSearch(members, newer[at.to_numpy()], older[at.to_numpy()], texts.gather(at), entities)
+        of_scope = newer[at.to_numpy()], older[at.to_numpy()]
+        yield scope, ScopeSearch(members, *of_scope, texts.gather(at), entities, limits)
 
 
 def _turns_before(inputs: CandidateInputs, state: pl.DataFrame, newer: np.ndarray, older: np.ndarray) -> pl.DataFrame:
@@ -510,10 +541,11 @@ def _new_pairs(
     vectors: tuple[np.ndarray, np.ndarray],
     changes: Changes,
     is_incremental: bool,
+    limits: Limits,
 ) -> Iterator[pl.DataFrame]:
     """Yields the pairs of each scope that no earlier build has; `vectors` are quantized."""
     carried = changes.carried if is_incremental else None
-    searches = _searches(state, inputs.memories["text"], vectors, _entity_sets(inputs.mentions))
+    searches = _searches(state, inputs.memories["text"], vectors, _entity_sets(inputs.mentions), limits)
     with progress("pair", len(changes.todo), "memories") as advance:
         for scope, search in searches:
             found = [

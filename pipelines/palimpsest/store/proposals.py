@@ -41,6 +41,7 @@ class Proposal:
         decided_build: the build that was published when it was confirmed.
         decided_by: person or setting.
         found_by: rules or lm.
+        part: JSON of the spans of the first memory's text that end, where that is not all of it.
         refused_at: when a trial of it made retrieval worse, or a person took a decision of it back: only a person
             confirms it from then on.
     """
@@ -62,6 +63,7 @@ class Proposal:
     decided_by: str = ""
     found_by: FoundBy = "rules"
     refused_at: str = ""
+    part: str = ""
 
     @property
     def proposal_id(self) -> str:
@@ -124,6 +126,7 @@ def parse_proposal(row: Mapping[str, Any]) -> Proposal:
         # Files of earlier versions do not have these.
         found_by="lm" if row.get("found_by") == "lm" else "rules",
         refused_at=str(row.get("refused_at", "")),
+        part=str(row.get("part", "")),
         **texts,
     )
 

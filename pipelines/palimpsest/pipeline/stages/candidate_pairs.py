@@ -2,16 +2,20 @@
 
 import polars as pl
 
+from palimpsest.core.ids import content_id
 from palimpsest.memories.embedders import memory_vectors
 from palimpsest.memories.formed import model_memories, stated_memories
 from palimpsest.pipeline.stage import PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.relations.candidates import (
+    FOR_LM,
     CandidateInputs,
+    Limits,
     PreviousCandidates,
     candidate_pairs,
     candidate_space,
     change_vectors,
 )
+from palimpsest.relations.labelers.choose_labeler import configured_labeler
 
 _READS = ("memories", "embed_inputs", "mentions", "documents")
 
@@ -34,8 +38,16 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
             own = before[n].memories.select(newer_id="memory_id")
             earlier = PreviousCandidates(before[n], previous("candidate_pairs").join(own, on="newer_id", how="semi"))
         as_newer, as_older = change_vectors(memory_vectors(context.home, inputs.memories, inputs.embed_inputs))
-        found.append(candidate_pairs(inputs, as_newer, earlier, as_older))
+        found.append(candidate_pairs(inputs, as_newer, earlier, as_older, _limits()))
     return StageResult({"candidate_pairs": pl.concat(found).sort("newer_id", "older_id")})
+
+
+def _limits() -> Limits | None:
+    return None if configured_labeler() == "offline" else FOR_LM
+
+
+def _environment() -> str:
+    return candidate_space() if (limits := _limits()) is None else content_id(candidate_space(), str(limits))
 
 
 STAGE = Stage(
@@ -51,5 +63,5 @@ STAGE = Stage(
         ),
     ),
     run=_run,
-    environment=candidate_space,
+    environment=_environment,
 )

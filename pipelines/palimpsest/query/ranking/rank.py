@@ -10,6 +10,7 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.index.index_format import DISPUTE
+from palimpsest.memories.version_reasons import PART
 from palimpsest.query.ranking.conversation import score_turns
 from palimpsest.query.ranking.scoring import (
     BaseScores,
@@ -255,6 +256,7 @@ SUCCEEDS = "UPDATE"
 MAX_CHAIN = 20
 """Versions that are followed to the latest one."""
 _JUST_ABOVE = 1e-6
+_WITH_PARTS = 8  # best candidates of which it is looked up what ended a part
 
 More: TypeAlias = Callable[[Sequence[str]], dict[str, Candidate]]
 """Returns further candidates by id, with their own scores."""
@@ -318,7 +320,8 @@ def lift_successors(
     if len(older) == 0:
         return
     weights = query.weights
-    cosines = standardize(view.cosines_of(query.vector, older), stats[0])
+    similar = view.cosines_of(query.vector, older)
+    cosines = standardize(similar, stats[0])
     sums = sum((term.scores_of(older) for term in view.postings(query.word_terms)), np.zeros(len(older)))
     words = standardize(sums, stats[1])
     scores = weights.vector * cosines + weights.words * words
@@ -332,7 +335,31 @@ def lift_successors(
             found |= more([new_id])
         if new_id in found and found[new_id].score < score:
             link = Link(old_id, new_id, SUCCEEDS, 1.0)
-            found[new_id] = replace(found[new_id], score=score, score_path=tuple, hops=(link,))
+            replaced = Candidate(old_id, score, float(similar[place]), float(sums[place]), score)
+            lifted = replace(found[new_id], score=score, score_path=tuple, hops=(link,))
+            found[new_id] = replace(lifted, stands_for=replaced)
+
+
+def lift_enders(query: ScopeQuery, found: dict[str, Candidate], more: More) -> None:
+    """Lifts what ended a part of one of the best candidates just below it; `found` is updated.
+
+    Args:
+        query: the query of the scope.
+        found: the candidates so far, by id.
+        more: returns other candidates by id.
+    """
+    best = [c.memory_id for c in sorted(found.values(), key=_sort_key)[:_WITH_PARTS]]
+    reasons = query.served.all_reasons(best)
+    enders = {i: sorted({r["by"] for r in reasons.get(i, ()) if r["kind"] == PART}) for i in best}
+    passing = query.served.passing(sorted({by for of_older in enders.values() for by in of_older}))
+    for older, newer in ((older, by) for older, of_older in enders.items() for by in of_older if by in passing):
+        if newer not in found:
+            found |= more([newer])
+        below = found[older].score - _JUST_ABOVE
+        if newer in found and found[newer].score < below:
+            link = Link(older, newer, SUCCEEDS, 1.0)
+            lifted = replace(found[newer], score=below, score_path=tuple, hops=(link,))
+            found[newer] = replace(lifted, stands_for=found[older])
 
 
 def lift_disputing(view: ScopeView, query: ScopeQuery, found: dict[str, Candidate], more: More) -> None:
@@ -511,6 +538,7 @@ def rank(
     whole = query.served.view() if found and applies(query) else None
     if whole is not None:
         lift_successors(whole, query, pool.stats(), found, pool.more)
+        lift_enders(query, found, pool.more)
         lift_disputing(whole, query, found, pool.more)
     record("expand_ms")
     return sorted(found.values(), key=_sort_key)

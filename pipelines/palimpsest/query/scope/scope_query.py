@@ -205,6 +205,7 @@ class Candidate:
         hops: links that lifted it after that.
         rerank: score of the reranker; None where none read it.
         relevance: probability that it is evidence, where that was judged.
+        stands_for: the older memory whose place it took, or of which it ended a part, as a candidate.
     """
 
     memory_id: str
@@ -216,6 +217,7 @@ class Candidate:
     hops: tuple[Link, ...] = ()
     rerank: float | None = None
     relevance: float = 1.0
+    stands_for: "Candidate | None" = None
 
     @cached_property
     def path(self) -> tuple[Link, ...]:
