@@ -43,6 +43,10 @@ def fields(**values: object) -> str:
 
 
 def label_answer(prompt: str) -> str:
+    if numbered := re.findall(r"^\[(\d+)\] .*?(\S+)$", prompt_field(prompt, "older"), re.MULTILINE):
+        newer = prompt_field(prompt, "newer")
+        answer = {"newer_quote": newer, "label": "EXTEND", "confidence": 0.9, "conflict": "none"}
+        return fields(relations=[{"number": int(n), "older_quote": word} | answer for n, word in numbered])
     older, newer = ("MOON", MOON) if not prompt else (prompt_field(prompt, "older"), prompt_field(prompt, "newer"))
     return fields(older_quote=older, newer_quote=newer, label="EXTEND", confidence="0.9", conflict="none")
 
@@ -78,7 +82,7 @@ class Step:
 STEPS = {
     "labels": Step("relations", label_answer, {"PALIMPSEST_LABELER": "dspy"}),
     "formation": Step("notes", formed_answer, {}, ("unit: turn", "form: [turns, reflection]\nreflection: lm")),
-    "facts": Step("facts", facts_answer, {}, ("unit: turn", "unit: turn\nfacts: lm")),
+    "facts": Step("entities", facts_answer, {}, ("unit: turn", "unit: turn\nfacts: lm")),
     "consolidation": Step("", findings_answer, {}),
 }
 RETRIED: tuple[Fault, ...] = ("429", "500", "timeout", "cut", "html")

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple, NotRequired, TypedDict
 
 from palimpsest.core.ids import JsonObject
+from palimpsest_eval.testing.fake_lm_server import prompt_field
 
-_FIELD = r"\[\[ ## {0} ## \]\]\s*\n(.*?)(?=\n\s*\[\[ ## |\n+Respond with|\Z)"
 _NUMBERED = re.compile(r"^\[(\d+|m\d+)\] (.*)$", re.MULTILINE)
 _CONFIDENCE = 0.95
 
@@ -66,12 +66,12 @@ class RightLabels:
     def __call__(self, messages: Sequence[str]) -> str:
         """Returns the answer in the form that the last message wants."""
         prompt = messages[-1]
-        if memories := _prompt_field(prompt, "memories"):
+        if memories := prompt_field(prompt, "memories"):
             answer: JsonObject = {"contradictions": self._contradictions(memories), "connections": [], "notes": []}
-        elif numbered := _NUMBERED.findall(_prompt_field(prompt, "older")):
-            answer = {"relations": self._relations(_prompt_field(prompt, "newer"), numbered)}
+        elif numbered := _NUMBERED.findall(prompt_field(prompt, "older")):
+            answer = {"relations": self._relations(prompt_field(prompt, "newer"), numbered)}
         else:
-            answer = self._relation(_prompt_field(prompt, "newer"), _prompt_field(prompt, "older"))
+            answer = self._relation(prompt_field(prompt, "newer"), prompt_field(prompt, "older"))
         if "JSON object" in prompt:
             return json.dumps(answer)
         fields = (f"[[ ## {name} ## ]]\n{_written(value)}\n\n" for name, value in answer.items())
@@ -115,9 +115,3 @@ def _shown(line: str, texts: Mapping[str, object]) -> str:
 
 def _written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _prompt_field(prompt: str, name: str) -> str:
-    """Returns the last value of a field in a prompt of DSPy's adapters, empty where it has none."""
-    found = re.findall(_FIELD.format(name), prompt, re.DOTALL)
-    return found[-1].strip() if found else ""

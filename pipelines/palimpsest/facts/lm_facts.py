@@ -88,13 +88,17 @@ _SPEAKERS = frozenset({"i", "me", "the speaker", "speaker", "user", "the user"})
 
 @dataclass
 class ReadFacts:
-    """The facts, names and entities of an answer, and how many relationships and entities were dropped, by reason."""
+    """The facts, names and entities of an answer, and how many relationships and entities were dropped, by reason.
+
+    `is_of_text`: whether the text has any of the words that the answer quotes, or a name that it lists.
+    """
 
     facts: list[Fact] = field(default_factory=list)
     names: list[StatedName] = field(default_factory=list)
     entities: list[StatedEntity] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
     dropped_entities: Counter[str] = field(default_factory=Counter)
+    is_of_text: bool = False
 
 
 def read_extraction(
@@ -119,6 +123,7 @@ def read_extraction(
     """
     read, ids = ReadFacts(), _entity_ids(text, named, speaker)
     read.names = stated_names(text, relationships, entities)
+    read.is_of_text = bool(read.names) or any(find_quote(text, str(r.get("fact") or "")) for r in relationships)
     _read_entities(entities, ids, read)
     for n, relationship in enumerate(relationships):
         source, target, quote = (str(relationship.get(k) or "").strip() for k in ("source", "target", "fact"))
@@ -349,7 +354,7 @@ class LmExtractor:
             without_lm="facts: rules",
             load=lambda: program("ExtractFacts", self._instructions, _INPUTS, _OUTPUTS, _ITEMS),
             read=self._read,
-            is_unsupported=lambda r: bool(r.dropped or r.dropped_entities) and not (r.facts or r.entities or r.names),
+            is_unsupported=lambda r: bool(r.dropped or r.dropped_entities) and not r.is_of_text,
         )
 
     def _read(self, memory_id: str, answer: "dspy.Prediction") -> ReadFacts:
