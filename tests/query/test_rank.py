@@ -492,6 +492,9 @@ class StubBackend:
     def view(self, scope):
         return StubView()
 
+    def reasons(self, scope, ids):
+        return {}
+
 
 def test_a_registered_scorer_ranks_any_view(registered):
     served = ServedScope(StubBackend(), ANA, Filters())

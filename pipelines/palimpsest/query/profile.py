@@ -10,7 +10,7 @@ import numpy as np
 
 from palimpsest.core.ids import BY_MODEL, REFLECTION, JsonObject, JsonRecord
 from palimpsest.facts.vocabulary import LASTING, fact_words
-from palimpsest.query.context.changes import LATER, PART, name_changes, reasons_of_latest
+from palimpsest.query.context.changes import name_changes, reasons_of_latest
 from palimpsest.query.request.types import (
     Fact,
     Memory,
@@ -24,7 +24,7 @@ from palimpsest.query.request.types import (
 )
 from palimpsest.query.request.where import parse_where
 from palimpsest.query.scope.served_graph import ServedGraph
-from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.scope.served_scope import LATER, PART, ServedScope
 from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.terms import name_words

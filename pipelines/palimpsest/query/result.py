@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from palimpsest.core.files import counted
 from palimpsest.core.ids import JsonObject, JsonValue
-from palimpsest.query.context.changes import PART, likely_changes
+from palimpsest.query.context.changes import likely_changes
 from palimpsest.query.context.explain import Reason, Version, describe_reason
 from palimpsest.query.context.lines import (
     UNLIKELY,
@@ -39,6 +39,7 @@ from palimpsest.query.request.types import (
 )
 from palimpsest.query.rerank import Reranking
 from palimpsest.query.scope.scope_query import TemporalInterpretation
+from palimpsest.query.scope.served_scope import PART
 
 if TYPE_CHECKING:
     from palimpsest.query.graph.subgraph import Subgraph

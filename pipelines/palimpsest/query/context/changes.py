@@ -10,12 +10,10 @@ from palimpsest.query.ranking.rank import applies
 from palimpsest.query.request.types import Memory, NewerText, RankedMemory, ShownMemory
 from palimpsest.query.scope.scope_arrays import known_rows
 from palimpsest.query.scope.scope_query import Ranked, ScopeQuery
-from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
+from palimpsest.query.scope.served_scope import DISPUTED, LATER, OPEN_KINDS, PART, ReasonRecord, ServedScope
 from palimpsest.text.sentences import merge_spans
 from palimpsest.text.terms import terms
 
-PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")
-"""Kinds of reasons that `palimpsest.memories.version_reasons` writes for a memory that is still latest: no history."""
 UNREADABLE = "unreadable"
 """The kind of reason of a memory whose source cannot be read now."""
 _LIKELY_CHANGED = 0.1  # likelihood from which a result names another one that may have changed it

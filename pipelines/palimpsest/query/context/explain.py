@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from palimpsest.index.index_format import DISPUTE
-from palimpsest.query.context.changes import OPEN_KINDS, UNREADABLE, name_changes
+from palimpsest.query.context.changes import UNREADABLE, name_changes
 from palimpsest.query.ranking.scoring import uses_priors, weighted_terms
 from palimpsest.query.request.types import Link, Memory, NewerText, PremiseText, RankedMemory, shorten_text
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_graph import PREMISE
 from palimpsest.query.scope.scope_query import Candidate, Ranked, ScopeQuery
-from palimpsest.query.scope.served_scope import ReasonRecord, ServedScope
+from palimpsest.query.scope.served_scope import OPEN_KINDS, ReasonRecord, ServedScope
 
 # The premises of derived memories, read through the filters of the search.
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.ids import JsonRecord
 from palimpsest.facts.vocabulary import SINGLE_VALUED
-from palimpsest.query.context.changes import DISPUTED, disputes_of
+from palimpsest.query.context.changes import disputes_of
 from palimpsest.query.request.search_request import clean_text
 from palimpsest.query.request.types import Fact, NewerText, Node, Scope
 from palimpsest.query.scope.served_graph import ServedGraph
-from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.scope.served_scope import DISPUTED, ServedScope
 from palimpsest.text.terms import name_words, terms
 
 MAX_FACTS = 10_000

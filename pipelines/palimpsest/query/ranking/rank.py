@@ -10,7 +10,6 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.index.index_format import DISPUTE
-from palimpsest.memories.version_reasons import PART
 from palimpsest.query.ranking.conversation import score_turns
 from palimpsest.query.ranking.scoring import (
     BaseScores,
@@ -30,6 +29,7 @@ from palimpsest.query.scope.graph_reads import GraphScope
 from palimpsest.query.scope.scope_arrays import Postings, known_rows, rows_of, word_sums
 from palimpsest.query.scope.scope_graph import PREMISE, PassageGraph, ScopeLinks, Sentences
 from palimpsest.query.scope.scope_query import Candidate, ScopeQuery
+from palimpsest.query.scope.served_scope import PART
 from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.questions import listed_nouns, requested_kinds
 
@@ -351,6 +351,8 @@ def lift_enders(query: ScopeQuery, found: dict[str, Candidate], more: More) -> N
     best = [c.memory_id for c in sorted(found.values(), key=_sort_key)[:_WITH_PARTS]]
     reasons = query.served.all_reasons(best)
     enders = {i: sorted({r["by"] for r in reasons.get(i, ()) if r["kind"] == PART}) for i in best}
+    if not any(enders.values()):
+        return
     passing = query.served.passing(sorted({by for of_older in enders.values() for by in of_older}))
     for older, newer in ((older, by) for older, of_older in enders.items() for by in of_older if by in passing):
         if newer not in found:

@@ -19,6 +19,8 @@ from palimpsest.text.terms import query_terms
 
 ReasonRecord: TypeAlias = Mapping[str, Any]
 """A reason as `palimpsest.memories.version_reasons` writes it; `kind` says which of the other fields it has."""
+PART, DISPUTED, LATER = OPEN_KINDS = ("part", "disputed", "later")
+"""Kinds of reasons of a memory that is still latest: no history."""
 _DOCUMENT_REASONS = ("edited", "replaced")
 """Kinds of reasons that name a document and not a memory."""
 
