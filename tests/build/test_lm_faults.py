@@ -3,7 +3,6 @@
 Each fault meets each step over real HTTP, with a scripted server in the model's place.
 """
 
-import json
 import re
 from collections.abc import Callable
 from contextlib import closing
@@ -21,7 +20,7 @@ from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stages import collection_stages
 from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
-from palimpsest_eval.testing.fake_lm_server import FakeLMServer, Fault, prompt_field
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer, Fault, program_answer, prompt_field
 from palimpsest_eval.testing.fake_reflection import reflection_answer, turns_of
 from tests.consolidation.test_lm_findings import NOTES
 from tests.small_corpus import build_home, built_notes, copy_built, write_chats
@@ -38,8 +37,7 @@ MOON = "The moon is made of green cheese."
 
 def fields(**values: object) -> str:
     """Returns an answer in the form of DSPy's ChatAdapter."""
-    written = {k: v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}
-    return "".join(f"[[ ## {k} ## ]]\n{v}\n\n" for k, v in written.items()) + "[[ ## completed ## ]]"
+    return program_answer(values, as_json=False)
 
 
 def label_answer(prompt: str) -> str:

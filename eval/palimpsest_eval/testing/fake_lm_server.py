@@ -201,10 +201,16 @@ class _QuietServer(http.server.ThreadingHTTPServer):
 
 def label_answer(label: str, older: str, newer: str, *, as_json: bool) -> str:
     """Returns an answer in the fields of the relation program."""
-    fields = {"older_quote": older, "newer_quote": newer, "label": label, "confidence": "0.9"}
+    fields = {"older_quote": older, "newer_quote": newer, "label": label, "confidence": 0.9}
+    return program_answer(fields | ({"conflict": "none"} if as_json else {}), as_json=as_json)
+
+
+def program_answer(fields: Mapping[str, object], *, as_json: bool) -> str:
+    """Returns an answer as JSON, or in the marked text of DSPy's ChatAdapter."""
     if as_json:
-        return json.dumps(fields | {"confidence": 0.9, "conflict": "none"})
-    return "".join(f"[[ ## {k} ## ]]\n{v}\n\n" for k, v in fields.items()) + "[[ ## completed ## ]]"
+        return json.dumps(fields)
+    written = ((name, value if isinstance(value, str) else json.dumps(value)) for name, value in fields.items())
+    return "".join(f"[[ ## {name} ## ]]\n{text}\n\n" for name, text in written) + "[[ ## completed ## ]]"
 
 
 def _text(content: Any) -> str:

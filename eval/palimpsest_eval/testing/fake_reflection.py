@@ -1,12 +1,12 @@
 """Scripted answers to the program that reflects: `FakeLMServer(reply=reflection_reply)`; no proof of quality."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 
 from palimpsest.core.ids import JsonObject
+from palimpsest_eval.testing.fake_lm_server import program_answer
 
-_FIELDS = (
+REFLECTION_FIELDS = (
     "facts",
     "inferences",
     "preferences",
@@ -28,10 +28,8 @@ def turns_of(prompt: str) -> list[tuple[int, str, str]]:
 
 def reflection_answer(parts: Mapping[str, Sequence[JsonObject]], *, as_json: bool = False) -> str:
     """Returns an answer in the form of the program; parts that are not named are empty."""
-    fields = {name: list(parts.get(name, ())) for name in _FIELDS}
-    if as_json:
-        return json.dumps(fields)
-    return "".join(f"[[ ## {k} ## ]]\n{json.dumps(v)}\n\n" for k, v in fields.items()) + "[[ ## completed ## ]]"
+    fields = {name: list(parts.get(name, ())) for name in REFLECTION_FIELDS}
+    return program_answer(fields, as_json=as_json)
 
 
 def reflection_reply(prompt: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, NotRequired, TypedDict
 
 from palimpsest.core.ids import JsonObject
-from palimpsest_eval.testing.fake_lm_server import prompt_field
+from palimpsest_eval.testing.fake_lm_server import program_answer, prompt_field
 
 _NUMBERED = re.compile(r"^\[(\d+|m\d+)\] (.*)$", re.MULTILINE)
 _CONFIDENCE = 0.95
@@ -72,10 +72,7 @@ class RightLabels:
             answer = {"relations": self._relations(prompt_field(prompt, "newer"), numbered)}
         else:
             answer = self._relation(prompt_field(prompt, "newer"), prompt_field(prompt, "older"))
-        if "JSON object" in prompt:
-            return json.dumps(answer)
-        fields = (f"[[ ## {name} ## ]]\n{_written(value)}\n\n" for name, value in answer.items())
-        return "".join(fields) + "[[ ## completed ## ]]"
+        return program_answer(answer, as_json="JSON object" in prompt)
 
     def _relation(self, newer: str, older: str) -> JsonObject:
         """Returns the answer about one older note."""
@@ -111,7 +108,3 @@ class RightLabels:
 def _shown(line: str, texts: Mapping[str, object]) -> str:
     """Returns which of some texts a line ends with, after its date and speaker; empty for none."""
     return next((text for text in texts if line == text or line.endswith((f": {text}", f" {text}"))), "")
-
-
-def _written(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -19,7 +19,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from palimpsest_eval.testing.fake_reflection import turns_of
+from palimpsest_eval.testing.fake_lm_server import program_answer
+from palimpsest_eval.testing.fake_reflection import REFLECTION_FIELDS, turns_of
 
 _FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]\s*\n(.*?)(?=\n\s*\[\[ ## |\n+Respond with|\Z)", re.DOTALL)
 _OUTPUT = re.compile(r"^\d+\. `(\w+)`", re.MULTILINE)
@@ -105,10 +106,10 @@ class RightLm:
             answer = self._label(shown["older"], shown["newer"])
         else:
             answer = {name: [] for name in _OUTPUT.findall(messages[0].partition("output fields")[2])}
-        return json.dumps(answer) if "JSON object" in prompt else _fields(answer)
+        return program_answer(answer, as_json="JSON object" in prompt)
 
     def _reflection(self, prompt: str) -> dict[str, object]:
-        parts: dict[str, list[dict[str, object]]] = {name: [] for name in _REFLECTION}
+        parts: dict[str, list[dict[str, object]]] = {name: [] for name in REFLECTION_FIELDS}
         for number, _, text in turns_of(prompt):
             for statement in self._stated_in(text):
                 quoted = {"turn": number, "quote": statement.quote}
@@ -203,24 +204,6 @@ class RightLm:
 
     def _of_turn(self, turn_id: str) -> list[Statement]:
         return [s for s in self.statements if s.turn_id == turn_id]
-
-
-_REFLECTION = (
-    "facts",
-    "inferences",
-    "preferences",
-    "decisions",
-    "emotional_context",
-    "potential_topics",
-    "connections",
-    "knowledge_gaps",
-)
-
-
-def _fields(values: dict[str, Any]) -> str:
-    """Returns an answer in the marked text of DSPy's ChatAdapter."""
-    parts = (f"[[ ## {k} ## ]]\n{v if isinstance(v, str) else json.dumps(v)}\n\n" for k, v in values.items())
-    return "".join(parts) + "[[ ## completed ## ]]"
 
 
 def _after_place(line: str) -> str:
