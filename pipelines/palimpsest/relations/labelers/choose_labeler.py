@@ -159,10 +159,8 @@ def expected_calls(home: Home, new_memories: int, relations: pl.DataFrame | None
     return calls, calls * lm_settings().cost(*_TOKENS_PER_CALL)
 
 
-# The cascade: the language model decides where the offline labeler thinks a change possible, and is not certain of it.
+# The cascade: the language model decides where the offline labeler thinks a change possible.
 
-CERTAIN = 0.95
-"""Probability of an UPDATE from which the offline labeler's is final: in 40 small worlds 16 of 16 were right."""
 POSSIBLE = 0.03
 """Probability that a memory ends any of its candidates, from which the model is asked."""
 SHOWN = 0.002
@@ -170,26 +168,26 @@ SHOWN = 0.002
 
 
 class CascadeLabeler:
-    """Calls the LM only where the offline labeler is not certain; a pair without an answer retires nothing."""
+    """Calls the LM only where the offline labeler thinks a change possible; a pair without an answer retires nothing."""
 
     name = "cascade"
     reads_together = True
 
     def __init__(self, offline: RelationLabeler, lm: RelationLabeler):
         self.offline, self.lm = offline, lm
-        lines = (CERTAIN, POSSIBLE, SHOWN)
+        lines = (POSSIBLE, SHOWN)
         self.program_hash = content_id("cascade", offline.program_hash, lm.program_hash, str(lines))
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """Returns one result for each pair, in order; `labeler` names the labeler that decided."""
         results = [replace(r, labeler="offline") for r in self.offline.label(pairs)]
-        uncertain = _uncertain(pairs, results)
-        for i, answer in zip(uncertain, self.lm.label([pairs[i] for i in uncertain]), strict=True):
+        possible = _possible_changes(pairs, results)
+        for i, answer in zip(possible, self.lm.label([pairs[i] for i in possible]), strict=True):
             results[i] = replace(answer, likelihood=results[i].likelihood) if answer.rule == UNPAID else answer
         return results
 
 
-def _uncertain(pairs: Sequence[LabelPair], results: Sequence[LabelResult]) -> list[int]:
+def _possible_changes(pairs: Sequence[LabelPair], results: Sequence[LabelResult]) -> list[int]:
     """Returns the places of the pairs that the model decides."""
     of_newer: dict[str, list[int]] = defaultdict(list)
     for i, pair in enumerate(pairs):
@@ -197,7 +195,6 @@ def _uncertain(pairs: Sequence[LabelPair], results: Sequence[LabelResult]) -> li
     chosen: list[int] = []
     for places in of_newer.values():
         likely = [results[i].likelihood or 0.0 for i in places]
-        is_certain = any(results[i].label == "UPDATE" and results[i].confidence >= CERTAIN for i in places)
-        if sum(likely) >= POSSIBLE and not is_certain:
+        if sum(likely) >= POSSIBLE:
             chosen += [i for i, p in zip(places, likely, strict=True) if p >= SHOWN]
     return sorted(chosen)
