@@ -262,15 +262,22 @@ More: TypeAlias = Callable[[Sequence[str]], dict[str, Candidate]]
 
 @dataclass(frozen=True)
 class Successors:
-    """Memories of a scope, by local row, each with a row that took its place or that of a part, through others too."""
+    """Memories of a scope, by local row, each with a row that took its place or that of a part.
+
+    Attributes:
+        older: the memory.
+        by: what ended it, or a part of it.
+        newer: the same, or what took the place of that, through others too.
+    """
 
     older: np.ndarray
+    by: np.ndarray
     newer: np.ndarray
 
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        return self.older.nbytes + self.newer.nbytes
+        return self.older.nbytes + self.by.nbytes + self.newer.nbytes
 
     @classmethod
     def of(cls, links: ScopeLinks) -> "Successors":
@@ -283,18 +290,24 @@ class Successors:
         for old, new in zip(older.tolist(), newer.tolist(), strict=True):
             next_of.setdefault(old, []).append(new)
         replaced = set(links.replaced.values.tolist())
-        pairs = [(old, new) for old in sorted(next_of) for new in _following(next_of, old) if new not in replaced]
-        table = np.array(pairs, np.int64).reshape(-1, 2)
-        return cls(table[:, 0], table[:, 1])
+        rows = [
+            (old, by, new)
+            for old in sorted(next_of)
+            for new, by in sorted(_following(next_of, old).items())
+            if new not in replaced
+        ]
+        return cls(*np.array(rows, np.int64).reshape(-1, 3).T)
 
 
-def _following(next_of: Mapping[int, Sequence[int]], start: int) -> list[int]:
-    """Returns what follows a row within `MAX_CHAIN` steps, ascending."""
-    seen, last = {start}, {start}
+def _following(next_of: Mapping[int, Sequence[int]], start: int) -> dict[int, int]:
+    """Returns what follows a row within `MAX_CHAIN` steps, each with the first step towards it."""
+    found = {start: start} | {new: new for new in next_of[start]}
+    last = set(next_of[start])
     for _ in range(MAX_CHAIN):
-        last = {new for old in last for new in next_of.get(old, ())} - seen
-        seen |= last
-    return sorted(seen - {start})
+        steps = {new: found[old] for old in sorted(last, reverse=True) for new in next_of.get(old, ())}
+        last = steps.keys() - found.keys()
+        found |= {new: steps[new] for new in last}
+    return {new: by for new, by in found.items() if new != start}
 
 
 def applies(query: ScopeQuery) -> bool:
@@ -326,7 +339,7 @@ def lift_successors(
         return
     visible, allowed = view.allowed(replace(query.filters, history=True)), view.allowed(query.filters)
     kept = visible[at.older] & allowed[at.newer]
-    older, newer = at.older[kept], at.newer[kept]
+    older, by, newer = at.older[kept], at.by[kept], at.newer[kept]
     if len(older) == 0:
         return
     weights = query.weights
@@ -342,13 +355,14 @@ def lift_successors(
         score = float(scores[place])
         if score <= least:
             break
-        old_id, new_id = str(view.ids[older[place]]), str(view.ids[newer[place]])
+        old_id, by_id, new_id = (str(view.ids[rows[place]]) for rows in (older, by, newer))
         if new_id not in found:
             found |= more([new_id])
         if new_id in found and found[new_id].score < score:
-            link = Link(old_id, new_id, SUCCEEDS, 1.0)
-            replaced = Candidate(old_id, score, float(similar[place]), float(sums[place]), score)
-            lifted = replace(found[new_id], score=score, score_path=tuple, hops=(link,))
+            steps = [(old_id, by_id), (by_id, new_id)][: 1 + (by_id != new_id)]
+            links = tuple(Link(*step, SUCCEEDS, 1.0) for step in steps)
+            replaced = Candidate(old_id, score, float(similar[place]), float(sums[place]), score, hops=links)
+            lifted = replace(found[new_id], score=score, score_path=tuple, hops=links)
             found[new_id] = replace(lifted, stands_for=replaced)
 
 

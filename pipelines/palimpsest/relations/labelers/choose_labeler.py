@@ -168,7 +168,7 @@ SHOWN = 0.002
 
 
 class CascadeLabeler:
-    """Calls the LM only where the offline labeler thinks a change possible; a pair without an answer retires nothing."""
+    """Calls the LM where the offline labeler thinks a change possible; a pair without an answer retires nothing."""
 
     name = "cascade"
     reads_together = True
