@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
 from palimpsest.core.needles import RowSearch
 from palimpsest.core.parallel import process_started
@@ -46,6 +47,9 @@ _TOTALS = (
 )
 
 
+_CUT = "\n(cut: out of tokens)"
+
+
 @dataclass(frozen=True)
 class LmAnswer:
     """The text of an answer, its tokens, and its cost at the prices of that time."""
@@ -54,6 +58,16 @@ class LmAnswer:
     tokens_in: int
     tokens_out: int
     cost: float
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it ended because it had no more tokens; those of a model's reasoning count."""
+        return self.text.endswith(_CUT)
+
+    @property
+    def said(self) -> str:
+        """What the model wrote."""
+        return self.text.removesuffix(_CUT)
 
 
 @dataclass(frozen=True)
@@ -73,12 +87,14 @@ class LedgerTotals:
 class Ledger:
     """Answers by key (pair, program, model) in a SQLite file: WAL, each committed, deleted bytes overwritten."""
 
-    def __init__(self, path: Path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
+    def __init__(self, path: Path | None):
+        """Opens it; without a path it is in memory, and ends with the process."""
         self._lock = threading.Lock()
-        self._db = sqlite3.connect(path, check_same_thread=False, timeout=60, isolation_level=None)
-        path.chmod(0o600)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._db = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=60, isolation_level=None)
+        if path is not None:
+            path.chmod(0o600)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute("PRAGMA secure_delete=ON")
@@ -199,11 +215,33 @@ _LONGEST_PAUSE_S = 120.0  # that a server may ask for; a call that has to wait l
 
 
 class LmUnavailable(Exception):
-    """The server gave no answer, after all attempts."""
+    """The server gave no answer, after all attempts. `reason` is that of all such."""
+
+    reason = "no answer"
 
 
 class RequestRefused(LmUnavailable):
     """The server does not take this request, such as one that is too long; it may take others."""
+
+    reason = "refused by the server"
+
+
+class BudgetSpent(LmUnavailable):
+    """The budget does not cover the call."""
+
+    reason = "budget"
+
+
+class KeyRefused(PalimpsestError):
+    """The server takes no call with this key."""
+
+    def __init__(self, settings: LmSettings, status: int):
+        """Makes the error; it does not have the key."""
+        variable = "PALIMPSEST_LM_KEY" if settings.url else "PALIMPSEST_LM_KEY, or the provider's own variable,"
+        super().__init__(
+            f"PALIMPSEST_LM: {settings.where} refuses the key (HTTP {status}); set {variable} to a key that is valid"
+            " there, and run again: what was built and answered is kept"
+        )
 
 
 @dataclass(frozen=True)
@@ -238,12 +276,16 @@ class RateLimiter:
 
 
 class LmClient:
-    """A connection to one server or provider, shared by all threads. That of a local model is started."""
+    """A connection to one server or provider, shared by all threads, made by the first call."""
 
     def __init__(self, settings: LmSettings):
-        self.settings = settings = served(settings)
-        self._send = _server(settings) if settings.url else _provider(settings)
+        self.settings = settings
         self._rate_limiter = RateLimiter(settings.requests_per_minute)
+
+    @cached_property
+    def _send(self) -> Callable[..., Any]:
+        settings = served(self.settings)
+        return _server(settings) if settings.url else _provider(settings)
 
     def complete(self, messages: Sequence[ChatMessage], response_format: JsonObject | None = None) -> LmAnswer:
         """Returns the model's answer, truncated ones too: every answer is paid.
@@ -255,10 +297,13 @@ class LmClient:
         Raises:
             LmUnavailable: the server was unreachable, too slow or too busy.
             RequestRefused: it refused.
+            KeyRefused: it takes no call with this key.
+            PalimpsestError: a local model cannot be loaded.
         """
         import openai
         import tenacity
 
+        send = self._send
         wait = tenacity.wait_exponential_jitter(_FIRST_WAIT_S, self.settings.longest_wait_s, jitter=2 * _FIRST_WAIT_S)
         attempts = tenacity.Retrying(
             retry=tenacity.retry_if_exception(_is_transient),
@@ -267,17 +312,21 @@ class LmClient:
             wait=wait,
         )
         try:
-            return attempts(self._request, messages, response_format)
+            return attempts(self._request, send, messages, response_format)
         except (openai.OpenAIError, _InvalidResponse) as e:
-            is_refused = getattr(e, "status_code", None) in _REFUSED
-            raise (RequestRefused if is_refused else LmUnavailable)(type(e).__name__) from None
+            status = getattr(e, "status_code", None)
+            if status in _KEY_REFUSED:
+                raise KeyRefused(self.settings, status) from None
+            raise (RequestRefused if status in _REFUSED else LmUnavailable)(type(e).__name__) from None
 
-    def _request(self, messages: Sequence[ChatMessage], response_format: JsonObject | None) -> LmAnswer:
+    def _request(
+        self, send: Callable[..., Any], messages: Sequence[ChatMessage], response_format: JsonObject | None
+    ) -> LmAnswer:
         import openai
 
         self._rate_limiter.wait()
         try:
-            response = self._send(
+            response = send(
                 model=self.settings.model,
                 messages=[asdict(m) for m in messages],
                 temperature=0.0,
@@ -285,7 +334,8 @@ class LmClient:
                 seed=0,
                 **({"response_format": response_format} if response_format else {}),
             )
-            text = response.choices[0].message.content or ""
+            choice = response.choices[0]
+            text = (choice.message.content or "") + (_CUT if getattr(choice, "finish_reason", "") == "length" else "")
             usage = response.usage
         except openai.OpenAIError as e:
             self._rate_limiter.pause(min(_retry_after_s(e), _LONGEST_PAUSE_S))
@@ -321,6 +371,7 @@ def _provider(settings: LmSettings) -> Callable[..., Any]:
     )
 
 
+_KEY_REFUSED = (401, 403)
 _REFUSED = (400, 413, 422)
 _TRANSIENT = (408, 409, 429)
 

@@ -4,10 +4,12 @@ import json
 import re
 import threading
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject, content_id
-from palimpsest.lm.client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
+from palimpsest.lm.client import BudgetSpent, ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
 from palimpsest.lm.settings import Budget, LmSettings, answer_adapter, highest_cost, response_format
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class LmEngine:
         program_hash: stored with the answer.
         name: of the program, for servers that keep to a schema.
         schema: JSON schema of the answer.
+        keeps_text: the ledger has what the model wrote; else the fields that were read in it, and nothing around them.
 
     Attributes:
         answer: the last answer, None before the first.
@@ -41,8 +44,9 @@ class LmEngine:
         program_hash: str,
         name: str,
         schema: JsonObject,
+        keeps_text: bool = True,
     ):
-        self._client, self._ledger = client, ledger
+        self._client, self._ledger, self._keeps_text = client, ledger, keeps_text
         self._key, self._ids, self._program = key, ids, program_hash
         self._format = response_format(client.settings.answer_format, name, schema)
         properties = schema["properties"]
@@ -56,23 +60,29 @@ class LmEngine:
 
         Raises:
             LmUnavailable: the server gave none.
+            PalimpsestError: it takes no call with this key, or a local model cannot be loaded.
             ValueError: the answer has no end; `answer` is set then.
             Exception: DSPy cannot parse it; `answer` is set then.
         """
         import dspy
 
         settings = self._client.settings
-        lm = _dspy_lm(settings, self)
+        lm, adapter = _dspy_lm(settings, self), answer_adapter(settings.answer_format)
+        kept = ""
         try:
-            adapter = answer_adapter(settings.answer_format)
             with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
                 predicted = program(**inputs)
+            if self.answer is not None and is_cut(self.answer.said, self._lists):
+                raise ValueError("the answer has no end")  # DSPy completes JSON that was cut, with less than was said
+            if not self._keeps_text:
+                kept = adapter.format_assistant_message_content(program.signature, dict(predicted.items()))
         except Exception as e:
-            if cause := unavailable_cause(e):
+            if cause := failed_call(e):
                 raise cause from None
             raise
-        if self.answer is not None and is_cut(self.answer.text, self._lists):
-            raise ValueError("the answer has no end")  # DSPy completes JSON that was cut, with less than was said
+        finally:
+            if self.paid and not self._keeps_text and self.answer is not None:
+                self._put(replace(self.answer, text=kept))
         return predicted
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
@@ -88,10 +98,14 @@ class LmEngine:
             except BaseException:
                 self._ledger.release(self._key)
                 raise
-            self._ledger.put(self._key, *self._ids, self._program, self._client.settings.model, answer)
+            if self._keeps_text:
+                self._put(answer)
             self.paid = True
         self.answer = answer
         return _response(request, answer)
+
+    def _put(self, answer: LmAnswer) -> None:
+        self._ledger.put(self._key, *self._ids, self._program, self._client.settings.model, answer)
 
 
 class OptimizerEngine:
@@ -132,7 +146,7 @@ class OptimizerEngine:
     def _pay(self, messages: Sequence[ChatMessage], reserved: float) -> LmAnswer:
         if not self._budget.reserve(reserved):
             self.is_spent = True
-            raise LmUnavailable("budget")
+            raise BudgetSpent
         spent = 0.0
         try:
             answer = self._client.complete(messages)
@@ -156,7 +170,7 @@ def _response(request: "lm15.Request", answer: LmAnswer) -> "lm15.Response":
     return lm15.Response(
         id=None,
         model=request.model,
-        message=lm15.Message.assistant(answer.text or " "),
+        message=lm15.Message.assistant(answer.said or " "),
         finish_reason="stop",
         usage=lm15.Usage(input_tokens=answer.tokens_in, output_tokens=answer.tokens_out),
     )
@@ -201,10 +215,10 @@ def _text(parts: "tuple[lm15.PromptPart, ...] | tuple[lm15.Part, ...]") -> str:
 _MAX_CAUSES = 10
 
 
-def unavailable_cause(error: BaseException | None) -> LmUnavailable | None:
-    """Returns the LmUnavailable in a chain of exceptions: DSPy wraps what its engine raises."""
+def failed_call(error: BaseException | None) -> LmUnavailable | PalimpsestError | None:
+    """Returns why a call failed, from a chain of exceptions: DSPy wraps what its engine raises."""
     for _ in range(_MAX_CAUSES):
-        if error is None or isinstance(error, LmUnavailable):
+        if error is None or isinstance(error, LmUnavailable | PalimpsestError):
             return error
         error = error.__cause__ or error.__context__
     return None

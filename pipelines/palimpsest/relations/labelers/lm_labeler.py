@@ -27,7 +27,7 @@ from palimpsest.lm.run_program import (
     list_schema,
     object_schema,
 )
-from palimpsest.lm.settings import Budget, LmSettings
+from palimpsest.lm.settings import Budget, LmSettings, as_budget
 from palimpsest.relations.labelers.change_encoder import MAX_LEFT
 from palimpsest.relations.labelers.label_types import LABELS, UNPAID, Evidence, LabelPair, LabelResult
 from palimpsest.store.home import Home, data_folder
@@ -393,7 +393,7 @@ class LmLabeler:
         self,
         settings: LmSettings,
         ledger: Ledger,
-        max_cost: float | None = None,
+        max_cost: float | Budget | None = None,
         state: JsonObject | None = None,
         instructions: str = INSTRUCTIONS,
     ):
@@ -402,7 +402,7 @@ class LmLabeler:
         Args:
             settings: the model.
             ledger: where answers are stored.
-            max_cost: the most that this labeler may spend; None means no limit.
+            max_cost: the most that this labeler may spend, or a budget that it shares; None means no limit.
             state: a compiled program; None means the accepted one, or the instructions as they are.
             instructions: of the program, where nothing was compiled.
 
@@ -414,7 +414,7 @@ class LmLabeler:
         self.program = program_hash(state, instructions)
         self.program_hash = content_id(self.program, *settings.key_parts)
         self._pairs_of: dict[str, Sequence[LabelPair]] = {}
-        budget = Budget(max_cost)
+        budget = as_budget(max_cost)
         of_pair = LmProgram(
             name="labels",
             unit="pairs",
