@@ -232,7 +232,7 @@ def test_an_answer_that_ran_out_of_tokens_is_paid_again_only_where_it_may_be_lon
     with FakeLMServer({}, reply=step.answer, fault_share=1.0, faults=("length",)) as server:
         monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
         first = run_step(home, corpus, step)
-        assert "PALIMPSEST_LM_MAX_TOKENS" in first.failed or first.shown and first.paid == server.counts.requests
+        assert "PALIMPSEST_LM_MAX_TOKENS" in first.failed or (first.shown and first.paid == server.counts.requests)
         requests = server.counts.requests
         server.fault_share = 0.0
         if not first.failed:

@@ -11,7 +11,7 @@ import polars as pl
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.ids import JsonObject
-from palimpsest.lm.client import Ledger
+from palimpsest.lm.client import Ledger, LmUnavailable
 from palimpsest.lm.engine import OptimizerEngine, failed_call
 from palimpsest.lm.settings import Budget, LmSettings, answer_adapter, lm_settings
 from palimpsest.relations.labelers.label_types import LABELS, LabelResult, RelationLabeler

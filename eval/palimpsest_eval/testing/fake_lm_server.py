@@ -21,7 +21,7 @@ from palimpsest.text.terms import query_terms, terms
 
 Fault = Literal["401", "429", "500", "timeout", "cut", "garbage", "context", "html", "refusal", "length"]
 """An HTTP status, no answer, half a body, an answer that is no label, a prompt that is too long for the model, the page
-of a proxy in the place of an answer, OpenAI's field for a refusal, or no text because all tokens went into reasoning."""
+of a proxy in the place of an answer, OpenAI's field for a refusal, or no text: all tokens went into reasoning."""
 
 FAULTS: tuple[Fault, ...] = ("429", "500", "timeout", "cut", "garbage")
 MODEL = "stand-in"
