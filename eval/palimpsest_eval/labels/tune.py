@@ -348,7 +348,7 @@ def compile_program(
             raise ComponentFailed(f"{optimizer}: the language model gave no answer ({cause}); run it again") from None
     if engine.is_spent or writing.is_spent:
         raise PalimpsestError(f"max_cost {max_cost}: spent before {optimizer} was done; the next run repeats no call")
-    calls, seconds = engine.calls + writing.calls, time.perf_counter() - started
+    calls, seconds = engine.paid.calls + writing.paid.calls, time.perf_counter() - started
     return CompiledProgram(optimizer, dict(made.dump_state()), calls, round(budget.spent, 6), seconds)
 
 

@@ -15,9 +15,8 @@ from palimpsest.consolidation.scope_memories import Memory
 from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, ScopeKey, content_id
 from palimpsest.lm.client import Ledger, ledger_to_estimate
-from palimpsest.lm.engine import contains_instructions, find_quote
+from palimpsest.lm.engine import LmProgram, contains_instructions, find_quote
 from palimpsest.lm.run_program import (
-    LmProgram,
     ProgramInput,
     ProgramRun,
     ProgramRunner,

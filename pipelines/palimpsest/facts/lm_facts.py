@@ -15,9 +15,8 @@ from palimpsest.facts.fact import Fact, Named, StatedEntity, StatedName
 from palimpsest.facts.fact_tables import LM, FactInputs, clause_table, fact_rows, named_entities
 from palimpsest.facts.vocabulary import normalize_predicate
 from palimpsest.lm.client import Ledger
-from palimpsest.lm.engine import find_quote
+from palimpsest.lm.engine import LmProgram, find_quote
 from palimpsest.lm.run_program import (
-    LmProgram,
     ProgramInput,
     ProgramRun,
     ProgramRunner,

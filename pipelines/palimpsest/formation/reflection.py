@@ -12,9 +12,8 @@ from palimpsest.formation.note_table import NoteInputs, Notes, note_table, sessi
 from palimpsest.formation.rules import form_items as form_items_by_rules
 from palimpsest.formation.session import LM, STATED_KINDS, Kind, NoteItem, Session, Turn
 from palimpsest.lm.client import Ledger, ledger_to_estimate
-from palimpsest.lm.engine import contains_instructions, find_quote
+from palimpsest.lm.engine import LmProgram, contains_instructions, find_quote
 from palimpsest.lm.run_program import (
-    LmProgram,
     ProgramInput,
     ProgramRun,
     ProgramRunner,

@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +17,7 @@ from palimpsest.core.ids import JsonObject
 from palimpsest.core.needles import RowSearch
 from palimpsest.core.parallel import process_started
 from palimpsest.lm.local_model import served
-from palimpsest.lm.settings import LmSettings, litellm
+from palimpsest.lm.settings import Budget, LmSettings, litellm
 
 # The answers of a language model, stored before they are used: no answered call is paid twice.
 #
@@ -196,21 +195,13 @@ def _is_alive(pid: int, began: str) -> bool:
     return process_started(pid) == began
 
 
-@contextmanager
-def ledger_to_estimate(path: Path) -> Iterator[Ledger]:
-    """Opens a ledger to count what is not paid yet; where there is none, an empty one that is removed again.
-
-    Yields:
-        The ledger.
-    """
-    with (
-        tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch,
-        closing(Ledger(path if path.exists() else Path(scratch) / path.name)) as ledger,
-    ):
-        yield ledger
+def ledger_to_estimate(path: Path) -> closing[Ledger]:
+    """Opens a ledger to count what is not paid yet; where there is none, an empty one in memory."""
+    return closing(Ledger(path if path.exists() else None))
 
 
 _FIRST_WAIT_S = 0.5
+_MAX_FAILURES = 8  # in a row: then the server is down, and the remaining calls are not tried
 _LONGEST_PAUSE_S = 120.0  # that a server may ask for; a call that has to wait longer is left to a later run
 
 
@@ -230,6 +221,12 @@ class BudgetSpent(LmUnavailable):
     """The budget does not cover the call."""
 
     reason = "budget"
+
+
+class ServerDown(LmUnavailable):
+    """Several calls in a row got no answer: this one was not tried."""
+
+    reason = "server down"
 
 
 class KeyRefused(PalimpsestError):
@@ -344,6 +341,87 @@ class LmClient:
             raise _InvalidResponse(type(e).__name__) from None
         tokens_in, tokens_out = (usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage else (0, 0)
         return LmAnswer(text, tokens_in, tokens_out, self.settings.cost(tokens_in, tokens_out))
+
+
+class PaidCalls:
+    """Calls of a model, each paid once: its answers are in a ledger, its cost is within a budget.
+
+    Attributes:
+        settings: the model.
+        budget: of the calls.
+        calls, tokens_in, tokens_out: of the calls made now.
+        known: answers that the ledger had.
+    """
+
+    def __init__(self, client: LmClient, ledger: Ledger, budget: Budget):
+        self.settings, self.budget = client.settings, budget
+        self._client, self._ledger, self._lock = client, ledger, threading.Lock()
+        self._failures = self.calls = self.known = self.tokens_in = self.tokens_out = 0
+
+    def complete(
+        self,
+        key: str,
+        ids: tuple[str, str],
+        program: str,
+        messages: Sequence[ChatMessage],
+        highest: float,
+        response_format: JsonObject | None = None,
+        keep: bool = True,
+    ) -> tuple[LmAnswer, bool]:
+        """Returns the answer of a key in the ledger, else that of a call, and whether it was paid now.
+
+        Args:
+            key: of the answer.
+            ids: two ids that the ledger names the answer by, so that a delete finds it.
+            program: stored with the answer.
+            messages: the request.
+            highest: the most that the call can cost.
+            response_format: see LmClient.
+            keep: False where the caller stores what it reads in the answer, by `put`.
+
+        Raises:
+            LmUnavailable: the server gave none, is down, or the budget does not cover the call.
+            PalimpsestError: as of LmClient.
+        """
+        if known := self._ledger.claim(key, *ids):
+            with self._lock:
+                self.known += 1
+            return known, False
+        try:
+            answer = self._pay(messages, highest, response_format)
+        except BaseException:
+            self._ledger.release(key)
+            raise
+        if keep:
+            self.put(key, ids, program, answer)
+        return answer, True
+
+    def put(self, key: str, ids: tuple[str, str], program: str, answer: LmAnswer) -> None:
+        """Stores an answer."""
+        self._ledger.put(key, *ids, program, self.settings.model, answer)
+
+    def _pay(self, messages: Sequence[ChatMessage], highest: float, response_format: JsonObject | None) -> LmAnswer:
+        if self._failures >= _MAX_FAILURES:
+            raise ServerDown
+        if not self.budget.reserve(highest):
+            raise BudgetSpent(f"its budget of {self.budget.limit:g} ({self.budget.name}) does not cover a call")
+        spent = 0.0
+        try:
+            answer = self._client.complete(messages, response_format)
+            spent = answer.cost
+        except RequestRefused:
+            raise
+        except LmUnavailable:
+            self._failures += 1
+            raise
+        finally:
+            self.budget.settle(highest, spent)
+        with self._lock:
+            self._failures = 0
+            self.calls += 1
+            self.tokens_in += answer.tokens_in
+            self.tokens_out += answer.tokens_out
+        return answer
 
 
 class _InvalidResponse(Exception):

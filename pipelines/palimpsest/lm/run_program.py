@@ -4,16 +4,25 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import progress, say
 from palimpsest.core.ids import JsonObject, content_id
-from palimpsest.lm.client import BudgetSpent, Ledger, LmAnswer, LmClient, LmUnavailable, RequestRefused
-from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, LmEngine, contains_instructions
+from palimpsest.lm.client import (
+    BudgetSpent,
+    Ledger,
+    LmAnswer,
+    LmClient,
+    LmUnavailable,
+    PaidCalls,
+    RequestRefused,
+    ServerDown,
+)
+from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, Found, LmEngine, LmProgram, contains_instructions
 from palimpsest.lm.settings import Budget, LmSettings, as_budget, highest_cost
 from palimpsest.text.words import content_words, stem_words
 
@@ -21,26 +30,17 @@ if TYPE_CHECKING:
     import dspy
 
 
-class _ServerDown(LmUnavailable):
-    """Several calls in a row got no answer: the remaining inputs are not tried."""
-
-    reason = "server down"
-
-
 UNREADABLE, UNSUPPORTED = "unreadable", "nothing of the answer is in the text"
 OUT_OF_TOKENS = "it ran out of tokens, reasoning included; raise PALIMPSEST_LM_MAX_TOKENS"
 """Why an answer does not count; `CONTAINS_INSTRUCTIONS` and those of `LmUnavailable` are why there is none."""
 SILENT = "every answer is empty"
-_ANSWERED_LATER = (OUT_OF_TOKENS, *(e.reason for e in (LmUnavailable, RequestRefused, BudgetSpent, _ServerDown)))
-_MAX_CONSECUTIVE_FAILURES = 8  # then the server is down
+_ANSWERED_LATER = (OUT_OF_TOKENS, *(e.reason for e in (LmUnavailable, RequestRefused, BudgetSpent, ServerDown)))
 MAX_UNREADABLE_SHARE = 0.5
 """Of the answers that a step has; of more, the server is taken to be broken."""
 _MIN_SILENT = 3  # answers: of fewer texts it may be right that nothing is in any
 
 UNREAD = "unread: "
 """Before the reason, in the figures of a stage."""
-
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -63,45 +63,6 @@ class ProgramInput:
     def contains_instructions(self) -> bool:
         """Whether a text addresses a model; such an input is not shown to one."""
         return any(contains_instructions(text) for text in self.texts)
-
-
-@dataclass(frozen=True)
-class LmProgram(Generic[Found]):
-    """A DSPy program, and what its runner has to know of it.
-
-    Attributes:
-        name: for messages and for the schema of an answer.
-        program_hash: of what an answer depends on besides the model and the input.
-        instructions: of the program.
-        schema: JSON schema of an answer, for servers that keep to one.
-        fixed_tokens: tokens of a prompt besides instructions and input, at most.
-        max_answer_tokens: of an answer.
-        load: returns the program.
-        read: returns what an answer to the input of this id says.
-        unit: what one input is, in the plural.
-        without_lm: the setting that needs no model.
-        is_unsupported: whether an answer says things, and its text none of them: it answers another question.
-        is_empty: whether an answer says nothing at all, where it is no good sign that all of them do.
-        keeps_text: see LmEngine.
-    """
-
-    name: str
-    program_hash: str
-    instructions: str
-    schema: JsonObject
-    fixed_tokens: int
-    max_answer_tokens: int
-    load: Callable[[], "dspy.Predict"]
-    read: Callable[[str, "dspy.Prediction"], Found]
-    unit: str = ""
-    without_lm: str = ""
-    is_unsupported: Callable[[Found], bool] = lambda _: False
-    is_empty: Callable[[Found], bool] = lambda _: False
-    keeps_text: bool = True
-
-    def settings(self, settings: LmSettings) -> LmSettings:
-        """Returns the settings with tokens enough for an answer."""
-        return replace(settings, max_tokens=max(settings.max_tokens, self.max_answer_tokens))
 
 
 def program(
@@ -202,9 +163,9 @@ class ProgramRunner(Generic[Found]):
         budget = as_budget(max_cost)
         budget.check_price(settings)
         self._settings = program.settings(settings)
-        self._client = client or LmClient(self._settings)
+        self._calls = PaidCalls(client or LmClient(self._settings), ledger, budget)
         self._program, self._ledger, self._budget = program, ledger, budget
-        self._failures, self._lock = 0, threading.Lock()
+        self._lock = threading.Lock()
 
     def key(self, item: ProgramInput) -> str:
         """Returns the key of the answer in the ledger; another one where that was cut, and may be longer now."""
@@ -301,35 +262,9 @@ class ProgramRunner(Generic[Found]):
         return self._ask(item)[0]
 
     def _ask(self, item: ProgramInput) -> tuple[Found | None, LmEngine]:
-        program, key = self._program, self.key(item)
-        reserved = 0.0
-        if self._ledger.get(key) is None:
-            if self._failures >= _MAX_CONSECUTIVE_FAILURES:
-                raise _ServerDown
-            reserved = self._highest_cost(item)
-            if not self._budget.reserve(reserved):
-                raise BudgetSpent(f"{self._budget.name} of {self._budget.limit:g} does not cover a call")
-        engine = LmEngine(
-            self._client,
-            self._ledger,
-            key,
-            _ledger_ids(item),
-            program.program_hash,
-            program.name,
-            program.schema,
-            program.keeps_text,
-        )
-        try:
-            found = self._predict(engine, item)
-        except RequestRefused:
-            raise
-        except LmUnavailable:
-            self._failures += 1
-            raise
-        finally:
-            self._budget.settle(reserved, engine.answer.cost if engine.paid and engine.answer is not None else 0.0)
-        self._failures = 0
-        return found, engine
+        key, highest = self.key(item), self._highest_cost(item)
+        engine = LmEngine(self._calls, self._program, key, _ledger_ids(item), highest)
+        return self._predict(engine, item), engine
 
     def _predict(self, engine: LmEngine, item: ProgramInput) -> Found | None:
         """Returns what an answer says, None where it cannot be read.
@@ -339,7 +274,7 @@ class ProgramRunner(Generic[Found]):
             PalimpsestError: it takes no call with this key, or a local model cannot be loaded.
         """
         try:
-            answer = engine.predict(self._program.load(), item.fields)
+            answer = engine.predict(item.fields)
         except (LmUnavailable, PalimpsestError):
             raise
         except Exception as e:

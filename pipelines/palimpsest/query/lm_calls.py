@@ -6,7 +6,8 @@ from typing import Generic
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.lm.client import BudgetSpent, Ledger, LmClient, LmUnavailable
-from palimpsest.lm.run_program import Found, LmProgram, ProgramInput, ProgramRunner
+from palimpsest.lm.engine import Found, LmProgram
+from palimpsest.lm.run_program import ProgramInput, ProgramRunner
 from palimpsest.lm.settings import LmSettings, budget_from_environment
 from palimpsest.store.home import Home
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from palimpsest.core.ids import content_id
-from palimpsest.lm.run_program import LmProgram, object_schema, program
+from palimpsest.lm.engine import LmProgram
+from palimpsest.lm.run_program import object_schema, program
 from palimpsest.lm.settings import LmSettings
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls
 from palimpsest.query.request.types import one_line

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from palimpsest.core.ids import JsonObject, JsonRecord, content_id
-from palimpsest.lm.engine import contains_instructions
-from palimpsest.lm.run_program import LmProgram, list_schema, object_schema, program
+from palimpsest.lm.engine import LmProgram, contains_instructions
+from palimpsest.lm.run_program import list_schema, object_schema, program
 from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls
 from palimpsest.query.request.types import cited_line, one_line

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from palimpsest.core.ids import content_id
-from palimpsest.lm.run_program import LmProgram, object_schema, program
+from palimpsest.lm.engine import LmProgram
+from palimpsest.lm.run_program import object_schema, program
 from palimpsest.lm.settings import LmSettings
 from palimpsest.query.context.quotes import RANK_DECAY, Compression, Sentences, quoted_text
 from palimpsest.query.lm_calls import LmCallFailed, LmCalls

@@ -16,11 +16,10 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.lm.client import Ledger
-from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, contains_instructions, find_quote
+from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, LmProgram, contains_instructions, find_quote
 from palimpsest.lm.run_program import (
     MAX_UNREADABLE_SHARE,
     UNREADABLE,
-    LmProgram,
     ProgramInput,
     ProgramRun,
     ProgramRunner,
