@@ -164,7 +164,7 @@ class ProgramRunner(Generic[Found]):
         budget.check_price(settings)
         self._settings = program.settings(settings)
         self._calls = PaidCalls(client or LmClient(self._settings), ledger, budget)
-        self._program, self._ledger, self._budget = program, ledger, budget
+        self._program, self._ledger = program, ledger
         self._lock = threading.Lock()
 
     def key(self, item: ProgramInput) -> str:
@@ -187,8 +187,7 @@ class ProgramRunner(Generic[Found]):
 
         Raises:
             ComponentFailed: more than half of the answers cannot be read; they are removed from the ledger.
-            KeyRefused: the server takes no call with this key.
-            PalimpsestError: a local model cannot be loaded.
+            PalimpsestError: the server takes no call with this key, or a local model cannot be loaded.
         """
         out = ProgramRun[Found]()
         if not items:
@@ -196,7 +195,8 @@ class ProgramRunner(Generic[Found]):
         name, unit = self._program.name, self._program.unit
         calls, cost = self.estimate(items)
         if calls:
-            limit = "" if self._budget.limit is None else f" of {self._budget.limit:.4f} allowed"
+            budget = self._calls.budget
+            limit = "" if budget.limit is None else f" of {budget.limit:.4f} allowed"
             known = len(items) - calls
             say(f"{name}: {calls} calls to {self._settings.model}, {known} known; at most {cost:.4f}{limit}")
         if unanswered := self._ledger.totals().unanswered:
@@ -243,7 +243,7 @@ class ProgramRunner(Generic[Found]):
         if item.contains_instructions:
             return None, None, CONTAINS_INSTRUCTIONS
         try:
-            found, engine = self._ask(item)
+            found, engine = self.ask(item)
         except LmUnavailable as e:
             return None, None, e.reason
         paid = engine.answer if engine.paid else None
@@ -251,28 +251,18 @@ class ProgramRunner(Generic[Found]):
             return paid, None, OUT_OF_TOKENS if engine.answer is not None and engine.answer.is_cut else UNREADABLE
         return paid, found, UNSUPPORTED if self._program.is_unsupported(found) else ""
 
-    def ask(self, item: ProgramInput) -> Found | None:
-        """Returns what the program finds in one input, None where its answer cannot be read.
+    def ask(self, item: ProgramInput) -> tuple[Found | None, LmEngine]:
+        """Returns what the program finds in one input, None where its answer cannot be read, and what has the answer.
 
         Raises:
             LmUnavailable: the server gave no answer, or the budget does not cover one.
-            KeyRefused: it takes no call with this key.
-            PalimpsestError: a local model cannot be loaded.
+            PalimpsestError: it takes no call with this key, or a local model cannot be loaded.
         """
-        return self._ask(item)[0]
-
-    def _ask(self, item: ProgramInput) -> tuple[Found | None, LmEngine]:
         key, highest = self.key(item), self._highest_cost(item)
         engine = LmEngine(self._calls, self._program, key, _ledger_ids(item), highest)
         return self._predict(engine, item), engine
 
     def _predict(self, engine: LmEngine, item: ProgramInput) -> Found | None:
-        """Returns what an answer says, None where it cannot be read.
-
-        Raises:
-            LmUnavailable: the server gave no answer.
-            PalimpsestError: it takes no call with this key, or a local model cannot be loaded.
-        """
         try:
             answer = engine.predict(item.fields)
         except (LmUnavailable, PalimpsestError):

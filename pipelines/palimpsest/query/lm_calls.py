@@ -46,7 +46,7 @@ class LmCalls(Generic[Found]):
         ledger = self._in_memory or Ledger(Home(self._home).lm_ledger)  # type: ignore[arg-type]
         try:
             runner = ProgramRunner(self._program, self._settings, ledger, self._budget, self._client)
-            return runner.ask(ProgramInput("", fields, ()))
+            return runner.ask(ProgramInput("", fields, ()))[0]
         except (BudgetSpent, PalimpsestError) as e:
             raise LmCallFailed(str(e)) from None
         except LmUnavailable as e:
