@@ -16,6 +16,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import progress
 from palimpsest.core.ids import content_id
 from palimpsest.core.parallel import BatchRunner, configured_runner, cut
+from palimpsest.lm.settings import Budget
 from palimpsest.relations.labelers.label_types import CANDIDATE_ODDS, UNPAID, LabelPair, LabelResult, RelationLabeler
 from palimpsest.relations.labelers.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
 from palimpsest.store.home import Home
@@ -114,7 +115,9 @@ def labeler_key() -> str:
     return content_id(name, shipped_key(), program_hash(), *lm_settings().key_parts, code)
 
 
-def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = CANDIDATE_ODDS) -> RelationLabeler:
+def build_labeler(
+    home: Home, max_cost: float | Budget | None = None, none_odds: float = CANDIDATE_ODDS
+) -> RelationLabeler:
     """Returns the labeler that the environment sets; the default odds are those of pairs that a build finds."""
     name = configured_labeler()
     if name != "offline":
@@ -124,7 +127,7 @@ def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = 
 
 
 def lm_labeler(
-    name: str, load_offline: Callable[[], RelationLabeler], home: Home, max_cost: float | None
+    name: str, load_offline: Callable[[], RelationLabeler], home: Home, max_cost: float | Budget | None
 ) -> RelationLabeler:
     """Returns the LM's labeler (`dspy`), which loads no other, or the cascade of both."""
     from palimpsest.lm.client import Ledger
