@@ -162,7 +162,7 @@ def search_queries(
     base |= {"strategy": settings.strategy, "budget_tokens": settings.budget_tokens}
     if hops is not None:
         base["hops"] = hops
-    warm: set[tuple[Scope, date | str | tuple[str, ...] | None]] = set()
+    warm: set[tuple[Scope, date | str | tuple[Message, ...] | None]] = set()
     results: dict[str, QueryResult] = {}
     for query in queries:
         filters = {**base, **query.filters}

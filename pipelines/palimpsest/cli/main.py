@@ -133,7 +133,7 @@ def main() -> None:
     Raises:
         SystemExit: a command failed, or ended with an exit code of its own.
     """
-    warnings.showwarning = _show_warning
+    warnings.showwarning = _show_warning  # type: ignore[assignment]  # its further arguments are not used
     try:
         cli(standalone_mode=False)
         _ignore_interrupts()
@@ -162,11 +162,12 @@ def main() -> None:
         _fail_unexpected(e)
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
     """Shows a warning of ours as one line on stderr, and any other as Python does."""
     ours = category.__module__.startswith("palimpsest.")
     click.echo(
-        f"warning: {message}" if ours else warnings.formatwarning(message, category, *place[:2]).rstrip(), err=True
+        f"warning: {message}" if ours else warnings.formatwarning(message, category, filename, lineno).rstrip(),
+        err=True,
     )
 
 

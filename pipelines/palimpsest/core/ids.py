@@ -111,7 +111,7 @@ class JsonRecord:
         """Returns the schema of its JSON, wherever it is a field of an answer that pydantic describes."""
         from palimpsest.core.json_model import json_model
 
-        return handler.generate_schema(json_model(cls))
+        return handler.generate_schema(json_model(cast(Any, cls)))
 
     def to_json(self) -> JsonObject:
         """Returns the fields as JSON values."""

@@ -2,13 +2,11 @@
 
 import inspect
 import re
-from collections.abc import Collection
-from dataclasses import MISSING, Field, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, create_model
-from pydantic import Field as ModelField
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from palimpsest.core.ids import JsonRecord
 
@@ -23,39 +21,33 @@ class JsonModel(BaseModel):
 
 
 @cache
-def json_model(kind: type, left_out: Collection[str] = (), optional: bool = False) -> Any:
+def json_model(
+    kind: Any, left_out: tuple[str, ...] = (), optional: bool = False, names: tuple[tuple[str, str], ...] = ()
+) -> Any:
     """Returns the model of the JSON object of a dataclass, as `JsonRecord.to_json` or `asdict` makes it.
 
     Args:
         kind: the dataclass.
         left_out: fields that the JSON does not have.
         optional: whether fields that are None are left out of it; of a `JsonRecord` that follows from the class.
+        names: fields that have another name in the JSON, with it; of a `JsonRecord` they follow from the class.
     """
-    is_record = issubclass(kind, JsonRecord)
-    names = kind.json_names if is_record else {}
-    hidden = {*left_out, *(kind.json_hidden if is_record else ())}
-    optional = optional or (is_record and not kind.json_has_none)
-    return create_model(
-        kind.__name__,
-        __base__=JsonModel,
-        __module__=kind.__module__,
-        __doc__=(inspect.getdoc(kind) or "").partition("\n")[0],
-        **json_fields_of(kind, [names.get(f.name, f.name) for f in fields(kind)], hidden, optional),
-    )
-
-
-def json_fields_of(kind: type, names: Collection[str], hidden: Collection[str] = (), optional: bool = False) -> Any:
-    """Returns the fields of a dataclass as `create_model` takes them, each with what the docstring says of it."""
+    known, hidden = dict(names), {*left_out}
+    if issubclass(kind, JsonRecord):
+        known, hidden = {**kind.json_names, **known}, {*kind.json_hidden, *left_out}
+        optional = optional or not kind.json_has_none
     types, said = get_type_hints(kind, include_extras=True), descriptions(kind)
-    return {
-        name: (types[f.name], ModelField(_default(f, optional), description=said.get(f.name)))
-        for name, f in zip(names, fields(kind), strict=True)
+    stated: Any = {
+        known.get(f.name, f.name): (types[f.name], _field(optional and f.default is None, said.get(f.name)))
+        for f in fields(kind)
         if f.name not in hidden
     }
+    first_line = (inspect.getdoc(kind) or "").partition("\n")[0]
+    return create_model(kind.__name__, __base__=JsonModel, __module__=kind.__module__, __doc__=first_line, **stated)
 
 
-def _default(of: "Field[Any]", optional: bool) -> Any:
-    return None if optional and of.default is not MISSING and of.default is None else ...
+def _field(is_optional: bool, description: str | None) -> Any:
+    return Field(default_factory=type(None), description=description) if is_optional else Field(description=description)
 
 
 def descriptions(kind: type) -> dict[str, str]:

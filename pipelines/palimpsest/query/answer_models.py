@@ -1,11 +1,12 @@
 """The JSON forms of answers as models, made of the fields that the JSON is made of."""
 
 import datetime as dt
+from dataclasses import fields
 from typing import Any, Literal
 
-from pydantic import Field, create_model
+from pydantic import Field
 
-from palimpsest.core.json_model import JsonModel, descriptions, json_model
+from palimpsest.core.json_model import JsonModel, json_model
 from palimpsest.query.context.explain import Reason
 from palimpsest.query.context.quotes import Compression, Quote
 from palimpsest.query.graph.graph_answer import GraphLine, PathStep
@@ -28,22 +29,27 @@ from palimpsest.query.result import TIME_NAMES, VERSION_FIELDS
 from palimpsest.query.scope.scope_query import TemporalInterpretation
 
 
-def _memory(name: str, kind: type[Memory], only: tuple[str, ...] = (), **more: Any) -> Any:
-    """Returns the model of a kind of memory: the fields that its JSON has as they are, then others."""
-    said, types = descriptions(kind), json_fields(kind)
-    stated = {n: (types[n], Field(description=said.get(n))) for n in only or types}
-    return create_model(name, __base__=JsonModel, __module__=__name__, **stated, **more)
+def _memory(kind: Any, only: tuple[str, ...] = ()) -> Any:
+    """Returns the model of the fields of a kind of memory that its JSON has as they are, or of some of them."""
+    shown = only or json_fields(kind)
+    return json_model(kind, tuple(f.name for f in fields(kind) if f.name not in shown))
 
 
-_CHANGES: dict[str, Any] = {
-    "is_cut": (bool, Field(description="whether `text` is without a part that a newer memory ended")),
-    "disputed_by": (NewerText | None, Field(description="the newest memory that may have ended it")),
-    "later": (list[NewerText], Field(description="other newer ones about the same, newest first")),
-}
-StoredMemory = _memory("StoredMemory", Memory)
-"""A memory among others."""
-MemoryAnswer = _memory("MemoryAnswer", ShownMemory, **_CHANGES)
-"""One memory, with what was said later."""
+def _absent(description: str) -> Any:
+    """Returns a field that an answer may not have."""
+    return Field(default_factory=type(None), description=description)
+
+
+class StoredMemory(_memory(Memory)):  # type: ignore[misc]
+    """A memory among others."""
+
+
+class MemoryAnswer(_memory(ShownMemory)):  # type: ignore[misc]
+    """One memory, with what was said later."""
+
+    is_cut: bool = Field(description="whether `text` is without a part that a newer memory ended")
+    disputed_by: NewerText | None = Field(description="the newest memory that may have ended it")
+    later: list[NewerText] = Field(description="other newer ones about the same, newest first")
 
 
 class ReasonAnswer(json_model(Reason, optional=True)):  # type: ignore[misc]
@@ -52,16 +58,13 @@ class ReasonAnswer(json_model(Reason, optional=True)):  # type: ignore[misc]
     text: str = Field(description="the reason in words")
 
 
-VersionAnswer = _memory(
-    "VersionAnswer",
-    Memory,
-    VERSION_FIELDS,
-    why=(ReasonAnswer | None, Field(description="why it is not latest")),
-    kept=(list[ReasonAnswer], Field(description="what people decided does not replace it")),
-    premises=(list[PremiseText], Field(description="the memories that it follows from")),
-    disputed_by=(NewerText | None, Field(description="the newest memory that may have ended it")),
-)
-"""A version of a fact."""
+class VersionAnswer(_memory(Memory, VERSION_FIELDS)):  # type: ignore[misc]
+    """A version of a fact."""
+
+    why: ReasonAnswer | None = Field(description="why it is not latest")
+    kept: list[ReasonAnswer] = Field(description="what people decided does not replace it")
+    premises: list[PremiseText] = Field(description="the memories that it follows from")
+    disputed_by: NewerText | None = Field(description="the newest memory that may have ended it")
 
 
 class LinkAnswer(JsonModel):
@@ -75,26 +78,14 @@ class LinkAnswer(JsonModel):
     text: str | None = Field(description="of the source")
 
 
-ResultAnswer = _memory(
-    "ResultAnswer",
-    RankedMemory,
-    **_CHANGES,
-    history=(
-        list[VersionAnswer],
-        Field(default_factory=type(None), description="with history: the versions of its fact, newest first"),
-    ),
-    time_score=(
-        float | None,
-        Field(default_factory=type(None), description="with explain: how well its times fit the question's period"),
-    ),
-    path=(list[LinkAnswer], Field(default_factory=type(None), description="with explain: the links that led to it")),
-    premises=(
-        list[PremiseText],
-        Field(default_factory=type(None), description="with explain: the memories that it follows from"),
-    ),
-    rerank_score=(float, Field(default_factory=type(None), description="of the reranker, on a scale of its own")),
-)
-"""A memory with its rank and scores in an answer."""
+class ResultAnswer(MemoryAnswer, _memory(RankedMemory)):  # type: ignore[misc]
+    """A memory with its rank and scores in an answer."""
+
+    history: list[VersionAnswer] = _absent("with history: the versions of its fact, newest first")
+    time_score: float | None = _absent("with explain: how well its times fit the question's period")
+    path: list[LinkAnswer] = _absent("with explain: the links that led to it")
+    premises: list[PremiseText] = _absent("with explain: the memories that it follows from")
+    rerank_score: float = _absent("of the reranker, on a scale of its own")
 
 
 class FactEdge(JsonModel):
@@ -180,18 +171,8 @@ class ResolvedAnswer(JsonModel):
     changes: list[str]
 
 
-_times = descriptions(TemporalInterpretation)
-TimeAnswer = create_model(
-    "TimeAnswer",
-    __base__=JsonModel,
-    __module__=__name__,
-    __doc__="How a question's words about time were interpreted.",
-    **{
-        TIME_NAMES.get(name, name): (kind, Field(description=_times.get(name)))
-        for name, kind in TemporalInterpretation.__annotations__.items()
-        if name != "period"
-    },
-)
+class TimeAnswer(json_model(TemporalInterpretation, ("period",), names=(*TIME_NAMES.items(),))):  # type: ignore[misc]
+    """How a question's words about time were interpreted."""
 
 
 class SearchAnswer(JsonModel):

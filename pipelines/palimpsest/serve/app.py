@@ -113,6 +113,9 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
         lifespan=lifespan,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
+        generate_unique_id_function=lambda route: "_".join(
+            [*map(str, route.tags), route.name]
+        ),  # names of methods of clients
         responses={status: describe_problem(text) for status, text in _PROBLEMS.items()},
     )
     app.state.service, app.state.guard = service, guard
