@@ -54,7 +54,12 @@ class SentMemory(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={"examples": [{"text": "I moved to Ghent."}, {"turns": [{"role": "user", "content": "Hi"}]}]},
+        json_schema_extra={
+            "examples": [
+                {"text": "I moved to Ghent.", "collection": "chats"},
+                {"turns": [{"role": "user", "content": "Hi"}], "collection": "chats"},
+            ]
+        },
     )
 
     text: str | None = Field(default=None, max_length=1_000_000)

@@ -117,7 +117,11 @@ class SearchParameters(create_model("Served", __base__=_Names, **_served_fields(
 class SearchBody(SearchParameters):
     """A search as a JSON body."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"q": "Where?", "k": 5, "turns": [{"role": "user", "content": "I moved."}]}]},
+    )
 
     turns: list[Message] = Field(default=[], max_length=20, description="what was written before, oldest first")
     use_graph: bool = Field(default=True, description="follow links between memories; false sets hops to 0")
