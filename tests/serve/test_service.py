@@ -50,9 +50,9 @@ def test_every_answer_has_the_headers_and_errors_are_problem_details(clients):
     ("path", "detail"),
     [
         ("/search?q=..", "q: has no words; enter a question or keywords"),
-        ("/search?q=bike&project=", "project: Value error, is empty; give one, or leave it out"),
-        ("/search?q=bike&session=%20", "session: Value error, is empty; give one, or leave it out"),
-        ("/graph?collection=", "collection: Value error, is empty; give one, or leave it out"),
+        ("/search?q=bike&project=", "project: is empty; give one, or leave it out"),
+        ("/search?q=bike&session=%20", "session: is empty; give one, or leave it out"),
+        ("/graph?collection=", "collection: is empty; give one, or leave it out"),
     ],
 )
 def test_a_parameter_that_cannot_be_used_is_named_as_the_request_names_it(clients, path, detail):
