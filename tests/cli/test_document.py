@@ -163,7 +163,7 @@ def test_turns_and_files_of_the_inbox_are_replaced_by_their_like(home, tmp_path)
     [
         ("new.jsonl", "no json\n", "a JSON object a line"),
         ("new.jsonl", "[1]\n", "a JSON object a line"),
-        ("new.jsonl", '{"speaker": "x"}\n', "has no words"),
+        ("new.jsonl", '{"speaker": "x"}\n', "role: Field required"),
         ("new.jsonl", '{"text": "x y", "timestamp": "soon"}\n', "not a time"),
         ("new.txt", "...\n", "has no words"),
         ("new.txt", "", "is empty"),

@@ -587,5 +587,5 @@ def _read_turns(data: bytes, file: Path) -> list[JsonObject]:
     except (ValueError, RecursionError):
         rows = []
     if not rows or not all(isinstance(row, dict) for row in rows):
-        raise ArgumentError("file", "must have a message a line, a JSON object with role and content", str(file))
+        raise ArgumentError("file", "must have a JSON object a line, a message with role and content", str(file))
     return rows
