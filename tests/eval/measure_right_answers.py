@@ -39,7 +39,7 @@ from palimpsest_eval.testing.right_lm import RightLm, words_in
 COLLECTION = "turns"
 _K = 5
 _OF_REQUESTS = 3
-"""Questions that are also asked over REST and MCP, which answer from the same reader."""
+"""Questions that are also sent over REST and MCP, which answer from the same reader."""
 _SAME_EDGE = {"subtopic_of": ("subtopic_of", "part_of")}
 _MARKED = re.compile(r"- \([^)]*(?:disputed by|later:|until)")
 """A line of a context that names what was said later."""
@@ -90,7 +90,7 @@ def language_model(kind: str, labeler: str, folder: Path) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in _LM_VARIABLES}
     try:
         if kind == "right":
-            with FakeLMServer({}, chat=RightLm(folder).chat) as server:
+            with FakeLMServer({}, chat=RightLm.of_folder(folder).chat) as server:
                 os.environ |= {"PALIMPSEST_LM": f"{MODEL}@{server.url}", "PALIMPSEST_LABELER": labeler}
                 yield
         else:

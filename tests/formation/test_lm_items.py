@@ -16,7 +16,7 @@ from palimpsest.formation.session import LM, NoteItem, Session, Turn
 from palimpsest.lm.client import Ledger
 from palimpsest.lm.settings import LmSettings
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
-from palimpsest_eval.testing.fake_reflection import reflection_answer, reflection_reply
+from palimpsest_eval.testing.fake_programs import reflection_answer, reflection_reply
 
 pytestmark = pytest.mark.lm
 TURNS = (("Ann", "I moved to Ghent in 2024."), ("Assistant", "Noted."), ("Ann", "Who has the blue key?"))

@@ -16,10 +16,9 @@ from palimpsest.pipeline.plan import make_plan
 from palimpsest.relations.labelers.pairs_file import golden_pairs
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import judge_staged
-from palimpsest_eval.testing.fake_extraction import extraction_reply
 from palimpsest_eval.testing.fake_judge import judge_reply
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
-from palimpsest_eval.testing.fake_reflection import reflection_reply
+from palimpsest_eval.testing.fake_programs import extraction_reply, reflection_reply
 from tests.small_corpus import TURNS, write_chats
 
 ROOT = Path(__file__).resolve().parents[2]
