@@ -1,5 +1,7 @@
 """Notes by a language model over real HTTP, against a scripted server: nothing beyond the turns that are quoted."""
 
+from dataclasses import replace
+
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
@@ -15,7 +17,7 @@ from palimpsest.formation.reflection import (
 from palimpsest.formation.session import LM, NoteItem, Session, Turn
 from palimpsest.lm.client import Ledger
 from palimpsest.lm.settings import LmSettings
-from palimpsest_eval.testing.fake_lm_server import FakeLMServer
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer, prompt_field
 from palimpsest_eval.testing.fake_reflection import reflection_answer, reflection_reply
 
 pytestmark = pytest.mark.lm
@@ -181,3 +183,18 @@ def test_of_items_that_quote_the_same_words_the_models_counts():
     ]
     assert [i.statement for i in join_items(by_rules, by_lm)] == ["b", "c", "d"]
     assert [i.statement for i in join_items(by_rules, by_lm[2:])] == ["a", "d"]
+
+
+def test_a_local_model_reads_no_earlier_notes_for_it_takes_them_for_the_session(tmp_path, monkeypatch):
+    read = []
+
+    def reply(prompt):
+        read.append(prompt_field(prompt, "earlier_notes").startswith("n1: "))
+        return reflection_reply(prompt)
+
+    with FakeLMServer({}, reply=reply) as server:
+        monkeypatch.setattr("palimpsest.lm.client.served", lambda settings: replace(settings, url=server.url))
+        for path, url in (("other", server.url), ("local", "local")):
+            sessions = [session(f"d{n}", day=n, turns=(("Ann", "I live in Ghent."),)) for n in (1, 2)]
+            list(LmReflection(LmSettings("stand-in", url), Ledger(tmp_path / path)).form_items(sessions))
+    assert sorted(read[:2]) == [False, True] and read[2:] == [False, False]

@@ -393,6 +393,7 @@ class LmReflection:
             PalimpsestError: a budget is set, and no price.
         """
         self._instructions, self._with_rules = instructions, with_rules
+        self._reads_earlier = not settings.is_local
         self._parts: dict[str, _Part] = {}
         self._runner = ProgramRunner(self._program(), settings, ledger, max_cost)
         self.run: ProgramRun[ReadNote] = ProgramRun()
@@ -422,7 +423,9 @@ class LmReflection:
         return self._runner.estimate([p.input for p in parts])
 
     def _parts_of(self, sessions: Sequence[Session], by_rules: Sequence[Sequence[NoteItem]]) -> list[_Part]:
-        earlier = earlier_notes(sessions, by_rules)
+        # A small model states what it finds in earlier notes as facts of the session.
+        none = [EarlierNotes(note_ids={})] * len(sessions)
+        earlier = earlier_notes(sessions, by_rules) if self._reads_earlier else none
         parts = [p for session, notes in zip(sessions, earlier, strict=True) for p in _split(session, notes)]
         self._parts = {p.input.input_id: p for p in parts}
         return parts
