@@ -16,6 +16,7 @@ from palimpsest.formation.reflection import (
 )
 from palimpsest.formation.session import LM, NoteItem, Session, Turn
 from palimpsest.lm.client import Ledger
+from palimpsest.lm.run_program import find_quote_by
 from palimpsest.lm.settings import LmSettings
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer, prompt_field
 from palimpsest_eval.testing.fake_reflection import reflection_answer, reflection_reply
@@ -112,6 +113,27 @@ def test_a_quote_may_begin_with_its_speaker_as_the_prompt_shows_a_turn():
         read_reflection(session(), EARLIER, {"facts": [{**FACT, "quote": quote}]}).items
         == read_reflection(session(), EARLIER, {"facts": [FACT]}).items
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "quote", "found"),
+    [
+        (
+            "I live in Ghent and I work at Basin.",
+            "Ann lives in Ghent and Ann works at Basin",
+            "I live in Ghent and I work at Basin",
+        ),
+        ("Our queue runs here. My screens are dark.", "Ann’s screens are dark.", "My screens are dark"),  # noqa: RUF001
+        ("I'm vegetarian.", "Ann is vegetarian", "I'm vegetarian"),
+        ("Right. Moved to Ghent again.", "Ann moved to Ghent", "Moved to Ghent"),
+        ("Bea leads Basin.", "Ann leads Basin", None),
+        ("I never lived in Ghent.", "Ann lived in Ghent", None),
+        ("I live in Ghent.", "Bea lives in Ghent", None),
+    ],
+)
+def test_a_quote_may_name_the_speaker_where_the_text_says_i_and_changes_nothing_else(said, quote, found):
+    span = find_quote_by("Ann", said, quote)
+    assert (span and said[slice(*span)]) == found
 
 
 def test_earlier_notes_are_of_the_last_sessions_before_it_in_its_scope():

@@ -12,12 +12,13 @@ from palimpsest.formation.note_table import NoteInputs, Notes, note_table, sessi
 from palimpsest.formation.rules import form_items as form_items_by_rules
 from palimpsest.formation.session import LM, STATED_KINDS, Kind, NoteItem, Session, Turn
 from palimpsest.lm.client import Ledger, ledger_to_estimate
-from palimpsest.lm.engine import contains_instructions, find_quote
+from palimpsest.lm.engine import contains_instructions
 from palimpsest.lm.run_program import (
     LmProgram,
     ProgramInput,
     ProgramRun,
     ProgramRunner,
+    find_quote_by,
     list_schema,
     numbers_in,
     object_schema,
@@ -193,7 +194,7 @@ def _evidence(session: Session, part: Mapping[str, object]) -> tuple[_Spans, str
             return (), "its evidence is no turn of the session"
         turn = session.turns[number - 1]
         quote = str(quoted.get("quote") or "").removeprefix(f"{turn.name}: ")  # as the prompt shows a turn
-        span = find_quote(turn.text, quote)
+        span = find_quote_by(turn.name, turn.text, quote)
         if span is None:
             return (), "its quote is not in the turn"
         if not turn.is_person:
