@@ -86,7 +86,7 @@ def test_an_inference_has_its_alternatives_and_what_would_make_it_wrong():
     [
         ({"source_turn": 9}, "its evidence is no turn of the session"),
         ({"source_turn": None}, "its evidence is no turn of the session"),
-        ({"source_turn": 3}, "its quote is not in the turn"),
+        ({"quote": "I moved to Rome"}, "its quote is not in the turn"),
         ({"quote": ""}, "its quote is not in the turn"),
         ({"source_turn": 2, "quote": "Noted"}, "it quotes no person"),
         ({"statement": " "}, "it has no statement"),
@@ -134,6 +134,13 @@ def test_a_quote_may_begin_with_its_speaker_as_the_prompt_shows_a_turn():
 def test_a_quote_may_name_the_speaker_where_the_text_says_i_and_changes_nothing_else(said, quote, found):
     span = find_quote_by("Ann", said, quote)
     assert (span and said[slice(*span)]) == found
+
+
+def test_a_quote_of_one_turn_alone_counts_under_the_number_of_another():
+    read = read_reflection(session(), EARLIER, {"facts": [{**FACT, "source_turn": 3}]})
+    assert read.items == read_reflection(session(), EARLIER, {"facts": [FACT]}).items != []
+    twice = session(turns=(*TURNS, ("Ann", "So: I moved to Ghent.")))
+    assert not read_reflection(twice, EARLIER, {"facts": [{**FACT, "source_turn": 3}]}).items
 
 
 def test_earlier_notes_are_of_the_last_sessions_before_it_in_its_scope():
