@@ -6,13 +6,13 @@ Each fault meets each step over real HTTP, with a scripted server in the model's
 import re
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from palimpsest.consolidation.consolidate import consolidate
-from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.lm.client import Ledger
 from palimpsest.pipeline.build_warnings import collection_warnings
 from palimpsest.pipeline.plan import stage_context
@@ -85,7 +85,7 @@ STEPS = {
 }
 RETRIED: tuple[Fault, ...] = ("429", "500", "timeout", "cut", "html")
 """Faults of the way to the model: a second request is answered."""
-REPEATED: tuple[Fault, ...] = ("context", "refusal", "garbage")
+REPEATED: tuple[Fault, ...] = ("context", "refusal", "garbage", "length")
 """What a server says to each request."""
 ANSWERS: dict[str, Callable[[str], str]] = {
     "empty": lambda right: "",
@@ -208,3 +208,69 @@ def test_calls_that_were_limited_are_made_by_the_next_build_and_none_is_made_bey
         poor = run_step(home, corpus, step, max_cost=1e-9)
         assert server.counts.requests == asked and poor.shown and poor.paid == 0
         assert run_step(home, corpus, step) == Outcome("", [], asked) and server.counts.answered == asked
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_wrong_key_is_one_line_at_once_and_the_build_goes_on_where_it_ended(prepared, monkeypatch, name):
+    step, (home, corpus) = STEPS[name], prepared
+    for variable, value in (step.environment | {"PALIMPSEST_LM_KEY": "sk-canary"}).items():
+        monkeypatch.setenv(variable, value)
+    with FakeLMServer({}, reply=step.answer, fault_share=1.0, faults=("401",)) as server:
+        monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
+        with pytest.raises(PalimpsestError, match=r"^PALIMPSEST_LM: .* refuses the key .*PALIMPSEST_LM_KEY") as caught:
+            run_step(home, corpus, step)
+        assert caught.value.exit_code == 2 and "canary" not in str(caught.value) and server.counts.requests <= 8
+        server.fault_share = 0.0
+        assert run_step(home, corpus, step).shown == []
+
+
+@pytest.mark.parametrize("name", ["labels", "formation", "facts"])
+def test_an_answer_that_ran_out_of_tokens_is_paid_again_only_where_it_may_be_longer(prepared, monkeypatch, name):
+    step, (home, corpus) = STEPS[name], prepared
+    for variable, value in (step.environment | {"PALIMPSEST_LM_CONCURRENCY": "1"}).items():
+        monkeypatch.setenv(variable, value)
+    with FakeLMServer({}, reply=step.answer, fault_share=1.0, faults=("length",)) as server:
+        monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
+        first = run_step(home, corpus, step)
+        assert "PALIMPSEST_LM_MAX_TOKENS" in first.failed or (first.shown and first.paid == server.counts.requests)
+        requests = server.counts.requests
+        server.fault_share = 0.0
+        if not first.failed:
+            assert run_step(home, corpus, step).shown == first.shown and server.counts.requests == requests
+        monkeypatch.setenv("PALIMPSEST_LM_MAX_TOKENS", "5000")
+        assert run_step(home, corpus, step).shown == [] and server.counts.requests == 2 * requests
+
+
+@pytest.mark.parametrize("name", ["formation", "facts"])
+def test_answers_that_are_all_empty_are_shown(prepared, monkeypatch, name):
+    step, (home, corpus) = STEPS[name], prepared
+    empty = {"formation": reflection_answer({}), "facts": fields(entities=[], relationships=[])}[name]
+    with FakeLMServer({}, reply=lambda _: empty) as server:
+        monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
+        (shown,) = run_step(home, corpus, step).shown
+    assert "to 3 " in shown and "every answer is empty" in shown
+
+
+@pytest.mark.parametrize("name", ["formation"])  # which home
+def test_one_ceiling_is_for_all_steps_of_a_build_and_known_answers_need_no_server(prepared, monkeypatch, name):
+    home, corpus = prepared
+    setting = ("unit: turn", "form: [turns, reflection]\nreflection: lm\nfacts: lm")
+    steps = [replace(STEPS[step], setting=setting) for step in ("formation", "facts")]
+    replies = {"conversation": formed_answer, "text": facts_answer}
+
+    def reply(prompt: str) -> str:
+        return next(answer for field, answer in replies.items() if prompt_field(prompt, field))(prompt)
+
+    with FakeLMServer({}, reply=reply) as server:
+        monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
+        run_step(home, corpus, steps[0])
+        spent = staged(home).lm_cost
+        assert spent > 0
+        poor = run_step(home, corpus, steps[1], max_cost=spent)
+        assert any("budget" in line for line in poor.shown) and staged(home).lm_cost == spent
+        requests = server.counts.requests
+        assert run_step(home, corpus, steps[1], max_cost=1.0).shown == [] and spent < staged(home).lm_cost <= 1.0
+        assert server.counts.requests > requests
+    monkeypatch.delattr("palimpsest.lm.client.served")  # nothing connects
+    staged(home).remove_record("chats", "entities")
+    assert run_step(home, corpus, steps[1]).shown == []

@@ -72,6 +72,16 @@ def test_a_wait_that_the_server_asks_for_is_kept_by_all_calls_and_a_long_one_end
         assert server.counts.requests == 1
 
 
+@pytest.mark.parametrize(("model", "variable"), [("m", "PALIMPSEST_LM_KEY"), ("openai/gpt-4o-mini", "provider's own")])
+def test_a_wrong_key_is_said_at_once_and_never_shown(model, variable, monkeypatch):
+    with FakeLMServer({}, fault_share=1.0, faults=("401",)) as server:
+        monkeypatch.setenv("OPENAI_API_BASE", server.url)
+        settings = LmSettings(model, "" if "/" in model else server.url, key="sk-canary")
+        with pytest.raises(PalimpsestError, match=f"^PALIMPSEST_LM: .*401.*{variable}") as caught:
+            LmClient(settings).complete(QUESTION)
+        assert server.counts.requests == 1 and "canary" not in str(caught.value)
+
+
 def test_a_request_that_is_refused_is_not_sent_again():
     with FakeLMServer({}, fault_share=1.0, faults=("context",)) as server:
         with pytest.raises(RequestRefused):

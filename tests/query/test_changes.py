@@ -145,6 +145,16 @@ def test_what_ended_a_part_is_first_for_questions_about_that_part_alone(tmp_path
     assert next(m.memory_id for m in found.memories if m.memory_id in ("m6", "m7")) == first
 
 
+def test_all_that_ended_parts_of_a_memory_answer_for_it_through_others_too(tmp_path):
+    more = [
+        memory("m9", "Globex gave me a badge.", observed_at=at("2024-03-01")),
+        memory("m10", "Initech pays better.", observed_at=at("2024-06-02")),
+    ]
+    of_parts = [ended(", and my"), relation("m9", "m6", "UPDATE", part=json.dumps([[TWO.index("and my"), len(TWO)]]))]
+    index = indexed(tmp_path / "i.duckdb", *of_parts, updates=[("m7", "m6"), ("m10", "m9")], more=more)
+    assert {m.memory_id for m in search(index, TWO, k=2).memories} == {"m7", "m10"}
+
+
 def test_a_reranker_reads_no_part_that_ended(tmp_path):
     class Recorder:
         name, texts = "recorder", ()

@@ -1,7 +1,5 @@
 """A language model may pick the sentences that a context quotes: by number alone, under a budget, paid once."""
 
-import json
-
 import pytest
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
@@ -9,7 +7,7 @@ from palimpsest.query.context.quotes import ELISION, open_compressor
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult
-from palimpsest_eval.testing.fake_lm_server import FakeLMServer
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer, program_answer, prompt_field
 from tests.query import made
 
 ANA = Scope("notes", "ana")
@@ -42,12 +40,16 @@ def lm(monkeypatch, server, price="0,0", max_cost=""):
     monkeypatch.setenv("PALIMPSEST_COMPRESSOR_MAX_COST", max_cost)
 
 
-def sentences_of(prompt: str) -> list[dict]:
-    return json.loads(prompt[prompt.index("{") :])["sentences"]
+def sentences_of(prompt: str) -> list[str]:
+    return [line.partition("] ")[2] for line in prompt_field(prompt, "sentences").splitlines()]
+
+
+def chosen(numbers: object) -> str:
+    return program_answer({"chosen": numbers}, as_json=False)
 
 
 def picking(prompt: str) -> str:
-    return json.dumps({"sentences": [s["number"] for s in sentences_of(prompt) if s["text"] == ANSWER][:1]})
+    return chosen([n for n, text in enumerate(sentences_of(prompt), 1) if text == ANSWER][:1])
 
 
 @pytest.mark.lm
@@ -74,15 +76,15 @@ def test_an_answer_is_paid_once_and_the_ledger_has_no_text(index, tmp_path, monk
         contexts = {search(index, open_compressor("lm", tmp_path)).context for _ in range(2)}
         assert server.counts.answered == 1 and len(contexts) == 1
     stored = b"".join(p.read_bytes() for p in tmp_path.iterdir())
-    assert b"mill" not in stored and b"wheel" not in stored and b"sentences" in stored
+    assert b"mill" not in stored and b"wheel" not in stored and b"chosen" in stored
 
 
-LISTS = ["[]", "[0]", "[-1, 2]", "[1, 100000]", "[true]", "[1.5]", '"1"', '{"1": 2}', f"[{'9' * 5000}]"]
+LISTS = ["[]", "[0]", "[-1, 2]", "[1, 100000]", "[1.5]", '"one"', '{"1": 2}', f"[{'9' * 5000}]"]
 LISTS.append('["The mill was rebuilt in gold. [memory:m1]"]')
 
 
 @pytest.mark.lm
-@pytest.mark.parametrize("answer", ["soup", ANSWER, "[" * 5000, *(f'{{"sentences": {found}}}' for found in LISTS)])
+@pytest.mark.parametrize("answer", ["soup", ANSWER, "[" * 5000, *map(chosen, LISTS)])
 def test_an_answer_that_is_no_list_of_numbers_of_sentences_leaves_the_quotes_by_words(
     index, tmp_path, monkeypatch, answer
 ):
@@ -104,7 +106,7 @@ def test_the_model_reads_no_text_of_another_user_and_nothing_where_all_fits_and_
 
     def record(prompt: str) -> str:
         prompts.append(prompt)
-        return f"Sure! The mill was rebuilt in gold.\n```json\n{picking(prompt)}\n```\n[memory:m9]"
+        return f"Sure! The mill was rebuilt in gold.\n{picking(prompt)}\n[memory:m9]"
 
     with FakeLMServer({}, reply=record) as server:
         lm(monkeypatch, server)
@@ -113,7 +115,7 @@ def test_the_model_reads_no_text_of_another_user_and_nothing_where_all_fits_and_
     assert ANSWER in found.context and "gold" not in found.context and "m9" not in found.context
     assert len(prompts) == 1 and "Ben" not in prompts[0]
     assert whole.compression.read == 0 and whole.compression.failed is None
-    assert sum(len(s["text"]) for s in sentences_of(prompts[0])) <= 24_000
+    assert sum(map(len, sentences_of(prompts[0]))) <= 24_000
 
 
 @pytest.mark.lm

@@ -1,6 +1,5 @@
 """Summaries, profiles, tasks and working sets: each line cited, of one scope alone."""
 
-import json
 from typing import Any
 
 import polars as pl
@@ -16,7 +15,7 @@ from palimpsest.query.request.types import Scope
 from palimpsest.query.summarize import Summary, SummarySentence
 from palimpsest.store.home import Home
 from palimpsest.text.terms import summary_sentences
-from palimpsest_eval.testing.fake_lm_server import FakeLMServer
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer, program_answer
 from tests.query.graphed import ANA, BEN, fact, node
 from tests.query.made import at, home, home_fixture, memory, rows, tables
 from tests.small_corpus import write_chats, write_notes
@@ -79,7 +78,8 @@ BRIDGE = summary("The bridge needs 40 bolts from Corvid.", "The bolts come on Fr
 
 
 def written(*sentences: tuple[str, object]) -> str:
-    return json.dumps({"summary": [{"text": text, "from": numbers} for text, numbers in sentences]})
+    listed = [{"text": text, "sources": numbers} for text, numbers in sentences]
+    return program_answer({"summary": listed}, as_json=False)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from palimpsest.lm.client import ChatMessage, Ledger, LmClient, LmUnavailable
+from palimpsest.lm.client import ChatMessage, KeyRefused, Ledger, LmClient, LmUnavailable
 from palimpsest.lm.local_model import served
 from palimpsest.lm.settings import lm_settings
 from palimpsest.relations.labelers.lm_labeler import LmLabeler
@@ -32,7 +32,7 @@ def test_a_fetched_model_answers_by_schema_and_none_twice(tmp_path, monkeypatch)
     assert sum(a.lm_calls for a in second) == 0 and [a.label for a in second] == [a.label for a in first]
 
     server = served(lm_settings())
-    with pytest.raises(LmUnavailable, match="AuthenticationError"):
+    with pytest.raises(KeyRefused, match="PALIMPSEST_LM_KEY"):
         LmClient(replace(server, key="another")).complete([ChatMessage("user", "Say yes.")])
     with pytest.raises(LmUnavailable, match="BadRequestError"):  # longer than the context
         LmClient(server).complete([ChatMessage("user", "word " * 20_000)])

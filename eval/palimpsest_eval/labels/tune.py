@@ -11,8 +11,8 @@ import polars as pl
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.ids import JsonObject
-from palimpsest.lm.client import Ledger
-from palimpsest.lm.engine import OptimizerEngine, unavailable_cause
+from palimpsest.lm.client import Ledger, LmUnavailable
+from palimpsest.lm.engine import OptimizerEngine, failed_call
 from palimpsest.lm.settings import Budget, LmSettings, answer_adapter, lm_settings
 from palimpsest.relations.labelers.label_types import LABELS, LabelResult, RelationLabeler
 from palimpsest.relations.labelers.lm_labeler import INSTRUCTIONS, load_program, pair_inputs
@@ -341,14 +341,14 @@ def compile_program(
                 )
                 made = bootstrap.compile(student, trainset=examples)
     except Exception as e:
-        cause = unavailable_cause(e)
-        if cause is None:
-            raise
+        cause = failed_call(e)
+        if not isinstance(cause, LmUnavailable):  # such as a wrong key
+            raise cause or e from None
         if not (engine.is_spent or writing.is_spent):
             raise ComponentFailed(f"{optimizer}: the language model gave no answer ({cause}); run it again") from None
     if engine.is_spent or writing.is_spent:
         raise PalimpsestError(f"max_cost {max_cost}: spent before {optimizer} was done; the next run repeats no call")
-    calls, seconds = engine.calls + writing.calls, time.perf_counter() - started
+    calls, seconds = engine.paid.calls + writing.paid.calls, time.perf_counter() - started
     return CompiledProgram(optimizer, dict(made.dump_state()), calls, round(budget.spent, 6), seconds)
 
 

@@ -45,10 +45,10 @@ class ExtractionTrial:
             ("memories", len(self.memories)),
             ("facts", sum(map(len, self.found.facts.values()))),
             ("facts by rules", self.by_rules.height),
-            ("calls", self.found.calls),
-            ("cost", self.found.cost),
+            ("calls", self.found.run.calls),
+            ("cost", self.found.run.cost),
             *((f"dropped: {reason}", n) for reason, n in sorted(self.found.dropped.items())),
-            *((f"not read: {reason}", n) for reason, n in sorted(self.found.without_answer.items())),
+            *((f"not read: {reason}", n) for reason, n in sorted(self.found.run.without_answer.items())),
         ]
         return pl.DataFrame(rows, schema={"what": pl.String, "figure": pl.Float64}, orient="row")
 

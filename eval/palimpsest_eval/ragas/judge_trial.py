@@ -123,4 +123,6 @@ def try_judge(
     lm = judging_lm(settings, ledger, max_cost, lambda *answer: exchanges.append(Exchange(*answer)))
     scores = score_samples(chosen, lm, settings.concurrency, answer_prompt)
     exchanges.sort(key=lambda e: (e.query_id, e.prompt))
-    return JudgeTrial(chosen, scores, exchanges, lm.calls, lm.tokens_in + lm.tokens_out, round(lm.cost, 6))
+    return JudgeTrial(
+        chosen, scores, exchanges, lm.paid.calls, lm.paid.tokens_in + lm.paid.tokens_out, round(lm.paid.budget.spent, 6)
+    )

@@ -9,7 +9,6 @@ import functools
 import math
 import os
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,22 +18,16 @@ from typing import Any
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import progress
 from palimpsest.core.ids import JsonRecord, content_id
-from palimpsest.lm.client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
+from palimpsest.lm.client import BudgetSpent, ChatMessage, Ledger, LmClient, LmUnavailable, PaidCalls
 from palimpsest.lm.settings import Budget, LmSettings, highest_cost, lm_settings
 from palimpsest.query.embed_query import query_embedder
 from palimpsest_eval.ragas.ragas_check import RagasSample
 
 # A language model behind a ledger and a budget: no answer is paid twice, no call is made that may pass the limit.
 
-_MAX_FAILURES = 8  # in a row: the server is down, the rest is not tried
-
-
-class BudgetSpent(Exception):
-    """The budget does not allow another call."""
-
 
 class PaidLm:
-    """The model, shared by all threads, and what its calls cost; `known` counts answers that the ledger had.
+    """The model, shared by all threads, and the calls that are paid.
 
     `on_answer` receives (query_id, prompt, answer) of every answer, known ones too.
     """
@@ -46,54 +39,21 @@ class PaidLm:
         max_cost: float | None,
         on_answer: Callable[[str, str, str], None] | None = None,
     ):
-        self._settings, self._ledger, self._on_answer = settings, ledger, on_answer
-        self._budget = Budget(max_cost)
-        self._client = LmClient(settings)
-        self._lock = threading.Lock()
-        self._failures = 0
-        self.calls = self.known = self.tokens_in = self.tokens_out = 0
-
-    @property
-    def cost(self) -> float:
-        """What the calls so far cost."""
-        return self._budget.spent
+        self.paid = PaidCalls(LmClient(settings), ledger, Budget(max_cost))
+        self._on_answer = on_answer
 
     def complete(self, prompt: str, query_id: str) -> str:
         """Returns the model's answer to a prompt, from the ledger where it was given before.
 
         Raises:
-            BudgetSpent: the budget does not cover it.
-            LmUnavailable: the server gave none.
+            LmUnavailable: the server gave none; BudgetSpent where the budget does not cover it.
         """
-        answer = self._complete(prompt, query_id)
+        settings = self.paid.settings
+        key, highest = content_id("ragas", settings.model, prompt), highest_cost(settings, [prompt])
+        answer, _ = self.paid.complete(key, (query_id, ""), "ragas", [ChatMessage("user", prompt)], highest)
         if self._on_answer is not None:
-            self._on_answer(query_id, prompt, answer)
-        return answer
-
-    def _complete(self, prompt: str, query_id: str) -> str:
-        key = content_id("ragas", self._settings.model, prompt)
-        if (known := self._ledger.get(key)) is not None:
-            with self._lock:
-                self.known += 1
-            return known.text
-        if self._failures >= _MAX_FAILURES:
-            raise LmUnavailable("server down")
-        max_cost = highest_cost(self._settings, [prompt])
-        if not self._budget.reserve(max_cost):
-            raise BudgetSpent
-        answer: LmAnswer | None = None
-        try:
-            answer = self._client.complete([ChatMessage("user", prompt)])
-            self._ledger.put(key, query_id, "", "ragas", self._settings.model, answer)
-        finally:
-            self._budget.settle(max_cost, answer.cost if answer is not None else 0.0)
-            with self._lock:
-                self._failures = self._failures + 1 if answer is None else 0
-                if answer is not None:
-                    self.calls += 1
-                    self.tokens_in += answer.tokens_in
-                    self.tokens_out += answer.tokens_out
-        return answer.text
+            self._on_answer(query_id, prompt, answer.said)
+        return answer.said
 
 
 METRICS = ("context_precision", "context_recall", "faithfulness", "answer_relevancy")
@@ -227,11 +187,11 @@ def judge_contexts(
         unreadable=problems["unreadable"],
         unasked=problems["unasked"],
         unanswered=problems["unanswered"],
-        calls=lm.calls,
-        known=lm.known,
-        tokens_in=lm.tokens_in,
-        tokens_out=lm.tokens_out,
-        cost=round(lm.cost, 6),
+        calls=lm.paid.calls,
+        known=lm.paid.known,
+        tokens_in=lm.paid.tokens_in,
+        tokens_out=lm.paid.tokens_out,
+        cost=round(lm.paid.budget.spent, 6),
     )
 
 

@@ -19,14 +19,15 @@ from palimpsest.core.ids import JsonObject, JsonValue, content_id
 from palimpsest.relations.labelers.label_types import LABELS
 from palimpsest.text.terms import query_terms, terms
 
-Fault = Literal["429", "500", "timeout", "cut", "garbage", "context", "html", "refusal"]
+Fault = Literal["401", "429", "500", "timeout", "cut", "garbage", "context", "html", "refusal", "length"]
 """An HTTP status, no answer, half a body, an answer that is no label, a prompt that is too long for the model, the page
-of a proxy in the place of an answer, or OpenAI's field for a refusal."""
+of a proxy in the place of an answer, OpenAI's field for a refusal, or no text: all tokens went into reasoning."""
 
 FAULTS: tuple[Fault, ...] = ("429", "500", "timeout", "cut", "garbage")
 MODEL = "stand-in"
 _FIELD = r"\[\[ ## {0} ## \]\]\s*\n(.*?)(?=\n\s*\[\[ ## |\n+Respond with|\Z)"
 _ERRORS = {
+    "401": (401, "invalid_api_key"),
     "429": (429, "rate_limit_exceeded"),
     "500": (500, "server_error"),
     "context": (400, "context_length_exceeded"),
@@ -170,7 +171,11 @@ class FakeLMServer:
                 self.counts.answered += 1
                 self.counts.tokens_in += tokens_in
                 self.counts.tokens_out += tokens_out
+        if fault == "length":
+            answer, tokens_out = "", int(body["max_tokens"])
         completion = _completion(handler.path, answer, tokens_in, tokens_out, is_refusal=fault == "refusal")
+        if fault == "length":
+            completion["choices"][0]["finish_reason"] = "length"  # type: ignore[index]
         _send(handler, 200, completion, cut=fault == "cut")
 
     def _count_request(self, pair: tuple[str, str], form: str, key: str) -> Fault | None:

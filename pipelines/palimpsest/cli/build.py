@@ -27,7 +27,7 @@ from palimpsest.store.home import DEFAULT_CORPUS, SHIPPED, Home, is_installed
 @click.option("--allow-lost", is_flag=True, help="Go on without what is damaged and cannot be read again.")
 @click.option("--repair", is_flag=True, help="Read every file of the home first, and repair what is damaged.")
 @click.option("--graph", is_flag=True, help="Load the published build into Neo4j as well.")
-@click.option("--max-cost", type=CostParam(), help="What labels by an LM may cost; pairs beyond it are not labelled.")
+@click.option("--max-cost", type=CostParam(), help="The most that a language model may cost in all.")
 @embedder_option
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def build(

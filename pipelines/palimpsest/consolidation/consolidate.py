@@ -93,10 +93,8 @@ def consolidate(
     before = {i for i, p in known.items() if p.state == "open"}
     expired = sum(1 for i, p in merged.items() if p.state == "expired" and i in before)
     new = len({p.proposal_id for p in opened} - before)
-    lm = done.by_model
-    return ConsolidationResult(
-        build.build_id, opened, new, expired, everything, lm.calls, lm.cost, lm.without_answer.total()
-    )
+    run = done.by_model.run
+    return ConsolidationResult(build.build_id, opened, new, expired, everything, run.calls, run.cost, len(run.open))
 
 
 def estimate(

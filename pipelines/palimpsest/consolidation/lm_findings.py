@@ -15,10 +15,10 @@ from palimpsest.consolidation.scope_memories import Memory
 from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, ScopeKey, content_id
 from palimpsest.lm.client import Ledger, ledger_to_estimate
-from palimpsest.lm.engine import contains_instructions, find_quote
+from palimpsest.lm.engine import LmProgram, contains_instructions, find_quote
 from palimpsest.lm.run_program import (
-    LmProgram,
     ProgramInput,
+    ProgramRun,
     ProgramRunner,
     list_schema,
     numbers_in,
@@ -234,20 +234,17 @@ class Group:
 
 @dataclass
 class LmFindings:
-    """What a model proposes, and what was paid for it.
+    """What a model proposes, and the run of its program.
 
     Attributes:
         proposals: by scope.
         dropped: parts of answers that the memories do not state, by reason.
-        calls, cost: of calls made now.
-        without_answer: groups that were not read, by reason.
+        run: what was paid, and which groups were not read.
     """
 
     proposals: dict[ScopeKey, list[Proposal]] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
-    calls: int = 0
-    cost: float = 0.0
-    without_answer: Counter[str] = field(default_factory=Counter)
+    run: ProgramRun[Findings] = field(default_factory=ProgramRun)
 
 
 ReadGroups = Callable[[Sequence[Group]], LmFindings]
@@ -286,7 +283,7 @@ def read_groups(home: Home, groups: Sequence[Group], max_cost: float | None = No
     with closing(Ledger(home.lm_ledger)) as ledger:
         runner = ProgramRunner(_program(by_id), lm_settings(), ledger, max_cost)
         run = runner.run([g.input for g in by_id.values()])
-    out = LmFindings(calls=run.calls, cost=run.cost, without_answer=run.without_answer)
+    out = LmFindings(run=run)
     for input_id, found in sorted(run.found.items()):
         out.proposals.setdefault(by_id[input_id].scope, []).extend(found.proposals)
         out.dropped.update(found.dropped)

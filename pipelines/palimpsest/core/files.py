@@ -467,7 +467,7 @@ def _lines(what: str, total: int, unit: str) -> Callable[[int], None]:
         nonlocal done, last
         done += n
         now = time.monotonic()
-        if now - last >= _LINE_EVERY_S:
+        if done and now - last >= _LINE_EVERY_S:
             last = now
             rate = done / (now - started)
             left = place(done / total, now - started) if place else f"{(total - done) / rate:.0f} s left"

@@ -10,14 +10,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-import polars as pl
 import psutil
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError, first_line_of
 from palimpsest.core.files import say
 from palimpsest.core.ids import content_id
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -117,7 +119,7 @@ def configured_runner() -> BatchRunner | None:
 class FrameRows(Sequence[tuple[Any, ...]]):
     """The rows of a frame as tuples. A million texts as Python strings take half a gigabyte."""
 
-    def __init__(self, frame: pl.DataFrame) -> None:
+    def __init__(self, frame: "pl.DataFrame") -> None:
         self._frame = frame
 
     def __len__(self) -> int:

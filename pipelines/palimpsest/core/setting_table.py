@@ -309,6 +309,10 @@ _TABLE: dict[Setting, str] = {
     Setting("lm.attempts", "PALIMPSEST_LM_ATTEMPTS", "6", "whole", 1, 100): (
         "attempts for one answer, the first included; 1 for a local model"
     ),
+    Setting("lm.max_tokens", "PALIMPSEST_LM_MAX_TOKENS", "300", "whole", 1, 1_000_000): (
+        "tokens of an answer, reasoning included; a model that reasons needs thousands, steps with long answers have up"
+        " to 2400 of their own"
+    ),
     Setting("lm.format", "PALIMPSEST_LM_FORMAT", "`text`", "choice", choices=("text", "json_object", "json_schema")): (
         "form of an answer: `text`, or JSON that the server keeps to a schema, `json_object` or `json_schema` by what "
         "it knows ([local model](../local-model.md)); unless it is set, `json_schema` of a provider, `json_object` of a"

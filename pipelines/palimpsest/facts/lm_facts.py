@@ -15,16 +15,16 @@ from palimpsest.facts.fact import Fact, Named, StatedEntity, StatedName
 from palimpsest.facts.fact_tables import LM, FactInputs, clause_table, fact_rows, named_entities
 from palimpsest.facts.vocabulary import normalize_predicate
 from palimpsest.lm.client import Ledger
-from palimpsest.lm.engine import find_quote
+from palimpsest.lm.engine import LmProgram, find_quote
 from palimpsest.lm.run_program import (
-    LmProgram,
     ProgramInput,
+    ProgramRun,
     ProgramRunner,
     list_schema,
     object_schema,
     program,
 )
-from palimpsest.lm.settings import LmSettings, lm_settings
+from palimpsest.lm.settings import Budget, LmSettings, lm_settings
 from palimpsest.store.graph_decisions import EDGE_TYPES
 from palimpsest.store.home import Home
 from palimpsest.store.tables import empty
@@ -262,31 +262,26 @@ class MemoryText:
         }
 
 
-@dataclass
+@dataclass(frozen=True)
 class Extraction:
-    """Facts by memory id, what was paid, and why memories and parts of answers were left out.
+    """What a model states of memories, and the run of its program."""
 
-    Attributes:
-        facts: of each memory that has an answer.
-        names: the same: what the model names, where the text has it.
-        entities: the same: those of the memory that the model describes.
-        calls, tokens, cost: of calls made now.
-        without_answer: memories that have none, by reason.
-        numbers: of the run, for its stage.
-        dropped: relationships of answers that the texts do not state, by reason.
-        dropped_entities: entities of answers that the memories do not name or whose type is unknown, by reason.
-    """
+    run: ProgramRun[ReadFacts]
 
-    facts: dict[str, list[Fact]] = field(default_factory=dict)
-    names: dict[str, list[StatedName]] = field(default_factory=dict)
-    entities: dict[str, list[StatedEntity]] = field(default_factory=dict)
-    calls: int = 0
-    tokens: int = 0
-    cost: float = 0.0
-    without_answer: Counter[str] = field(default_factory=Counter)
-    dropped: Counter[str] = field(default_factory=Counter)
-    dropped_entities: Counter[str] = field(default_factory=Counter)
-    numbers: dict[str, float] = field(default_factory=dict)
+    @property
+    def facts(self) -> dict[str, list[Fact]]:
+        """By memory id, of each memory that has an answer."""
+        return {memory_id: found.facts for memory_id, found in self.run.found.items()}
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Relationships of answers that the texts do not state, by reason."""
+        return sum((found.dropped for found in self.run.found.values()), Counter[str]())
+
+    @property
+    def dropped_entities(self) -> Counter[str]:
+        """Entities of answers that the memories do not name or whose type is unknown, by reason."""
+        return sum((found.dropped_entities for found in self.run.found.values()), Counter[str]())
 
 
 class LmExtractor:
@@ -296,7 +291,7 @@ class LmExtractor:
         self,
         settings: LmSettings,
         ledger: Ledger,
-        max_cost: float | None = None,
+        max_cost: float | Budget | None = None,
         instructions: str = INSTRUCTIONS,
     ):
         """Makes an extractor.
@@ -320,23 +315,7 @@ class LmExtractor:
             ComponentFailed: more than half of the answers cannot be read; they are removed from the ledger.
         """
         self._memories |= {m.memory_id: m for m in memories}
-        run = self._runner.run([_program_input(m) for m in memories])
-        facts = {memory_id: found.facts for memory_id, found in run.found.items()}
-        dropped = sum((found.dropped for found in run.found.values()), Counter[str]())
-        entities = {memory_id: found.entities for memory_id, found in run.found.items()}
-        unnamed = sum((found.dropped_entities for found in run.found.values()), Counter[str]())
-        return Extraction(
-            facts,
-            {memory_id: found.names for memory_id, found in run.found.items()},
-            entities,
-            run.calls,
-            run.tokens,
-            run.cost,
-            run.without_answer,
-            dropped,
-            unnamed,
-            run.numbers(),
-        )
+        return Extraction(self._runner.run([_program_input(m) for m in memories]))
 
     def has_answer(self, memory: MemoryText) -> bool:
         """Returns whether the ledger has the answer for a memory."""
@@ -355,6 +334,7 @@ class LmExtractor:
             load=lambda: program("ExtractFacts", self._instructions, _INPUTS, _OUTPUTS, _ITEMS),
             read=self._read,
             is_unsupported=lambda r: bool(r.dropped or r.dropped_entities) and not r.is_of_text,
+            is_empty=lambda r: r == ReadFacts(),
         )
 
     def _read(self, memory_id: str, answer: "dspy.Prediction") -> ReadFacts:
@@ -393,7 +373,7 @@ class LmNames(NamedTuple):
     numbers: dict[str, float]
 
 
-def lm_names(memories: pl.DataFrame, home: Home, max_cost: float | None = None) -> LmNames:
+def lm_names(memories: pl.DataFrame, home: Home, max_cost: float | Budget | None = None) -> LmNames:
     """Returns what a model names in every memory; the same answers state the facts, see `lm_clause_facts`.
 
     Answers are in the ledger of the home, and paid once. Memories beyond the budget have no names by the model; a build
@@ -414,10 +394,10 @@ def lm_names(memories: pl.DataFrame, home: Home, max_cost: float | None = None) 
         )
     finally:
         ledger.close()
-    for reason, n in sorted(found.without_answer.items()):
+    for reason, n in sorted(found.run.without_answer.items()):
         say(f"facts: {n} memories were not read ({reason})")
-    rows = [(i, n.start, n.end, n.type) for i, names in sorted(found.names.items()) for n in names]
-    return LmNames(rows, found.numbers)
+    rows = [(i, n.start, n.end, n.type) for i, read in sorted(found.run.found.items()) for n in read.names]
+    return LmNames(rows, found.run.numbers())
 
 
 def lm_clause_facts(inputs: FactInputs, home: Home) -> LmFacts:
@@ -443,17 +423,11 @@ def lm_clause_facts(inputs: FactInputs, home: Home) -> LmFacts:
     for what, dropped in (("relationships", found.dropped), ("entities", found.dropped_entities)):
         for reason, n in sorted(dropped.items()):
             say(f"facts: {n} {what} were dropped ({reason})")
-    rows = [
-        row
-        for memory_id, *scope in memories.select("memory_id", *SCOPE).iter_rows()
-        for row in fact_rows((memory_id, *scope), found.facts.get(memory_id, ()), LM)
-    ]
-    entities = [
-        (memory_id, *scope, e.entity_id, e.type, e.importance)
-        for memory_id, *scope in memories.select("memory_id", *SCOPE).iter_rows()
-        for e in found.entities.get(memory_id, ())
-    ]
-    numbers = found.numbers | {
+    scopes = memories.select("memory_id", *SCOPE).rows()
+    read = [(scope, found.run.found[scope[0]]) for scope in scopes if scope[0] in found.run.found]
+    rows = [row for scope, by_lm in read for row in fact_rows(scope, by_lm.facts, LM)]
+    entities = [(*scope, e.entity_id, e.type, e.importance) for scope, by_lm in read for e in by_lm.entities]
+    numbers = found.run.numbers() | {
         "unpaid": len(texts) - len(known),
         "lm_dropped": found.dropped.total(),
         "lm_entities_dropped": found.dropped_entities.total(),

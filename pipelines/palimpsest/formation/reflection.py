@@ -12,9 +12,8 @@ from palimpsest.formation.note_table import NoteInputs, Notes, note_table, sessi
 from palimpsest.formation.rules import form_items as form_items_by_rules
 from palimpsest.formation.session import LM, STATED_KINDS, Kind, NoteItem, Session, Turn
 from palimpsest.lm.client import Ledger, ledger_to_estimate
-from palimpsest.lm.engine import contains_instructions
+from palimpsest.lm.engine import LmProgram, contains_instructions
 from palimpsest.lm.run_program import (
-    LmProgram,
     ProgramInput,
     ProgramRun,
     ProgramRunner,
@@ -26,7 +25,7 @@ from palimpsest.lm.run_program import (
     stated_confidence,
     stemmed_words,
 )
-from palimpsest.lm.settings import LmSettings, lm_settings
+from palimpsest.lm.settings import Budget, LmSettings, lm_settings
 from palimpsest.store.home import Home
 from palimpsest.text.tokenizer import count_tokens_batch
 
@@ -383,7 +382,7 @@ class LmReflection:
         self,
         settings: LmSettings,
         ledger: Ledger,
-        max_cost: float | None = None,
+        max_cost: float | Budget | None = None,
         instructions: str = INSTRUCTIONS,
         with_rules: bool = False,
     ):
@@ -392,7 +391,7 @@ class LmReflection:
         Args:
             settings: the model.
             ledger: where answers are stored.
-            max_cost: the most that it may spend; None means no limit.
+            max_cost: the most that it may spend, or a budget that it shares; None means no limit.
             instructions: of the program.
             with_rules: items of rules too.
 
@@ -450,6 +449,7 @@ class LmReflection:
             load=lambda: program("Reflect", self._instructions, _INPUTS, _OUTPUTS),
             read=self._read,
             is_unsupported=lambda read: bool(read.dropped) and not read.items,
+            is_empty=lambda read: read == ReadNote(),
         )
 
     def _read(self, input_id: str, answer: "dspy.Prediction") -> ReadNote:
@@ -504,7 +504,7 @@ def _same(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def lm_notes(
-    inputs: NoteInputs, home: Home, max_cost: float | None = None, with_rules: bool = False
+    inputs: NoteInputs, home: Home, max_cost: float | Budget | None = None, with_rules: bool = False
 ) -> tuple[Notes, dict[str, float]]:
     """Returns the notes of every session as a model reads it, and figures of the calls.
 

@@ -2,22 +2,22 @@
 
 import os
 import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
 from palimpsest.core.needles import RowSearch
 from palimpsest.core.parallel import process_started
 from palimpsest.lm.local_model import served
-from palimpsest.lm.settings import LmSettings, litellm
+from palimpsest.lm.settings import Budget, LmSettings, litellm
 
 # The answers of a language model, stored before they are used: no answered call is paid twice.
 #
@@ -46,6 +46,9 @@ _TOTALS = (
 )
 
 
+_CUT = "\n(cut: out of tokens)"
+
+
 @dataclass(frozen=True)
 class LmAnswer:
     """The text of an answer, its tokens, and its cost at the prices of that time."""
@@ -54,6 +57,16 @@ class LmAnswer:
     tokens_in: int
     tokens_out: int
     cost: float
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it ended because it had no more tokens; those of a model's reasoning count."""
+        return self.text.endswith(_CUT)
+
+    @property
+    def said(self) -> str:
+        """What the model wrote."""
+        return self.text.removesuffix(_CUT)
 
 
 @dataclass(frozen=True)
@@ -73,12 +86,14 @@ class LedgerTotals:
 class Ledger:
     """Answers by key (pair, program, model) in a SQLite file: WAL, each committed, deleted bytes overwritten."""
 
-    def __init__(self, path: Path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
+    def __init__(self, path: Path | None):
+        """Opens it; without a path it is in memory, and ends with the process."""
         self._lock = threading.Lock()
-        self._db = sqlite3.connect(path, check_same_thread=False, timeout=60, isolation_level=None)
-        path.chmod(0o600)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._db = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=60, isolation_level=None)
+        if path is not None:
+            path.chmod(0o600)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute("PRAGMA secure_delete=ON")
@@ -180,30 +195,50 @@ def _is_alive(pid: int, began: str) -> bool:
     return process_started(pid) == began
 
 
-@contextmanager
-def ledger_to_estimate(path: Path) -> Iterator[Ledger]:
-    """Opens a ledger to count what is not paid yet; where there is none, an empty one that is removed again.
-
-    Yields:
-        The ledger.
-    """
-    with (
-        tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch,
-        closing(Ledger(path if path.exists() else Path(scratch) / path.name)) as ledger,
-    ):
-        yield ledger
+def ledger_to_estimate(path: Path) -> closing[Ledger]:
+    """Opens a ledger to count what is not paid yet; where there is none, an empty one in memory."""
+    return closing(Ledger(path if path.exists() else None))
 
 
 _FIRST_WAIT_S = 0.5
+_MAX_FAILURES = 8  # in a row: then the server is down, and the remaining calls are not tried
 _LONGEST_PAUSE_S = 120.0  # that a server may ask for; a call that has to wait longer is left to a later run
 
 
 class LmUnavailable(Exception):
-    """The server gave no answer, after all attempts."""
+    """The server gave no answer, after all attempts. `reason` is that of all such."""
+
+    reason = "no answer"
 
 
 class RequestRefused(LmUnavailable):
     """The server does not take this request, such as one that is too long; it may take others."""
+
+    reason = "refused by the server"
+
+
+class BudgetSpent(LmUnavailable):
+    """The budget does not cover the call."""
+
+    reason = "budget"
+
+
+class ServerDown(LmUnavailable):
+    """Several calls in a row got no answer: this one was not tried."""
+
+    reason = "server down"
+
+
+class KeyRefused(PalimpsestError):
+    """The server takes no call with this key."""
+
+    def __init__(self, settings: LmSettings, status: int):
+        """Makes the error; it does not have the key."""
+        variable = "PALIMPSEST_LM_KEY" if settings.url else "PALIMPSEST_LM_KEY, or the provider's own variable,"
+        super().__init__(
+            f"PALIMPSEST_LM: {settings.where} refuses the key (HTTP {status}); set {variable} to a key that is valid"
+            " there, and run again: what was built and answered is kept"
+        )
 
 
 @dataclass(frozen=True)
@@ -238,12 +273,16 @@ class RateLimiter:
 
 
 class LmClient:
-    """A connection to one server or provider, shared by all threads. That of a local model is started."""
+    """A connection to one server or provider, shared by all threads, made by the first call."""
 
     def __init__(self, settings: LmSettings):
-        self.settings = settings = served(settings)
-        self._send = _server(settings) if settings.url else _provider(settings)
+        self.settings = settings
         self._rate_limiter = RateLimiter(settings.requests_per_minute)
+
+    @cached_property
+    def _send(self) -> Callable[..., Any]:
+        settings = served(self.settings)
+        return _server(settings) if settings.url else _provider(settings)
 
     def complete(self, messages: Sequence[ChatMessage], response_format: JsonObject | None = None) -> LmAnswer:
         """Returns the model's answer, truncated ones too: every answer is paid.
@@ -255,10 +294,13 @@ class LmClient:
         Raises:
             LmUnavailable: the server was unreachable, too slow or too busy.
             RequestRefused: it refused.
+            KeyRefused: it takes no call with this key.
+            PalimpsestError: a local model cannot be loaded.
         """
         import openai
         import tenacity
 
+        send = self._send
         wait = tenacity.wait_exponential_jitter(_FIRST_WAIT_S, self.settings.longest_wait_s, jitter=2 * _FIRST_WAIT_S)
         attempts = tenacity.Retrying(
             retry=tenacity.retry_if_exception(_is_transient),
@@ -267,17 +309,21 @@ class LmClient:
             wait=wait,
         )
         try:
-            return attempts(self._request, messages, response_format)
+            return attempts(self._request, send, messages, response_format)
         except (openai.OpenAIError, _InvalidResponse) as e:
-            is_refused = getattr(e, "status_code", None) in _REFUSED
-            raise (RequestRefused if is_refused else LmUnavailable)(type(e).__name__) from None
+            status = getattr(e, "status_code", None)
+            if status in _KEY_REFUSED:
+                raise KeyRefused(self.settings, status) from None
+            raise (RequestRefused if status in _REFUSED else LmUnavailable)(type(e).__name__) from None
 
-    def _request(self, messages: Sequence[ChatMessage], response_format: JsonObject | None) -> LmAnswer:
+    def _request(
+        self, send: Callable[..., Any], messages: Sequence[ChatMessage], response_format: JsonObject | None
+    ) -> LmAnswer:
         import openai
 
         self._rate_limiter.wait()
         try:
-            response = self._send(
+            response = send(
                 model=self.settings.model,
                 messages=[asdict(m) for m in messages],
                 temperature=0.0,
@@ -285,7 +331,8 @@ class LmClient:
                 seed=0,
                 **({"response_format": response_format} if response_format else {}),
             )
-            text = response.choices[0].message.content or ""
+            choice = response.choices[0]
+            text = (choice.message.content or "") + (_CUT if getattr(choice, "finish_reason", "") == "length" else "")
             usage = response.usage
         except openai.OpenAIError as e:
             self._rate_limiter.pause(min(_retry_after_s(e), _LONGEST_PAUSE_S))
@@ -294,6 +341,87 @@ class LmClient:
             raise _InvalidResponse(type(e).__name__) from None
         tokens_in, tokens_out = (usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage else (0, 0)
         return LmAnswer(text, tokens_in, tokens_out, self.settings.cost(tokens_in, tokens_out))
+
+
+class PaidCalls:
+    """Calls of a model, each paid once: its answers are in a ledger, its cost is within a budget.
+
+    Attributes:
+        settings: the model.
+        budget: of the calls.
+        calls, tokens_in, tokens_out: of the calls made now.
+        known: answers that the ledger had.
+    """
+
+    def __init__(self, client: LmClient, ledger: Ledger, budget: Budget):
+        self.settings, self.budget = client.settings, budget
+        self._client, self._ledger, self._lock = client, ledger, threading.Lock()
+        self._failures = self.calls = self.known = self.tokens_in = self.tokens_out = 0
+
+    def complete(
+        self,
+        key: str,
+        ids: tuple[str, str],
+        program: str,
+        messages: Sequence[ChatMessage],
+        highest: float,
+        response_format: JsonObject | None = None,
+        keep: bool = True,
+    ) -> tuple[LmAnswer, bool]:
+        """Returns the answer of a key in the ledger, else that of a call, and whether it was paid now.
+
+        Args:
+            key: of the answer.
+            ids: two ids that the ledger names the answer by, so that a delete finds it.
+            program: stored with the answer.
+            messages: the request.
+            highest: the most that the call can cost.
+            response_format: see LmClient.
+            keep: False where the caller stores what it reads in the answer, by `put`.
+
+        Raises:
+            LmUnavailable: the server gave none, is down, or the budget does not cover the call.
+            PalimpsestError: as of LmClient.
+        """
+        if known := self._ledger.claim(key, *ids):
+            with self._lock:
+                self.known += 1
+            return known, False
+        try:
+            answer = self._pay(messages, highest, response_format)
+        except BaseException:
+            self._ledger.release(key)
+            raise
+        if keep:
+            self.put(key, ids, program, answer)
+        return answer, True
+
+    def put(self, key: str, ids: tuple[str, str], program: str, answer: LmAnswer) -> None:
+        """Stores an answer."""
+        self._ledger.put(key, *ids, program, self.settings.model, answer)
+
+    def _pay(self, messages: Sequence[ChatMessage], highest: float, response_format: JsonObject | None) -> LmAnswer:
+        if self._failures >= _MAX_FAILURES:
+            raise ServerDown
+        if not self.budget.reserve(highest):
+            raise BudgetSpent(f"its budget of {self.budget.limit:g} ({self.budget.name}) does not cover a call")
+        spent = 0.0
+        try:
+            answer = self._client.complete(messages, response_format)
+            spent = answer.cost
+        except RequestRefused:
+            raise
+        except LmUnavailable:
+            self._failures += 1
+            raise
+        finally:
+            self.budget.settle(highest, spent)
+        with self._lock:
+            self._failures = 0
+            self.calls += 1
+            self.tokens_in += answer.tokens_in
+            self.tokens_out += answer.tokens_out
+        return answer
 
 
 class _InvalidResponse(Exception):
@@ -321,6 +449,7 @@ def _provider(settings: LmSettings) -> Callable[..., Any]:
     )
 
 
+_KEY_REFUSED = (401, 403)
 _REFUSED = (400, 413, 422)
 _TRANSIENT = (408, 409, 429)
 

@@ -1,147 +1,173 @@
-"""One request of a DSPy program: answered from the ledger, else by the server; and what guards texts and answers."""
+"""A DSPy program and one request of it, from the ledger or by the server; and what guards texts and answers."""
 
 import json
 import re
-import threading
-from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject, content_id
-from palimpsest.lm.client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
+from palimpsest.lm.client import BudgetSpent, ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable, PaidCalls
 from palimpsest.lm.settings import Budget, LmSettings, answer_adapter, highest_cost, response_format
 
 if TYPE_CHECKING:
     import dspy
     from dspy import lm15
 
+Found = TypeVar("Found")
 
-class LmEngine:
-    """DSPy's engine for one input of a program: answers from the ledger where it has them, else from the server.
 
-    Args:
-        client: the server.
-        ledger: of the answers.
-        key: of the answer.
-        ids: two ids that the ledger names the answer by, so that a delete finds it.
-        program_hash: stored with the answer.
-        name: of the program, for servers that keep to a schema.
-        schema: JSON schema of the answer.
+@dataclass(frozen=True)
+class LmProgram(Generic[Found]):
+    """A DSPy program, and what its runner has to know of it.
 
     Attributes:
-        answer: the last answer, None before the first.
+        name: for messages and for the schema of an answer.
+        program_hash: of what an answer depends on besides the model and the input.
+        instructions: of the program.
+        schema: JSON schema of an answer, for servers that keep to one.
+        max_answer_tokens: of an answer.
+        load: returns the program.
+        read: returns what an answer to the input of this id says.
+        fixed_tokens: tokens of a prompt besides instructions and input, at most, for estimates.
+        unit: what one input is, in the plural.
+        without_lm: the setting that needs no model.
+        is_unsupported: whether an answer says things, and its text none of them: it answers another question.
+        is_empty: whether an answer says nothing at all, where it is no good sign that all of them do.
+        keeps_text: the ledger has what the model wrote; else the fields that were read in it, and nothing around them.
+    """
+
+    name: str
+    program_hash: str
+    instructions: str
+    schema: JsonObject
+    max_answer_tokens: int
+    load: Callable[[], "dspy.Predict"]
+    read: Callable[[str, "dspy.Prediction"], Found]
+    fixed_tokens: int = 0
+    unit: str = ""
+    without_lm: str = ""
+    is_unsupported: Callable[[Found], bool] = lambda _: False
+    is_empty: Callable[[Found], bool] = lambda _: False
+    keeps_text: bool = True
+
+    @property
+    def lists(self) -> set[str]:
+        """The fields of an answer that are lists."""
+        properties = self.schema["properties"]
+        assert isinstance(properties, Mapping)
+        return {n for n, form in properties.items() if isinstance(form, Mapping) and form["type"] == "array"}
+
+    def settings(self, settings: LmSettings) -> LmSettings:
+        """Returns the settings with tokens enough for an answer."""
+        return replace(settings, max_tokens=max(settings.max_tokens, self.max_answer_tokens))
+
+
+class LmEngine:
+    """DSPy's engine for one input of a program: one request, answered from the ledger or paid.
+
+    Args:
+        calls: of the model.
+        program: what reads the answer.
+        key: of the answer.
+        ids: two ids that the ledger names the answer by, so that a delete finds it.
+        highest: the most that the call can cost.
+
+    Attributes:
+        answer: to the request, None before it was made.
         paid: whether the server was called for it.
     """
 
-    def __init__(
-        self,
-        client: LmClient,
-        ledger: Ledger,
-        key: str,
-        ids: tuple[str, str],
-        program_hash: str,
-        name: str,
-        schema: JsonObject,
-    ):
-        self._client, self._ledger = client, ledger
-        self._key, self._ids, self._program = key, ids, program_hash
-        self._format = response_format(client.settings.answer_format, name, schema)
-        properties = schema["properties"]
-        assert isinstance(properties, Mapping)
-        self._lists = {n for n, form in properties.items() if isinstance(form, Mapping) and form["type"] == "array"}
+    def __init__(self, calls: PaidCalls, program: LmProgram[Any], key: str, ids: tuple[str, str], highest: float):
+        self._calls, self._program, self._key, self._ids, self._highest = calls, program, key, ids, highest
         self.answer: LmAnswer | None = None
         self.paid = False
 
-    def predict(self, program: "dspy.Predict", inputs: Mapping[str, str]) -> "dspy.Prediction":
+    def predict(self, inputs: Mapping[str, str]) -> "dspy.Prediction":
         """Returns the program's answer to its inputs.
 
         Raises:
-            LmUnavailable: the server gave none.
+            LmUnavailable: the server gave none, or the budget does not cover one.
+            PalimpsestError: it takes no call with this key, or a local model cannot be loaded.
             ValueError: the answer has no end; `answer` is set then.
             Exception: DSPy cannot parse it; `answer` is set then.
         """
         import dspy
 
-        settings = self._client.settings
-        lm = _dspy_lm(settings, self)
+        settings, program = self._calls.settings, self._program.load()
+        lm, adapter = _dspy_lm(settings, self), answer_adapter(settings.answer_format)
+        kept = ""
         try:
-            adapter = answer_adapter(settings.answer_format)
             with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
                 predicted = program(**inputs)
+            if self.answer is not None and is_cut(self.answer.said, self._program.lists):
+                raise ValueError("the answer has no end")  # DSPy completes JSON that was cut, with less than was said
+            if not self._program.keeps_text:
+                kept = adapter.format_assistant_message_content(program.signature, dict(predicted.items()))
         except Exception as e:
-            if cause := unavailable_cause(e):
+            if cause := failed_call(e):
                 raise cause from None
             raise
-        if self.answer is not None and is_cut(self.answer.text, self._lists):
-            raise ValueError("the answer has no end")  # DSPy completes JSON that was cut, with less than was said
+        finally:
+            if self.paid and not self._program.keeps_text and self.answer is not None:
+                self._calls.put(self._key, self._ids, self._program.program_hash, replace(self.answer, text=kept))
         return predicted
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
-        """Returns the answer as DSPy's response.
+        """Returns the answer as DSPy's response; a request that DSPy repeats is not made again.
 
         Raises:
-            LmUnavailable: the server gave none.
+            LmUnavailable: the server gave none, or the budget does not cover one.
         """
-        answer = self._ledger.claim(self._key, *self._ids)
-        if answer is None:
-            try:
-                answer = self._client.complete(_chat_messages(request), self._format)
-            except BaseException:
-                self._ledger.release(self._key)
-                raise
-            self._ledger.put(self._key, *self._ids, self._program, self._client.settings.model, answer)
-            self.paid = True
-        self.answer = answer
-        return _response(request, answer)
+        if self.answer is None:
+            program = self._program
+            form = response_format(self._calls.settings.answer_format, program.name, program.schema)
+            self.answer, self.paid = self._calls.complete(
+                self._key,
+                self._ids,
+                program.program_hash,
+                _chat_messages(request),
+                self._highest,
+                form,
+                program.keeps_text,
+            )
+        return _response(request, self.answer)
 
 
 class OptimizerEngine:
     """DSPy's engine for every call of an optimizer: each is in the ledger by its request, and within a budget.
 
     Attributes:
-        calls, is_spent: made now, and whether the budget did not cover one.
+        paid: its calls.
+        is_spent: whether the budget did not cover a call.
     """
 
     def __init__(self, settings: LmSettings, ledger: Ledger, budget: Budget):
-        self._settings, self._ledger, self._budget = settings, ledger, budget
-        self._client, self._lock = LmClient(settings), threading.Lock()
-        self.calls, self.is_spent = 0, False
+        self.paid = PaidCalls(LmClient(settings), ledger, budget)
+        self.is_spent = False
 
     def lm(self) -> "dspy.LM":
         """Returns the model as DSPy's optimizers want it."""
-        return _dspy_lm(self._settings, self)
+        return _dspy_lm(self.paid.settings, self)
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
         """Returns the answer as DSPy's response.
 
         Raises:
-            LmUnavailable: the server gave none, or the budget does not cover the call.
+            LmUnavailable: the server gave none.
+            BudgetSpent: the budget does not cover the call.
         """
         messages = _chat_messages(request)
         parts = [part for m in messages for part in (m.role, m.content)]
-        key = content_id("optimizer", *self._settings.key_parts, *parts)
-        answer = self._ledger.claim(key, "", "")
-        if answer is None:
-            try:
-                answer = self._pay(messages, highest_cost(self._settings, parts))
-            except BaseException:
-                self._ledger.release(key)
-                raise
-            self._ledger.put(key, "", "", "optimizer", self._settings.model, answer)
-        return _response(request, answer)
-
-    def _pay(self, messages: Sequence[ChatMessage], reserved: float) -> LmAnswer:
-        if not self._budget.reserve(reserved):
-            self.is_spent = True
-            raise LmUnavailable("budget")
-        spent = 0.0
+        settings = self.paid.settings
+        key = content_id("optimizer", *settings.key_parts, *parts)
         try:
-            answer = self._client.complete(messages)
-            spent = answer.cost
-        finally:
-            self._budget.settle(reserved, spent)
-        with self._lock:
-            self.calls += 1
-        return answer
+            answer, _ = self.paid.complete(key, ("", ""), "optimizer", messages, highest_cost(settings, parts))
+        except BudgetSpent:
+            self.is_spent = True
+            raise
+        return _response(request, answer)
 
 
 def _dspy_lm(settings: LmSettings, engine: object) -> "dspy.LM":
@@ -156,7 +182,7 @@ def _response(request: "lm15.Request", answer: LmAnswer) -> "lm15.Response":
     return lm15.Response(
         id=None,
         model=request.model,
-        message=lm15.Message.assistant(answer.text or " "),
+        message=lm15.Message.assistant(answer.said or " "),
         finish_reason="stop",
         usage=lm15.Usage(input_tokens=answer.tokens_in, output_tokens=answer.tokens_out),
     )
@@ -201,10 +227,10 @@ def _text(parts: "tuple[lm15.PromptPart, ...] | tuple[lm15.Part, ...]") -> str:
 _MAX_CAUSES = 10
 
 
-def unavailable_cause(error: BaseException | None) -> LmUnavailable | None:
-    """Returns the LmUnavailable in a chain of exceptions: DSPy wraps what its engine raises."""
+def failed_call(error: BaseException | None) -> LmUnavailable | PalimpsestError | None:
+    """Returns why a call failed, from a chain of exceptions: DSPy wraps what its engine raises."""
     for _ in range(_MAX_CAUSES):
-        if error is None or isinstance(error, LmUnavailable):
+        if error is None or isinstance(error, LmUnavailable | PalimpsestError):
             return error
         error = error.__cause__ or error.__context__
     return None

@@ -4,35 +4,43 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import progress, say
 from palimpsest.core.ids import JsonObject, content_id
-from palimpsest.lm.client import Ledger, LmAnswer, LmClient, LmUnavailable, RequestRefused
-from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, LmEngine, contains_instructions, find_quote
-from palimpsest.lm.settings import Budget, LmSettings, highest_cost
+from palimpsest.lm.client import (
+    BudgetSpent,
+    Ledger,
+    LmAnswer,
+    LmClient,
+    LmUnavailable,
+    PaidCalls,
+    RequestRefused,
+    ServerDown,
+)
+from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, Found, LmEngine, LmProgram, contains_instructions, find_quote
+from palimpsest.lm.settings import Budget, LmSettings, as_budget, highest_cost
 from palimpsest.text.words import content_words, stem_words
 
 if TYPE_CHECKING:
     import dspy
 
 
-BUDGET, NO_ANSWER, SERVER_DOWN, UNREADABLE = "budget", "no answer", "server down", "unreadable"
-REFUSED, UNSUPPORTED = "refused by the server", "nothing of the answer is in the text"
-"""Why an input has no answer; `CONTAINS_INSTRUCTIONS` is one more reason."""
-_ANSWERED_LATER = (BUDGET, NO_ANSWER, SERVER_DOWN, REFUSED)
-_MAX_CONSECUTIVE_FAILURES = 8  # then the server is down, and the remaining inputs are not tried
+UNREADABLE, UNSUPPORTED = "unreadable", "nothing of the answer is in the text"
+OUT_OF_TOKENS = "it ran out of tokens, reasoning included; raise PALIMPSEST_LM_MAX_TOKENS"
+"""Why an answer does not count; `CONTAINS_INSTRUCTIONS` and those of `LmUnavailable` are why there is none."""
+SILENT = "every answer is empty"
+_ANSWERED_LATER = (OUT_OF_TOKENS, *(e.reason for e in (LmUnavailable, RequestRefused, BudgetSpent, ServerDown)))
 MAX_UNREADABLE_SHARE = 0.5
 """Of the answers that a step has; of more, the server is taken to be broken."""
+_MIN_SILENT = 3  # answers: of fewer texts it may be right that nothing is in any
 
 UNREAD = "unread: "
 """Before the reason, in the figures of a stage."""
-
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -55,37 +63,6 @@ class ProgramInput:
     def contains_instructions(self) -> bool:
         """Whether a text addresses a model; such an input is not shown to one."""
         return any(contains_instructions(text) for text in self.texts)
-
-
-@dataclass(frozen=True)
-class LmProgram(Generic[Found]):
-    """A DSPy program, and what its runner has to know of it.
-
-    Attributes:
-        name: for messages and for the schema of an answer.
-        unit: what one input is, in the plural.
-        program_hash: of what an answer depends on besides the model and the input.
-        instructions: of the program.
-        schema: JSON schema of an answer, for servers that keep to one.
-        fixed_tokens: tokens of a prompt besides instructions and input, at most.
-        max_answer_tokens: of an answer.
-        without_lm: the setting that needs no model.
-        load: returns the program.
-        read: returns what an answer to the input of this id says.
-        is_unsupported: whether an answer says things, and its text none of them: it answers another question.
-    """
-
-    name: str
-    unit: str
-    program_hash: str
-    instructions: str
-    schema: JsonObject
-    fixed_tokens: int
-    max_answer_tokens: int
-    without_lm: str
-    load: Callable[[], "dspy.Predict"]
-    read: Callable[[str, "dspy.Prediction"], Found]
-    is_unsupported: Callable[[Found], bool]
 
 
 def program(
@@ -120,11 +97,13 @@ class ProgramRun(Generic[Found]):
         found: of each input that has an answer.
         paid: answers of calls made now.
         open: why an input has no answer; a later build reads it unless its answer was read.
+        is_silent: every answer is empty, and there are several.
     """
 
     found: dict[str, Found] = field(default_factory=dict)
     paid: dict[str, LmAnswer] = field(default_factory=dict)
     open: dict[str, str] = field(default_factory=dict)
+    is_silent: bool = False
 
     @property
     def calls(self) -> int:
@@ -154,7 +133,8 @@ class ProgramRun(Generic[Found]):
     def numbers(self) -> dict[str, float]:
         """Returns the figures of a stage: what was paid, and by reason which inputs have no answer."""
         paid = {"lm_calls": self.calls, "tokens": self.tokens, "cost": self.cost, "unpaid": self.unpaid}
-        return paid | {f"{UNREAD}{reason}": n for reason, n in sorted(self.without_answer.items())}
+        silent = {f"{UNREAD}{SILENT}": len(self.found)} if self.is_silent else {}
+        return paid | silent | {f"{UNREAD}{reason}": n for reason, n in sorted(self.without_answer.items())}
 
 
 class ProgramRunner(Generic[Found]):
@@ -166,28 +146,32 @@ class ProgramRunner(Generic[Found]):
         settings: LmSettings,
         ledger: Ledger,
         max_cost: float | Budget | None = None,
+        client: LmClient | None = None,
     ):
-        """Makes a runner.
+        """Makes a runner; its first call connects to the server.
 
         Args:
             program: what it runs.
             settings: the model.
             ledger: where answers are stored.
             max_cost: the most that it may spend, or a budget that it shares; None means no limit.
+            client: one that it shares, with the settings of the program.
 
         Raises:
             PalimpsestError: a budget is set, and no price.
         """
-        budget = max_cost if isinstance(max_cost, Budget) else Budget(max_cost)
-        if budget.limit is not None and not (settings.price_in or settings.price_out):
-            raise PalimpsestError("--max-cost: needs a price; set PALIMPSEST_LM_PRICE=IN,OUT for a million tokens")
-        self._settings = replace(settings, max_tokens=max(settings.max_tokens, program.max_answer_tokens))
-        self._program, self._ledger, self._budget = program, ledger, budget
-        self._failures, self._lock = 0, threading.Lock()
+        budget = as_budget(max_cost)
+        budget.check_price(settings)
+        self._settings = program.settings(settings)
+        self._calls = PaidCalls(client or LmClient(self._settings), ledger, budget)
+        self._program, self._ledger = program, ledger
+        self._lock = threading.Lock()
 
     def key(self, item: ProgramInput) -> str:
-        """Returns the key of the answer in the ledger."""
-        return content_id(self._program.program_hash, *self._settings.key_parts, item.input_id, *item.fields.values())
+        """Returns the key of the answer in the ledger; another one where that was cut, and may be longer now."""
+        key = content_id(self._program.program_hash, *self._settings.key_parts, item.input_id, *item.fields.values())
+        known, most = self._ledger.get(key), self._settings.max_tokens
+        return content_id(key, str(most)) if known and known.is_cut and known.tokens_out < most else key
 
     def estimate(self, items: Sequence[ProgramInput]) -> tuple[int, float]:
         """Returns (calls, cost): how many inputs have no answer in the ledger, and the most that these can cost."""
@@ -203,6 +187,7 @@ class ProgramRunner(Generic[Found]):
 
         Raises:
             ComponentFailed: more than half of the answers cannot be read; they are removed from the ledger.
+            PalimpsestError: the server takes no call with this key, or a local model cannot be loaded.
         """
         out = ProgramRun[Found]()
         if not items:
@@ -210,16 +195,16 @@ class ProgramRunner(Generic[Found]):
         name, unit = self._program.name, self._program.unit
         calls, cost = self.estimate(items)
         if calls:
-            limit = "" if self._budget.limit is None else f" of {self._budget.limit:.4f} allowed"
+            budget = self._calls.budget
+            limit = "" if budget.limit is None else f" of {budget.limit:.4f} allowed"
             known = len(items) - calls
             say(f"{name}: {calls} calls to {self._settings.model}, {known} known; at most {cost:.4f}{limit}")
         if unanswered := self._ledger.totals().unanswered:
             say(f"{name}: {unanswered} calls were in progress when a build was killed, and may have been billed")
-        client = LmClient(self._settings)
         with progress(name, len(items), unit) as advance:
 
             def run_one(item: ProgramInput) -> None:
-                answer, found, reason = self._run_one(client, item)
+                answer, found, reason = self._run_one(item)
                 with self._lock:
                     advance(1)
                     if answer is not None:
@@ -231,53 +216,56 @@ class ProgramRunner(Generic[Found]):
 
             with ThreadPoolExecutor(self._settings.concurrency) as pool:
                 list(pool.map(run_one, items))
-        unreadable = [item for item in items if out.open.get(item.input_id) == UNREADABLE]
-        if checked and len(unreadable) > MAX_UNREADABLE_SHARE * (len(unreadable) + len(out.found)):
-            self._ledger.drop(_ledger_ids(item) for item in unreadable)
-            raise ComponentFailed(
-                f"{name}: {len(unreadable)} answers of the model in PALIMPSEST_LM cannot be read, most of them; nothing"
-                f" was published; check the server and run again, or set `{self._program.without_lm}` in"
-                " collection.yaml"
-            )
+        self._check(items, out, checked)
         return out
 
-    def _run_one(self, client: LmClient, item: ProgramInput) -> tuple[LmAnswer | None, Found | None, str]:
+    def _check(self, items: Sequence[ProgramInput], out: ProgramRun[Found], checked: bool) -> None:
+        """Notes where every answer is empty, and checks that not most of them cannot be read.
+
+        Raises:
+            ComponentFailed: most cannot be read; their calls are made again.
+        """
+        answers = out.found.values()
+        out.is_silent = len(answers) >= _MIN_SILENT and all(self._program.is_empty(found) for found in answers)
+        unreadable = [item for item in items if out.open.get(item.input_id) in (UNREADABLE, OUT_OF_TOKENS)]
+        if checked and len(unreadable) > MAX_UNREADABLE_SHARE * (len(unreadable) + len(answers)):
+            self._ledger.drop(_ledger_ids(item) for item in unreadable)
+            cut, most = out.without_answer[OUT_OF_TOKENS], self._settings.max_tokens
+            why = f" ({cut} ran out of tokens; set PALIMPSEST_LM_MAX_TOKENS, it was {most})" if cut else ""
+            raise ComponentFailed(
+                f"{self._program.name}: {len(unreadable)} answers of the model in PALIMPSEST_LM cannot be read, most of"
+                f" them{why}; nothing was published; check the server and run again, or set"
+                f" `{self._program.without_lm}` in collection.yaml"
+            )
+
+    def _run_one(self, item: ProgramInput) -> tuple[LmAnswer | None, Found | None, str]:
         """Returns the answer where it was paid now, what it says, and why nothing was read."""
         if item.contains_instructions:
             return None, None, CONTAINS_INSTRUCTIONS
-        key = self.key(item)
-        is_known = self._ledger.get(key) is not None
-        if not is_known and self._failures >= _MAX_CONSECUTIVE_FAILURES:
-            return None, None, SERVER_DOWN
-        reserved = 0.0 if is_known else self._highest_cost(item)
-        if not is_known and not self._budget.reserve(reserved):
-            return None, None, BUDGET
-        program = self._program
-        engine = LmEngine(
-            client, self._ledger, key, _ledger_ids(item), program.program_hash, program.name, program.schema
-        )
         try:
-            found = self._predict(engine, item)
+            found, engine = self.ask(item)
         except LmUnavailable as e:
-            if isinstance(e, RequestRefused):
-                return None, None, REFUSED
-            self._failures += 1
-            return None, None, NO_ANSWER
-        finally:
-            self._budget.settle(reserved, engine.answer.cost if engine.paid and engine.answer is not None else 0.0)
-        self._failures = 0
-        reason = UNREADABLE if found is None else UNSUPPORTED if program.is_unsupported(found) else ""
-        return engine.answer if engine.paid else None, found, reason
+            return None, None, e.reason
+        paid = engine.answer if engine.paid else None
+        if found is None:
+            return paid, None, OUT_OF_TOKENS if engine.answer is not None and engine.answer.is_cut else UNREADABLE
+        return paid, found, UNSUPPORTED if self._program.is_unsupported(found) else ""
 
-    def _predict(self, engine: LmEngine, item: ProgramInput) -> Found | None:
-        """Returns what an answer says, None where it cannot be read.
+    def ask(self, item: ProgramInput) -> tuple[Found | None, LmEngine]:
+        """Returns what the program finds in one input, None where its answer cannot be read, and what has the answer.
 
         Raises:
-            LmUnavailable: the server gave no answer.
+            LmUnavailable: the server gave no answer, or the budget does not cover one.
+            PalimpsestError: it takes no call with this key, or a local model cannot be loaded.
         """
+        key, highest = self.key(item), self._highest_cost(item)
+        engine = LmEngine(self._calls, self._program, key, _ledger_ids(item), highest)
+        return self._predict(engine, item), engine
+
+    def _predict(self, engine: LmEngine, item: ProgramInput) -> Found | None:
         try:
-            answer = engine.predict(self._program.load(), item.fields)
-        except LmUnavailable:
+            answer = engine.predict(item.fields)
+        except (LmUnavailable, PalimpsestError):
             raise
         except Exception as e:
             if engine.answer is not None:

@@ -104,7 +104,8 @@ def lm_settings() -> LmSettings:
 
     `PALIMPSEST_LM` is MODEL@URL, PROVIDER/MODEL as LiteLLM names them, or what `find_model` reads. Optional:
     PALIMPSEST_LM_KEY, _PRICE (`in,out` for a million tokens), _CONCURRENCY, _RPM, _TIMEOUT (seconds), _ATTEMPTS,
-    _FORMAT (text, json_object, json_schema).
+    _MAX_TOKENS (of an answer, reasoning included; programs that need more have more), _FORMAT (text, json_object,
+    json_schema).
     A provider's model has the prices of LiteLLM's table, in US dollars, unless _PRICE is set, and answers as
     `json_schema` where the provider has it.
 
@@ -135,6 +136,7 @@ def lm_settings() -> LmSettings:
         requests_per_minute=int(_numbers("RPM", "0")[0]),
         timeout_s=_numbers("TIMEOUT", "60" if local is None else "1800")[0],
         attempts=max(1, int(_numbers("ATTEMPTS", "6" if local is None else "1")[0])),
+        max_tokens=max(1, int(_numbers("MAX_TOKENS", "300")[0])),
         answer_format=_answer_format("json_object" if local else "text" if url else "json_schema"),
     )
 
@@ -217,15 +219,25 @@ class Budget:
 
     Args:
         limit: None for none.
+        name: what sets it, for messages.
 
     Attributes:
         spent: by the calls that ended.
     """
 
-    def __init__(self, limit: float | None):
-        self.limit, self.spent = limit, 0.0
+    def __init__(self, limit: float | None, name: str = "--max-cost"):
+        self.limit, self.spent, self.name = limit, 0.0, name
         self._reserved = 0.0
         self._lock = threading.Lock()
+
+    def check_price(self, settings: LmSettings) -> None:
+        """Checks that calls have a price, where there is a limit.
+
+        Raises:
+            PalimpsestError: they have none.
+        """
+        if self.limit is not None and not (settings.price_in or settings.price_out):
+            raise PalimpsestError(f"{self.name}: needs a price; set PALIMPSEST_LM_PRICE=IN,OUT for a million tokens")
 
     def reserve(self, cost: float) -> bool:
         """Reserves the highest cost of a call; returns whether the budget covers it."""
@@ -240,3 +252,24 @@ class Budget:
         with self._lock:
             self._reserved -= reserved
             self.spent += spent
+
+
+def as_budget(limit: float | Budget | None) -> Budget:
+    """Returns a budget of this limit, or the same where it is one."""
+    return limit if isinstance(limit, Budget) else Budget(limit)
+
+
+def budget_from_environment(variable: str) -> Budget:
+    """Returns the budget of all calls of a purpose in this process.
+
+    Raises:
+        PalimpsestError: the variable is not a number of 0 or more.
+    """
+    text = os.environ.get(variable, "")
+    try:
+        limit = float(text) if text else None
+    except ValueError:
+        limit = -1.0
+    if limit is not None and not 0 <= limit < float("inf"):
+        raise PalimpsestError(f"{variable}: {text[:40]!r} must be a number of 0 or more; fix it")
+    return Budget(limit, variable)

@@ -108,14 +108,13 @@ def _read_relations(relations: pl.DataFrame, retired: pl.DataFrame) -> pl.DataFr
 def _parts(
     relations: Mapping[tuple[str, str], Mapping[str, JsonValue]], tables: Mapping[str, pl.DataFrame]
 ) -> list[tuple[str, JsonObject]]:
-    """Returns (memory, reason) for each latest memory of which a live newer one ends a part."""
+    """Returns (memory, reason) for each memory of which a live newer one ends a part."""
     current = tables["documents"].filter("is_current").select("document_id")
     live = set(tables["memories"].join(current, on="document_id", how="semi")["memory_id"])
-    latest = set(tables["versions"].filter("is_latest")["memory_id"])
     return [
         (older, {"kind": PART, "by": newer, "part": json.loads(str(r["part"]))} | _relation_fields(r))
         for (newer, older), r in relations.items()
-        if r["label"] == "UPDATE" and r["part"] is not None and newer in live and older in latest
+        if r["label"] == "UPDATE" and r["part"] is not None and newer in live
     ]
 
 

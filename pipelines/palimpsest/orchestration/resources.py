@@ -47,7 +47,7 @@ collections = dg.DynamicPartitionsDefinition(name="collections")
 class HomeResource(dg.ConfigurableResource):
     """The home that assets read and write. Empty means PALIMPSEST_HOME, else data/home.
 
-    `max_cost` is the money that labels by an LM may cost in this run; below 0 means no limit. `allow_removals` builds
+    `max_cost` is the money that a language model may cost in a build; below 0 means no limit. `allow_removals` builds
     although too many sources or memories of a collection vanished. `embedder` becomes the home's when the build is
     published; empty means that the home keeps its own.
     """
@@ -60,7 +60,7 @@ class HomeResource(dg.ConfigurableResource):
 
     @property
     def money(self) -> float | None:
-        """What labels by an LM may cost; None means no limit."""
+        """What a language model may cost in a build; None means no limit."""
         return None if self.max_cost < 0 else self.max_cost
 
     def home(self) -> Home:

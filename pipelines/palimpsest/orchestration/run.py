@@ -152,7 +152,7 @@ def build(
         corpora: folders of collections; None means those of earlier builds of this home.
         only: names of the collections to build; None means all.
         graph: load the published build into Neo4j as well.
-        max_cost: bounds what labels by an LM may cost; pairs beyond it are labelled by the next build.
+        max_cost: bounds what a language model may cost in all stages; what is beyond it, the next build reads.
         allow_removals: build although too many sources or memories vanished.
         embedder: becomes the home's embedder if the gate agrees; the old one's vectors stay in the home.
         allow_lost: go on without what is damaged and cannot be read again.

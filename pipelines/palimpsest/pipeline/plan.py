@@ -179,7 +179,7 @@ def stage_context(
         home: the home.
         name: the collection.
         folder: where its sources are.
-        max_cost: money that labels by an LM may cost.
+        max_cost: money that a language model may cost in the whole build.
         allow_removals: build although too many sources or memories vanished.
 
     Raises:

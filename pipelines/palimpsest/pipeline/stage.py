@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from palimpsest.core.code import code_hash
+from palimpsest.lm.settings import Budget
 from palimpsest.memories.embedders import configured_space
 from palimpsest.memories.vector_space import Space
 from palimpsest.store.builds import ONCE, Build, kept_builds
@@ -40,7 +41,7 @@ class StageContext:
         base: the published build, which the build in the making follows; None for a first build.
         collection_config: None for a stage that runs once.
         folder: where the collection's sources are.
-        max_cost: money that labels by an LM may cost; None means no limit.
+        max_cost: money that a language model may cost in the whole build; None means no limit.
         allow_removals: build although too many sources or memories vanished.
         now: when sources are read, and what retention is counted by.
         is_dry_run: nothing that is paid may be called.
@@ -67,6 +68,11 @@ class StageContext:
         if self.collection_config is None:
             raise TypeError("a stage that runs once has no collection")
         return self.collection_config
+
+    @property
+    def budget(self) -> Budget:
+        """What a language model may still cost in this build: `max_cost` less what it paid, in all collections."""
+        return Budget(None if self.max_cost is None else max(0.0, self.max_cost - self.build.lm_cost))
 
     @property
     def space(self) -> Space:

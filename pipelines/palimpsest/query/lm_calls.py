@@ -1,105 +1,56 @@
-"""Calls of a language model by a search: under a budget, each paid once, with nothing but numbers in the ledger."""
+"""Calls of a language model by a search: each is a DSPy program's, paid once, under a budget of the process."""
 
-import json
-import os
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Generic
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import content_id
-from palimpsest.lm.client import ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable
-from palimpsest.lm.settings import Budget, LmSettings, highest_cost
+from palimpsest.lm.client import BudgetSpent, Ledger, LmClient, LmUnavailable
+from palimpsest.lm.engine import Found, LmProgram
+from palimpsest.lm.run_program import ProgramInput, ProgramRunner
+from palimpsest.lm.settings import LmSettings, budget_from_environment
 from palimpsest.store.home import Home
-
-
-def answer_field(answer: str, name: str) -> object:
-    """Returns a field of the JSON object in an answer, whatever is around it; None where there is no such field."""
-    start, end = answer.find("{"), answer.rfind("}")
-    try:
-        found: object = json.loads(answer[start : end + 1])[name]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return found
 
 
 class LmCallFailed(Exception):
     """There is no answer; the message says why."""
 
 
-def budget_of(variable: str) -> float | None:
-    """Returns what calls of this process may cost, from an environment variable; None for no limit.
-
-    Raises:
-        PalimpsestError: it is not a number of 0 or more.
-    """
-    text = os.environ.get(variable, "")
-    try:
-        value = float(text) if text else None
-    except ValueError:
-        value = -1.0
-    if value is not None and not 0 <= value < float("inf"):
-        raise PalimpsestError(f"{variable}: {text[:40]!r} must be a number of 0 or more; fix it")
-    return value
-
-
-class LmCalls:
-    """Calls of one purpose.
+class LmCalls(Generic[Found]):
+    """Calls of one program. Safe to share between threads.
 
     Args:
-        purpose: part of the key of an answer.
+        program: what is called; in the ledger of a home it keeps no text.
         settings: the model.
-        home: of the ledger; None stores nothing.
+        home: of the ledger; None keeps answers in memory, for as long as this lives.
         budget_variable: the environment variable that limits the cost of all calls of this object.
-        instructions: the first message of each call.
 
     Raises:
-        PalimpsestError: the variable is no number.
+        PalimpsestError: the variable is no number, or the model has no price.
     """
 
-    def __init__(self, purpose: str, settings: LmSettings, home: Path | None, budget_variable: str, instructions: str):
-        self._purpose, self._settings, self._home, self._variable = purpose, settings, home, budget_variable
-        self._instructions, self._budget = instructions, Budget(budget_of(budget_variable))
-        self._client = LmClient(settings)
-
-    @property
-    def name(self) -> str:
+    def __init__(self, program: LmProgram[Found], settings: LmSettings, home: Path | None, budget_variable: str):
+        self._program, self._settings, self._home = program, settings, home
+        self._budget, self._client = budget_from_environment(budget_variable), LmClient(program.settings(settings))
+        self._budget.check_price(settings)
+        self._in_memory = Ledger(None) if home is None else None
+        self.name = f"lm:{settings.model}"
         """What results name the model by."""
-        return f"lm:{self._settings.model}"
 
-    def complete(self, prompt: str, reduce: Callable[[str], str]) -> str:
-        """Returns the reduced answer to a prompt: the stored one, else that of a call, which is stored.
-
-        Args:
-            prompt: the request.
-            reduce: returns what is stored of an answer; it leaves out all text of the prompt.
+    def ask(self, fields: Mapping[str, str]) -> Found | None:
+        """Returns what the model answers to the input fields, None where that cannot be read.
 
         Raises:
             LmCallFailed: the budget does not cover the call, or the server gave no answer.
         """
-        key = content_id(self._purpose, *self._settings.key_parts, prompt)
-        ledger = Ledger(Home(self._home).lm_ledger) if self._home is not None else None
+        ledger = self._in_memory or Ledger(Home(self._home).lm_ledger)  # type: ignore[arg-type]
         try:
-            if ledger is None or (answer := ledger.get(key)) is None:
-                paid = self._call(prompt)
-                answer = replace(paid, text=reduce(paid.text))
-                if ledger is not None:
-                    ledger.put(key, "", "", self._purpose, self._settings.model, answer)
-        finally:
-            if ledger is not None:
-                ledger.close()
-        return answer.text
-
-    def _call(self, prompt: str) -> LmAnswer:
-        highest = highest_cost(self._settings, (self._instructions, prompt))
-        if not self._budget.reserve(highest):
-            raise LmCallFailed(f"its budget of {self._budget.limit:g} ({self._variable}) does not cover a call")
-        spent = 0.0
-        try:
-            answer = self._client.complete([ChatMessage("system", self._instructions), ChatMessage("user", prompt)])
-            spent = answer.cost
+            runner = ProgramRunner(self._program, self._settings, ledger, self._budget, self._client)
+            return runner.ask(ProgramInput("", fields, ()))[0]
+        except (BudgetSpent, PalimpsestError) as e:
+            raise LmCallFailed(str(e)) from None
         except LmUnavailable as e:
             raise LmCallFailed(f"the language model gave no answer ({e})") from None
         finally:
-            self._budget.settle(highest, spent)
-        return answer
+            if ledger is not self._in_memory:
+                ledger.close()

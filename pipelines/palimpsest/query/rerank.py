@@ -19,7 +19,8 @@ from palimpsest.query.context.changes import reasons_of_parts, without_ended_par
 from palimpsest.query.ranking.merge import READ, relevance
 from palimpsest.query.ranking.scoring import z_values
 from palimpsest.query.request.types import Memory, one_line
-from palimpsest.query.scope.scope_query import Ranked
+from palimpsest.query.scope.scope_query import Candidate, Ranked, ScopeQuery
+from palimpsest.query.scope.served_scope import PART
 from palimpsest.store.home import SHIPPED
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.terms import terms
@@ -304,7 +305,7 @@ def with_relevance(reader: AnswerReader | None, question: str, ranked: Sequence[
     older = {n: (q, c.stands_for) for n, (q, c) in enumerate(ranked) if c.stands_for is not None}
     if older:
         if reader is not None and reads:
-            said = {n: q.served.memories([c.memory_id])[c.memory_id] for n, (q, c) in older.items() if n < len(answers)}
+            said = {n: _replaced(q, c) for n, (q, c) in older.items() if n < len(answers)}
             answers[list(said)] = reader.read(question, list(said.values()))
         as_said = relevance([older[n][1] if n in older else c for n, (_, c) in enumerate(ranked)], answers)
         places = list(older)
@@ -312,6 +313,15 @@ def with_relevance(reader: AnswerReader | None, question: str, ranked: Sequence[
     judged = [(q, replace(c, relevance=p)) for (q, c), p in zip(ranked, chances.tolist(), strict=True)]
     first = sorted(judged[: len(answers)], key=lambda pair: -pair[1].relevance)
     return [*first, *judged[len(answers) :]]
+
+
+def _replaced(query: ScopeQuery, older: Candidate) -> Memory:
+    """Returns the memory that a candidate stands for; where it took the place of a part, with the text of the part."""
+    link = older.hops[0]
+    memory = query.served.memories([link.source])[link.source]
+    reasons = query.served.all_reasons([link.source]).get(link.source, ())
+    parts = [memory.text[a:b] for r in reasons if r["kind"] == PART and r["by"] == link.target for a, b in r["part"]]
+    return replace(memory, text=" ".join(parts)) if parts else memory
 
 
 def _memories(ranked: Sequence[Ranked]) -> list[Memory]:

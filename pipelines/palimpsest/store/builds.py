@@ -118,9 +118,7 @@ class Build:
         """Returns the checksum of each table as it was written, by its name in the build."""
         return {
             f"{folder}/{table}.parquet": blake2b
-            for folder in (*self.collections, ONCE)
-            for path in sorted((self.path / folder).glob("*.json"))
-            if (record := self.record(folder, path.stem)) is not None
+            for folder, record in self._records()
             for table, blake2b in record.outputs.items()
         }
 
@@ -222,6 +220,18 @@ class Build:
     def drop_unfinished(self) -> None:
         """Removes these rows of all tables."""
         shutil.rmtree(self.path / _UNFINISHED, ignore_errors=True)
+
+    @property
+    def lm_cost(self) -> float:
+        """What calls of a language model cost that this build made so far."""
+        return sum(record.numbers.get("cost", 0.0) for _, record in self._records())
+
+    def _records(self) -> Iterator[tuple[str, StageRecord]]:
+        """Yields the records of all stages that finished, each with its folder."""
+        for folder in (*self.collections, ONCE):
+            for path in sorted((self.path / folder).glob("*.json")):
+                if (record := self.record(folder, path.stem)) is not None:
+                    yield folder, record
 
     def record(self, collection: str, stage: str) -> StageRecord | None:
         """Returns what a finished stage recorded, or None while it is unfinished.

@@ -140,8 +140,12 @@ class StageRecord(JsonRecord):
         return bool(self.numbers.get("unpaid"))
 
     def linked(self, cache_status: CacheStatus = "linked", seconds: float = 0.0) -> "StageRecord":
-        """Returns the record where the tables are taken over as they are: no work, no seconds but those of linking."""
-        numbers = {k: 0.0 if k.endswith("_s") else v for k, v in self.numbers.items()}
+        """Returns the record where the tables are taken over as they are: no work, no seconds but those of linking.
+
+        What the build itself paid before it was stopped, and keeps, stays a cost of this build.
+        """
+        none = ("_s",) if cache_status == "kept" else ("_s", "cost")
+        numbers = {k: 0.0 if k.endswith(none) else v for k, v in self.numbers.items()}
         return replace(self, numbers=numbers, seconds=seconds, work=Work(), cache_status=cache_status)
 
     @classmethod

@@ -1,6 +1,9 @@
 """A reranker reads the best candidates; what it says is fused with the ranking, and its failure changes nothing."""
 
 import json
+import os
+import subprocess
+import sys
 from unittest.mock import Mock
 
 import numpy as np
@@ -11,7 +14,7 @@ from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.rerank import RERANKED, RerankerFailed, open_reranker
 from palimpsest.query.result import SearchResult
-from palimpsest_eval.testing.fake_lm_server import FakeLMServer
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer, program_answer, prompt_field
 from tests.query import made
 
 ANA = Scope("notes", "ana")
@@ -64,9 +67,12 @@ def test_a_reranker_that_cannot_tell_texts_apart_or_fails_changes_nothing(index)
         assert found.to_json()["reranker"] == {"name": "recorder", "candidates": candidates, "failed": failed}
 
 
+def rated(scores: object) -> str:
+    return program_answer({"scores": scores}, as_json=False)
+
+
 def rating(prompt: str) -> str:
-    texts = json.loads(prompt[prompt.index("{") :])["texts"]
-    return json.dumps({"scores": [9 if "stage 7 " in t["text"] else 1 for t in texts]})
+    return rated([9 if "stage 7 " in line else 1 for line in prompt_field(prompt, "texts").splitlines()])
 
 
 def lm(monkeypatch, server, price="0,0", max_cost=""):
@@ -77,9 +83,15 @@ def lm(monkeypatch, server, price="0,0", max_cost=""):
 
 
 @pytest.mark.lm
-def test_a_language_model_rates_once_and_its_ledger_has_no_text(index, tmp_path, monkeypatch):
-    with FakeLMServer({}, reply=rating) as server:
+@pytest.mark.parametrize("form", ["text", "json_schema"])
+def test_a_language_model_rates_once_and_its_ledger_has_no_text(index, tmp_path, monkeypatch, form):
+    def reply(prompt: str) -> str:
+        said = rating(prompt)
+        return said if form == "text" else program_answer({"scores": json.loads(said.split("\n")[1])}, as_json=True)
+
+    with FakeLMServer({}, reply=reply) as server:
         lm(monkeypatch, server)
+        monkeypatch.setenv("PALIMPSEST_LM_FORMAT", form)
         for _ in range(2):
             found = search(index, open_reranker("lm", tmp_path))
         assert server.counts.answered == 1
@@ -89,8 +101,25 @@ def test_a_language_model_rates_once_and_its_ledger_has_no_text(index, tmp_path,
     assert b"launch" not in stored and b"scores" in stored
 
 
-ANSWERS = ["soup", '{"scores": [1, 2]}', '{"scores": "9"}', '{"scores": [NaN]}', "[" * 5000]
-ANSWERS += [json.dumps({"scores": [value] * RERANKED}) for value in (True, "ignore all")]
+ANSWERS = ["soup", rated([1, 2]), rated("9"), rated([float("nan")] * RERANKED), "[" * 5000]
+ANSWERS += [rated(["ignore all"] * RERANKED), rated([9] * RERANKED).replace("9]", "")]
+
+
+_OPEN = """
+import sys
+from palimpsest.query.rerank import RerankerFailed, open_reranker
+reranker = open_reranker("lm", None)
+assert not {"polars", "dspy", "openai"} & set(sys.modules)
+try:
+    reranker.score("Where?", ["Here.", "There."])
+except RerankerFailed:
+    assert "dspy" in sys.modules and "polars" not in sys.modules
+"""
+
+
+def test_a_reranker_that_is_opened_loads_neither_dspy_nor_polars_and_its_call_loads_dspy_alone():
+    env = os.environ | {"PALIMPSEST_LM": "m@http://127.0.0.1:9/v1", "PALIMPSEST_LM_ATTEMPTS": "1"}
+    subprocess.run([sys.executable, "-c", _OPEN], check=True, env=env)
 
 
 @pytest.mark.lm

@@ -15,7 +15,7 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     if context.config.facts != RULES:
         from palimpsest.facts.lm_facts import lm_names
 
-        stated, numbers = lm_names(memories, context.home, context.max_cost)
+        stated, numbers = lm_names(memories, context.home, context.budget)
     tables = entity_tables(memories, documents, earlier, context.config.ner, context.decisions, stated)
     return StageResult(tables, Work(lm_calls=int(numbers.get("lm_calls", 0))), numbers)
 

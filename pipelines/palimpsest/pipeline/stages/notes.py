@@ -16,7 +16,7 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
         from palimpsest.formation.reflection import lm_notes
 
         with_rules = context.config.reflection == "both"
-        notes, paid = lm_notes(note_inputs(context), context.home, context.max_cost, with_rules)
+        notes, paid = lm_notes(note_inputs(context), context.home, context.budget, with_rules)
     else:
         earlier = (previous("chunks"), previous("notes")) if previous else None
         notes, paid = note_table(note_inputs(context), form_with_summaries, earlier), {}

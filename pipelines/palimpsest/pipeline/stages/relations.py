@@ -17,7 +17,7 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     found = context.earlier_table("relations")
     earlier = None if found is None else without_formation(found)
     unfinished = context.build.unfinished(context.name, "relations")
-    labeler = offline_labeler() if context.is_dry_run else build_labeler(context.home, context.max_cost)
+    labeler = offline_labeler() if context.is_dry_run else build_labeler(context.home, context.budget)
     pairs, everything = context.table("candidate_pairs"), context.table("memories")
     memories = stated_memories(everything)
     labelled = unfinished.read() if earlier is None else pl.concat([without_premises(earlier), unfinished.read()])

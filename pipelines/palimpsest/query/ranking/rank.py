@@ -1,7 +1,7 @@
 """Ranking, the same over every backend: fused seeds, then what links reach from the best, with a decay per hop."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -27,9 +27,8 @@ from palimpsest.query.request.strategies import Spreading
 from palimpsest.query.request.types import Link, Node, ScoreStats
 from palimpsest.query.scope.graph_reads import GraphScope
 from palimpsest.query.scope.scope_arrays import Postings, known_rows, rows_of, word_sums
-from palimpsest.query.scope.scope_graph import PREMISE, PassageGraph, ScopeLinks, Sentences
+from palimpsest.query.scope.scope_graph import PREMISE, RELATION_LABELS, PassageGraph, ScopeLinks, Sentences
 from palimpsest.query.scope.scope_query import Candidate, ScopeQuery
-from palimpsest.query.scope.served_scope import PART
 from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.questions import listed_nouns, requested_kinds
 
@@ -252,11 +251,10 @@ def _name_link(view: ScopeView, walk: _Walk, row: int) -> tuple[Link, ...]:
 
 
 SUCCEEDS = "UPDATE"
-"""The kind of the link from a superseded memory to the one that answers for it."""
+"""The kind of the link from a superseded memory to one that answers for it."""
 MAX_CHAIN = 20
-"""Versions that are followed to the latest one."""
+"""Versions that are followed to the latest ones."""
 _JUST_ABOVE = 1e-6
-_WITH_PARTS = 8  # best candidates of which it is looked up what ended a part
 
 More: TypeAlias = Callable[[Sequence[str]], dict[str, Candidate]]
 """Returns further candidates by id, with their own scores."""
@@ -264,31 +262,52 @@ More: TypeAlias = Callable[[Sequence[str]], dict[str, Candidate]]
 
 @dataclass(frozen=True)
 class Successors:
-    """Superseded memories of a scope by local row, each with the row of what took its place, through others too."""
+    """Memories of a scope, by local row, each with a row that took its place or that of a part.
+
+    Attributes:
+        older: the memory.
+        by: what ended it, or a part of it.
+        newer: the same, or what took the place of that, through others too.
+    """
 
     older: np.ndarray
+    by: np.ndarray
     newer: np.ndarray
 
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        return self.older.nbytes + self.newer.nbytes
+        return self.older.nbytes + self.by.nbytes + self.newer.nbytes
 
     @classmethod
     def of(cls, links: ScopeLinks) -> "Successors":
-        """Follows each replaced memory to the end of its chain."""
-        starts = links.replaced.starts
+        """Follows each memory that newer ones ended, or ended parts of, to all of them that are not replaced."""
+        starts, is_update = links.replaced.starts, links.label == RELATION_LABELS.index("UPDATE")
         by = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        next_of = dict(zip(links.replaced.values.tolist(), by.tolist(), strict=True))
-        older, newer = [], []
-        for row in sorted(next_of):
-            head, steps = next_of[row], 0
-            while head in next_of and steps < MAX_CHAIN and head != row:
-                head, steps = next_of[head], steps + 1
-            if head != row:
-                older.append(row)
-                newer.append(head)
-        return cls(np.array(older, np.int64), np.array(newer, np.int64))
+        older = np.concatenate([links.replaced.values, links.older[is_update]])
+        newer = np.concatenate([by, links.newer[is_update]])
+        next_of: dict[int, list[int]] = {}
+        for old, new in zip(older.tolist(), newer.tolist(), strict=True):
+            next_of.setdefault(old, []).append(new)
+        replaced = set(links.replaced.values.tolist())
+        rows = [
+            (old, by, new)
+            for old in sorted(next_of)
+            for new, by in sorted(_following(next_of, old).items())
+            if new not in replaced
+        ]
+        return cls(*np.array(rows, np.int64).reshape(-1, 3).T)
+
+
+def _following(next_of: Mapping[int, Sequence[int]], start: int) -> dict[int, int]:
+    """Returns what follows a row within `MAX_CHAIN` steps, each with the first step towards it."""
+    found = {start: start} | {new: new for new in next_of[start]}
+    last = set(next_of[start])
+    for _ in range(MAX_CHAIN):
+        steps = {new: found[old] for old in sorted(last, reverse=True) for new in next_of.get(old, ())}
+        last = steps.keys() - found.keys()
+        found |= {new: steps[new] for new in last}
+    return {new: by for new, by in found.items() if new != start}
 
 
 def applies(query: ScopeQuery) -> bool:
@@ -306,6 +325,8 @@ def lift_successors(
 ) -> None:
     """Gives memories the score of what they superseded, where it is higher; `found` is updated.
 
+    What ended a part of a memory comes just below the rest of it.
+
     Args:
         view: the scope.
         query: its query.
@@ -314,9 +335,11 @@ def lift_successors(
         more: returns other candidates by id.
     """
     at = view.cached("successors", lambda: Successors.of(view.links()))
-    visible = view.allowed(replace(query.filters, history=True))
-    kept = visible[at.older] & view.allowed(query.filters)[at.newer] if len(at.older) else np.zeros(0, bool)
-    older, newer = at.older[kept], at.newer[kept]
+    if len(at.older) == 0:
+        return
+    visible, allowed = view.allowed(replace(query.filters, history=True)), view.allowed(query.filters)
+    kept = visible[at.older] & allowed[at.newer]
+    older, by, newer = at.older[kept], at.by[kept], at.newer[kept]
     if len(older) == 0:
         return
     weights = query.weights
@@ -324,44 +347,23 @@ def lift_successors(
     cosines = standardize(similar, stats[0])
     sums = sum((term.scores_of(older) for term in view.postings(query.word_terms)), np.zeros(len(older)))
     words = standardize(sums, stats[1])
-    scores = weights.vector * cosines + weights.words * words
+    of_candidates = np.array([found[i].score if i in found else -np.inf for i in map(str, view.ids[older])])
+    own = weights.vector * cosines + weights.words * words
+    scores = np.where(allowed[older], np.maximum(own, of_candidates) - _JUST_ABOVE, own)
     least = min((c.score for c in found.values()), default=0.0)
     for place in np.argsort(-scores, kind="stable").tolist():
         score = float(scores[place])
         if score <= least:
             break
-        old_id, new_id = str(view.ids[older[place]]), str(view.ids[newer[place]])
+        old_id, by_id, new_id = (str(view.ids[rows[place]]) for rows in (older, by, newer))
         if new_id not in found:
             found |= more([new_id])
         if new_id in found and found[new_id].score < score:
-            link = Link(old_id, new_id, SUCCEEDS, 1.0)
-            replaced = Candidate(old_id, score, float(similar[place]), float(sums[place]), score)
-            lifted = replace(found[new_id], score=score, score_path=tuple, hops=(link,))
+            steps = [(old_id, by_id), (by_id, new_id)][: 1 + (by_id != new_id)]
+            links = tuple(Link(*step, SUCCEEDS, 1.0) for step in steps)
+            replaced = Candidate(old_id, score, float(similar[place]), float(sums[place]), score, hops=links)
+            lifted = replace(found[new_id], score=score, score_path=tuple, hops=links)
             found[new_id] = replace(lifted, stands_for=replaced)
-
-
-def lift_enders(query: ScopeQuery, found: dict[str, Candidate], more: More) -> None:
-    """Lifts what ended a part of one of the best candidates just below it; `found` is updated.
-
-    Args:
-        query: the query of the scope.
-        found: the candidates so far, by id.
-        more: returns other candidates by id.
-    """
-    best = [c.memory_id for c in sorted(found.values(), key=_sort_key)[:_WITH_PARTS]]
-    reasons = query.served.all_reasons(best)
-    enders = {i: sorted({r["by"] for r in reasons.get(i, ()) if r["kind"] == PART}) for i in best}
-    if not any(enders.values()):
-        return
-    passing = query.served.passing(sorted({by for of_older in enders.values() for by in of_older}))
-    for older, newer in ((older, by) for older, of_older in enders.items() for by in of_older if by in passing):
-        if newer not in found:
-            found |= more([newer])
-        below = found[older].score - _JUST_ABOVE
-        if newer in found and found[newer].score < below:
-            link = Link(older, newer, SUCCEEDS, 1.0)
-            lifted = replace(found[newer], score=below, score_path=tuple, hops=(link,))
-            found[newer] = replace(lifted, stands_for=found[older])
 
 
 def lift_disputing(view: ScopeView, query: ScopeQuery, found: dict[str, Candidate], more: More) -> None:
@@ -540,7 +542,6 @@ def rank(
     whole = query.served.view() if found and applies(query) else None
     if whole is not None:
         lift_successors(whole, query, pool.stats(), found, pool.more)
-        lift_enders(query, found, pool.more)
         lift_disputing(whole, query, found, pool.more)
     record("expand_ms")
     return sorted(found.values(), key=_sort_key)

@@ -16,6 +16,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import progress
 from palimpsest.core.ids import content_id
 from palimpsest.core.parallel import BatchRunner, configured_runner, cut
+from palimpsest.lm.settings import Budget
 from palimpsest.relations.labelers.label_types import CANDIDATE_ODDS, UNPAID, LabelPair, LabelResult, RelationLabeler
 from palimpsest.relations.labelers.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
 from palimpsest.store.home import Home
@@ -114,7 +115,9 @@ def labeler_key() -> str:
     return content_id(name, shipped_key(), program_hash(), *lm_settings().key_parts, code)
 
 
-def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = CANDIDATE_ODDS) -> RelationLabeler:
+def build_labeler(
+    home: Home, max_cost: float | Budget | None = None, none_odds: float = CANDIDATE_ODDS
+) -> RelationLabeler:
     """Returns the labeler that the environment sets; the default odds are those of pairs that a build finds."""
     name = configured_labeler()
     if name != "offline":
@@ -124,7 +127,7 @@ def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = 
 
 
 def lm_labeler(
-    name: str, load_offline: Callable[[], RelationLabeler], home: Home, max_cost: float | None
+    name: str, load_offline: Callable[[], RelationLabeler], home: Home, max_cost: float | Budget | None
 ) -> RelationLabeler:
     """Returns the LM's labeler (`dspy`), which loads no other, or the cascade of both."""
     from palimpsest.lm.client import Ledger
@@ -159,10 +162,8 @@ def expected_calls(home: Home, new_memories: int, relations: pl.DataFrame | None
     return calls, calls * lm_settings().cost(*_TOKENS_PER_CALL)
 
 
-# The cascade: the language model decides where the offline labeler thinks a change possible, and is not certain of it.
+# The cascade: the language model decides where the offline labeler thinks a change possible.
 
-CERTAIN = 0.95
-"""Probability of an UPDATE from which the offline labeler's is final: in 40 small worlds 16 of 16 were right."""
 POSSIBLE = 0.03
 """Probability that a memory ends any of its candidates, from which the model is asked."""
 SHOWN = 0.002
@@ -170,26 +171,26 @@ SHOWN = 0.002
 
 
 class CascadeLabeler:
-    """Calls the LM only where the offline labeler is not certain; a pair without an answer retires nothing."""
+    """Calls the LM where the offline labeler thinks a change possible; a pair without an answer retires nothing."""
 
     name = "cascade"
     reads_together = True
 
     def __init__(self, offline: RelationLabeler, lm: RelationLabeler):
         self.offline, self.lm = offline, lm
-        lines = (CERTAIN, POSSIBLE, SHOWN)
+        lines = (POSSIBLE, SHOWN)
         self.program_hash = content_id("cascade", offline.program_hash, lm.program_hash, str(lines))
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """Returns one result for each pair, in order; `labeler` names the labeler that decided."""
         results = [replace(r, labeler="offline") for r in self.offline.label(pairs)]
-        uncertain = _uncertain(pairs, results)
-        for i, answer in zip(uncertain, self.lm.label([pairs[i] for i in uncertain]), strict=True):
+        possible = _possible_changes(pairs, results)
+        for i, answer in zip(possible, self.lm.label([pairs[i] for i in possible]), strict=True):
             results[i] = replace(answer, likelihood=results[i].likelihood) if answer.rule == UNPAID else answer
         return results
 
 
-def _uncertain(pairs: Sequence[LabelPair], results: Sequence[LabelResult]) -> list[int]:
+def _possible_changes(pairs: Sequence[LabelPair], results: Sequence[LabelResult]) -> list[int]:
     """Returns the places of the pairs that the model decides."""
     of_newer: dict[str, list[int]] = defaultdict(list)
     for i, pair in enumerate(pairs):
@@ -197,7 +198,6 @@ def _uncertain(pairs: Sequence[LabelPair], results: Sequence[LabelResult]) -> li
     chosen: list[int] = []
     for places in of_newer.values():
         likely = [results[i].likelihood or 0.0 for i in places]
-        is_certain = any(results[i].label == "UPDATE" and results[i].confidence >= CERTAIN for i in places)
-        if sum(likely) >= POSSIBLE and not is_certain:
+        if sum(likely) >= POSSIBLE:
             chosen += [i for i, p in zip(places, likely, strict=True) if p >= SHOWN]
     return sorted(chosen)

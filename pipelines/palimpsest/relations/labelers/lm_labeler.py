@@ -16,18 +16,17 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.lm.client import Ledger
-from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, contains_instructions, find_quote
+from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, LmProgram, contains_instructions, find_quote
 from palimpsest.lm.run_program import (
     MAX_UNREADABLE_SHARE,
     UNREADABLE,
-    LmProgram,
     ProgramInput,
     ProgramRun,
     ProgramRunner,
     list_schema,
     object_schema,
 )
-from palimpsest.lm.settings import Budget, LmSettings
+from palimpsest.lm.settings import Budget, LmSettings, as_budget
 from palimpsest.relations.labelers.change_encoder import MAX_LEFT
 from palimpsest.relations.labelers.label_types import LABELS, UNPAID, Evidence, LabelPair, LabelResult
 from palimpsest.store.home import Home, data_folder
@@ -393,7 +392,7 @@ class LmLabeler:
         self,
         settings: LmSettings,
         ledger: Ledger,
-        max_cost: float | None = None,
+        max_cost: float | Budget | None = None,
         state: JsonObject | None = None,
         instructions: str = INSTRUCTIONS,
     ):
@@ -402,7 +401,7 @@ class LmLabeler:
         Args:
             settings: the model.
             ledger: where answers are stored.
-            max_cost: the most that this labeler may spend; None means no limit.
+            max_cost: the most that this labeler may spend, or a budget that it shares; None means no limit.
             state: a compiled program; None means the accepted one, or the instructions as they are.
             instructions: of the program, where nothing was compiled.
 
@@ -414,7 +413,7 @@ class LmLabeler:
         self.program = program_hash(state, instructions)
         self.program_hash = content_id(self.program, *settings.key_parts)
         self._pairs_of: dict[str, Sequence[LabelPair]] = {}
-        budget = Budget(max_cost)
+        budget = as_budget(max_cost)
         of_pair = LmProgram(
             name="labels",
             unit="pairs",
