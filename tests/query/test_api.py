@@ -294,7 +294,7 @@ def test_the_schema_the_arguments_and_the_strategies_agree_and_the_service_asks_
     )
     assert [*SearchOptions.__annotations__] == [*OPTIONS]
     served = {name for name, field in OPTIONS.items() if offer(field).served}
-    assert served and served.isdisjoint({"include_hidden", "include_pii", "compress", "accessed_within"})
+    assert served and served.isdisjoint({"include_hidden", "include_pii", "compress"})
     assert [*STRATEGY.choices] == [*get_args(StrategyName)]
     assert {*STRATEGY.choices} - {"auto"} <= {*STRATEGIES}
 
