@@ -27,7 +27,7 @@ test-quick: .venv/.installed   ## a minute, for daily work: the parts of which n
 	$(PYTEST) $(addprefix tests/,core text chunks facts formation data entities index nodes relations test_docs.py test_layers.py)
 
 chaos: .venv/.installed        ## kills at every step, full disk, damaged files, failing servers, random sequences; an hour
-	$(PYTEST) -m "" $(FAULTS)
+	CHAOS_SECONDS=300 $(PYTEST) -m "" $(FAULTS)
 
 slow: .venv/.installed         ## the other slow tests, an hour
 	$(PYTEST) -m "slow and not suite and not browser and not node" $(addprefix --ignore=,$(FAULTS))
