@@ -343,7 +343,7 @@ def test_numbers_of_memories_count_visible_ones_alone(hidden_home, client, monke
     info = call(hidden_home, "ann", "collection_info", {"collection": "chats"})
     assert info["memories"] == len(SEEN) + len(EXPIRING)
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=2)
-    monkeypatch.setattr("palimpsest.serve.mcp_server._now", lambda: later)
+    monkeypatch.setattr("palimpsest.serve.mcp_rare_tools._now", lambda: later)
     assert call(hidden_home, "ann", "collection_info", {"collection": "chats"})["memories"] == len(SEEN)
     documents = call(hidden_home, "ann", "list_documents")["documents"]
     assert sum(d["memories"] for d in documents) == len(SEEN)

@@ -176,23 +176,34 @@ def search_pending(
     if not words or request.where or request.accessed_within is not None or request.min_score is not None:
         return ()
     found = [
-        PendingMemory(
-            text=unbuilt.text.text,
-            score=len(shared) / len(words),
-            collection=unbuilt.collection,
-            user_id=unbuilt.text.user_id,
-            project_id=unbuilt.text.project_id,
-            session_id=unbuilt.text.session_id,
-            type=unbuilt.type,
-            speaker=unbuilt.text.speaker,
-            observed_at=unbuilt.text.observed_at,
-            tags=unbuilt.text.tags,
-            uri=unbuilt.uri,
-        )
+        _pending_memory(unbuilt, len(shared) / len(words))
         for unbuilt in unbuilt_texts(home, build_id, set(scopes), clock)
         if _passes(unbuilt, request) and (shared := words.intersection(terms(unbuilt.text.text)))
     ]
     return tuple(sorted(found, key=lambda m: (-m.score, -_seconds(m.observed_at), m.uri, m.text))[: request.k])
+
+
+def recent_pending(home: Path, build_id: str, request: SearchRequest, clock: dt.datetime) -> tuple[PendingMemory, ...]:
+    """Returns the texts of the scopes of a request that the build lacks, newest first; see `search_pending`."""
+    texts = unbuilt_texts(home, build_id, set(request.scopes), clock)
+    found = [_pending_memory(unbuilt, 0.0) for unbuilt in texts if _passes(unbuilt, request)]
+    return tuple(sorted(found, key=lambda m: (-_seconds(m.observed_at), m.uri, m.text)))
+
+
+def _pending_memory(unbuilt: UnbuiltText, score: float) -> PendingMemory:
+    return PendingMemory(
+        text=unbuilt.text.text,
+        score=score,
+        collection=unbuilt.collection,
+        user_id=unbuilt.text.user_id,
+        project_id=unbuilt.text.project_id,
+        session_id=unbuilt.text.session_id,
+        type=unbuilt.type,
+        speaker=unbuilt.text.speaker,
+        observed_at=unbuilt.text.observed_at,
+        tags=unbuilt.text.tags,
+        uri=unbuilt.uri,
+    )
 
 
 def pending_lines(

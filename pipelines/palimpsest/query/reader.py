@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from palimpsest.query.graph.subgraph import GraphPage
     from palimpsest.query.notes import Note
     from palimpsest.query.profile import Profile
+    from palimpsest.query.recent import Narrowed
     from palimpsest.query.standing import StandingAnswer
     from palimpsest.query.summarize import Summary
     from palimpsest.query.task import WorkingSet
@@ -432,6 +433,25 @@ class Reader:
             return [m.memory_id for m in self.search(text, scope, k=_FACT_MEMORIES, **shown).memories]
 
         return FactTable.of(self._served(scope, history=True, **shown), find_memories)
+
+    def recent(self, scope: ScopeArgument, limit: int = 10, **narrowed: Unpack["Narrowed"]) -> list[ShownMemory]:
+        """Returns what sources said last in one scope or several, newest first, read without a search.
+
+        Args:
+            scope: as in `search`.
+            limit: how many at most.
+            **narrowed: see `Narrowed`.
+
+        Raises:
+            ArgumentError: `limit` is below 1, or a filter cannot be used.
+        """
+        from palimpsest.query.recent import read_recent
+
+        if limit < 1:
+            raise ArgumentError("limit", "must be 1 or more", limit)
+        request = SearchRequest.create("recent", scope, **narrowed)
+        filters = request.filters(self._clock())
+        return read_recent([ServedScope(self._backend, s, filters) for s in request.scopes], limit)
 
     def profile(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> "Profile":
         """Returns what is known of a user in one scope or several, read without a search.
