@@ -16,7 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import AnyHttpUrl, ValidationError
+from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter, ValidationError
 from starlette.routing import Route
 
 from palimpsest.serve.guard import PERMISSIONS, Guard, Identity, client_address, identity_of
@@ -193,6 +193,8 @@ class _Verifier(TokenVerifier):
 
 
 MCP_PATH = "/mcp"
+# Without a slash after the host: clients compare the address of an issuer with what it says of itself.
+_ADDRESS = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
 
 
 def create_mcp(service: Service, guard: Guard) -> MCPServer[None]:
@@ -200,8 +202,8 @@ def create_mcp(service: Service, guard: Guard) -> MCPServer[None]:
     url, issuer = guard.settings.url, guard.settings.tokens.issuer
     # Without an address of the service the issuer's is sent to nobody. The guard checks audiences.
     auth = AuthSettings(
-        issuer_url=AnyHttpUrl(issuer if url else "http://127.0.0.1"),
-        resource_server_url=AnyHttpUrl(url + MCP_PATH) if url else None,
+        issuer_url=_ADDRESS.validate_python(issuer if url else "http://127.0.0.1"),
+        resource_server_url=_ADDRESS.validate_python(url + MCP_PATH) if url else None,
         validate_token_resource=False,
     )
     return _server(service, _caller, auth=auth, token_verifier=_Verifier(guard))
@@ -212,8 +214,8 @@ def resource_metadata_routes(settings: ServeSettings) -> list[Route]:
     if not settings.url:
         return []
     return create_protected_resource_routes(
-        AnyHttpUrl(settings.url + MCP_PATH),
-        [AnyHttpUrl(settings.tokens.issuer)],
+        _ADDRESS.validate_python(settings.url + MCP_PATH),
+        [_ADDRESS.validate_python(settings.tokens.issuer)],
         scopes_supported=list(PERMISSIONS),
         resource_name="Palimpsest",
     )
