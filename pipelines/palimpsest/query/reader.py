@@ -277,6 +277,11 @@ class Reader:
         if (layer := self._layer()) is not None:
             layer.form(self.build_id, [scope])
 
+    def warm_pending(self) -> None:
+        """Loads what forms pending memories: the first text that is sent takes seconds longer without it."""
+        if (layer := self._layer()) is not None:
+            layer.warm()
+
     def _layer(self) -> "PendingLayer | None":
         """Returns the pending memories of the home; None of an index alone."""
         if self._pending is None and self._home is not None:

@@ -38,7 +38,8 @@ from palimpsest.query.embed_query import query_embedder
 from palimpsest.query.pending.unbuilt import UnbuiltFiles
 from palimpsest.query.request.types import Scope
 from palimpsest.query.scope.joined_view import NewLinks, PendingChanges
-from palimpsest.relations.candidates import CandidateInputs, candidate_pairs, change_vectors
+from palimpsest.relations.candidates import CandidateInputs, candidate_pairs, change_vectors, load_maps
+from palimpsest.relations.labelers.choose_labeler import PROBE_PAIRS
 from palimpsest.relations.labelers.label_pairs import label_pairs
 from palimpsest.relations.labelers.label_types import DISPUTED
 from palimpsest.relations.labelers.offline_labeler import offline_labeler
@@ -135,13 +136,27 @@ class BuiltMemories:
     @cached_property
     def vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """Vectors of the memories as newer and as older ones, in the order of the rows."""
-        return change_vectors(memory_vectors(self.home, self.inputs.memories, self.inputs.embed_inputs))
+        memories, inputs = self.inputs.memories, self.inputs.embed_inputs
+        try:
+            found = memory_vectors(self.home, memories, inputs)
+        except KeyError:  # a home that is only served may have no stores of vectors
+            vectors, space = TextVectors(), minilm_space()
+            vectors.add(space, inputs)
+            found = _means(memories, inputs, space, vectors)
+        return change_vectors(found)
 
     @cached_property
     def versions(self) -> pl.DataFrame:
         """The versions of the memories."""
         found = self.build.table(self.collection, "versions")
         return found.join(self.inputs.memories, on="memory_id", how="semi")
+
+
+def load_models() -> None:
+    """Loads what forms and labels, for as long as the process runs."""
+    query_embedder().embed("warm")
+    offline_labeler().label(PROBE_PAIRS[:1])
+    load_maps()
 
 
 def form_pending(

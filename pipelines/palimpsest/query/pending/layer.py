@@ -68,6 +68,12 @@ class PendingLayer:
         """Returns the scopes of a user that have a text that a build lacks."""
         return self._inbox.scopes(build_id, user)
 
+    def warm(self) -> None:
+        """Loads what forms and labels: the first text that is sent takes seconds longer without it."""
+        from palimpsest.query.pending.form import load_models
+
+        load_models()
+
     def form(self, build_id: str, scopes: Iterable[Scope]) -> list[Future[None]]:
         """Begins to form what a build lacks in some scopes; returns what is not done yet."""
         begun = []
@@ -133,9 +139,10 @@ class PendingLayer:
             formed, earlier = _Formed(key, built, None), before.memories if before else None
             try:
                 formed.memories = form_pending(built, unbuilt, self._vectors, earlier, self._clock())
-
             except PalimpsestError as e:  # the next build says what is wrong; until then it is not tried again
                 _LOG.warning("pending memories: %s", type(e).__name__)
+            except Exception:  # a search must not fail for what a build may still form
+                _LOG.exception("pending memories")
             with self._lock:
                 self._formed[owner] = formed
                 self._formed.move_to_end(owner)
