@@ -36,11 +36,10 @@ def read_recent(scopes: Sequence[ServedScope], limit: int) -> list[ShownMemory]:
         limit: how many at most.
     """
     found = [memory for served in scopes for memory in _of_scope(served, limit)]
-    return sorted(found, key=lambda m: (-seconds(m.observed_at), m.memory_id))[:limit]
+    return sorted(found, key=lambda m: (-_seconds(m.observed_at), m.memory_id))[:limit]
 
 
-def seconds(time: dt.datetime | None) -> float:
-    """Returns a time in seconds since 1970; without one, the least there is."""
+def _seconds(time: dt.datetime | None) -> float:
     return time.timestamp() if time else float("-inf")
 
 

@@ -19,9 +19,8 @@ from palimpsest.core.ids import JsonValue
 from palimpsest.query.context.explain import Version, describe_reason
 from palimpsest.query.context.lines import GUARD, UNLIKELY, harmless
 from palimpsest.query.graph.graph_answer import GraphLine
-from palimpsest.query.pending import PendingMemory
 from palimpsest.query.profile import MIN_SHOWN, ProfileLine
-from palimpsest.query.request.types import Memory, NewerText, Node, ShownMemory, one_line, shorten_text, visible
+from palimpsest.query.request.types import NewerText, Node, ShownMemory, one_line, shorten_text, visible
 from palimpsest.query.scope.served_scope import LATER
 from palimpsest.serve.guard import Identity
 
@@ -165,7 +164,7 @@ State = Literal["latest", "disputed", "superseded", "pending"]
 class FoundMemory(Item):
     """A memory as a list has it."""
 
-    memory_id: str | None = Field(default=None, description="For get_memory; absent while the state is pending.")
+    memory_id: str = Field(description="For get_memory, update_memory and delete_memory.")
     text: str = Field(description="Ends with … where it is shortened: get_memory has all.")
     state: State = Field(default="latest", description="pending: no build has formed it yet.")
     observed_at: str | None = None
@@ -178,8 +177,8 @@ class FoundMemory(Item):
     newer: list[Newer] | None = Field(default=None, description="What was said later about the same.")
 
     @classmethod
-    def of(cls, memory: Memory, relevance: float | None = None) -> "FoundMemory":
-        """Returns a memory of a build."""
+    def of(cls, memory: ShownMemory, relevance: float | None = None) -> "FoundMemory":
+        """Returns a memory as a list has it."""
         return cls(
             memory_id=memory.memory_id,
             text=shorten_text(memory.text, _ITEM_CHARS),
@@ -194,26 +193,17 @@ class FoundMemory(Item):
             newer=_newer(memory, MIN_SHOWN) or None,
         )
 
-    @classmethod
-    def of_pending(cls, memory: PendingMemory) -> "FoundMemory":
-        """Returns a text that no build has formed yet."""
-        return cls(
-            text=shorten_text(memory.text, _ITEM_CHARS),
-            state="pending",
-            observed_at=_iso(memory.observed_at),
-            speaker=_name(memory.speaker),
-            session=_name(memory.session_id),
-            project=_name(memory.project_id),
-            tags=list(memory.tags) or None,
-        )
-
     def line(self) -> str:
         """Returns the day, who said it, the text, the id, and what is newer."""
         marks = {"pending": "[pending]", "superseded": f"(superseded by [memory:{self.superseded_by}])"}
-        cited = f"[memory:{self.memory_id}]" if self.memory_id else ""
         mark = marks.get(self.state, "") if self.state != "superseded" or self.superseded_by else "(superseded)"
-        parts = (_day(self.observed_at), f"{one_line(self.speaker)}:" if self.speaker else "", one_line(self.text))
-        return "- " + " ".join(p for p in (*parts, cited, mark, *map(_newer_words, self.newer or ())) if p)
+        parts = (
+            _day(self.observed_at),
+            f"{one_line(self.speaker)}:" if self.speaker else "",
+            one_line(self.text),
+            f"[memory:{self.memory_id}]",
+        )
+        return "- " + " ".join(p for p in (*parts, mark, *map(_newer_words, self.newer or ())) if p)
 
 
 class Memories(Page):
@@ -540,16 +530,16 @@ class SiteStructure(Page):
         return self.framed((g.line() for g in self.groups), head, head)
 
 
-def _state(memory: Memory) -> State:
+def _state(memory: ShownMemory) -> State:
+    if memory.is_pending:
+        return "pending"
     if not memory.is_latest:
         return "superseded"
-    return "disputed" if isinstance(memory, ShownMemory) and memory.disputed_by else "latest"
+    return "disputed" if memory.disputed_by else "latest"
 
 
-def _newer(memory: Memory, least: float = 0.0) -> list[Newer]:
+def _newer(memory: ShownMemory, least: float = 0.0) -> list[Newer]:
     """Returns what disputes a memory or ended a part of it, and what is said later and ended it with a likelihood."""
-    if not isinstance(memory, ShownMemory):
-        return []
     return _newer_of(memory.disputed_by, [n for n in memory.later if n.why != LATER or (n.likelihood or 0.0) >= least])
 
 

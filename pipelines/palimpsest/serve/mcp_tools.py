@@ -13,9 +13,7 @@ from palimpsest.export.edit_document import edit_memory
 from palimpsest.pipeline.collection_info import list_collections
 from palimpsest.query.graph.graph_answer import GraphAnswer
 from palimpsest.query.graph.graph_reader import MAX_LINES, GraphReader
-from palimpsest.query.pending import recent_pending
-from palimpsest.query.reader import real_time
-from palimpsest.query.recent import Narrowed, seconds
+from palimpsest.query.recent import Narrowed
 from palimpsest.query.request.search_request import OPTIONS, SearchOptions, SearchRequest, Sources, bounds, offer
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult, empty_result
@@ -79,7 +77,6 @@ Turns = Annotated[
 Words = Annotated[str, Field(description="One statement, in words that can be read alone.", min_length=1)]
 Kind = Literal["relations", "timeline", "nodes"]
 
-_MAX_PENDING = 5  # texts that are not built yet before the memories of a search
 _CONTEXT_TOKENS = 1000
 _MAX_NODES = 5
 T = TypeVar("T")
@@ -169,14 +166,12 @@ class Tools(Caller):
             cursors = Cursors(view.reader.build_id, question)
             start = cursors.start(cursor)
             most = min(start + limit, MAX_LIMIT)
-            scopes = self._scopes(view, collection, project)
+            scopes = view.scopes(collection, project, include_pending=True)
             found = self._search(view, query, scopes, {**options, "k": most, "budget_tokens": 0})
-            waiting = found.pending[:_MAX_PENDING] if found.memories else found.pending
-            pending = [FoundMemory.of_pending(m) for m in waiting]
-            items = [*pending, *(FoundMemory.of(m, m.relevance) for m in found.memories)]
+            items = [FoundMemory.of(m, m.relevance) for m in found.memories]
             page = fitting(items[start : start + limit])
             end = start + len(page)
-            has_more = bool(page) and (end < len(items) or (len(found.memories) == most and most < MAX_LIMIT))
+            has_more = end < len(items) or (len(page) > 0 and len(items) == most < MAX_LIMIT)
             return Memories(memories=page, answerable=found.answerable, next_cursor=cursors.after(end, has_more))
 
         return self.may("read", find)
@@ -199,7 +194,7 @@ class Tools(Caller):
         options |= {"turns": turns, "budget_tokens": budget_tokens}  # type: ignore[typeddict-item]
 
         def find(view: CallerView) -> Context:
-            scopes = self._scopes(view, collection, project)
+            scopes = view.scopes(collection, project, include_pending=True)
             while True:
                 found = self._search(view, query, scopes, options)
                 text = found.message()["content"]
@@ -214,7 +209,7 @@ class Tools(Caller):
         """Returns one memory; with history the versions of its fact, newest first, with what replaced each and why."""
 
         def show(view: CallerView) -> MemoryDetail:
-            scopes = view.scopes()
+            scopes = view.scopes(include_pending=True)
             memory = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
             if memory is None:
                 raise NotFound
@@ -263,6 +258,7 @@ class Tools(Caller):
                     raise ToolError(f"collection: name one of {self._own_collections(me)}") from None
                 raise
             self.service.watch.follow(me.user, receipt.operation_id)
+            self.service.reader.form_pending(Scope(receipt.collection, me.user))
             return Operation(state="received", operation_id=receipt.operation_id, collection=receipt.collection)
 
         return self.may_without_view("write", send)
@@ -271,6 +267,7 @@ class Tools(Caller):
         """Replaces the words of a memory in its source. The next build serves them and keeps the old as history."""
 
         def edit(view: CallerView) -> Operation:
+            _check_built(view, memory_id)
             scope = own_scope(view, memory_id)
             with self.service.writer.change() as home:
                 try:
@@ -287,6 +284,7 @@ class Tools(Caller):
         """Deletes a memory for good, with all that came from it. get_operation has the proof."""
 
         def begin(view: CallerView) -> Operation:
+            _check_built(view, memory_id)
             check_own(view, memory_id)
             return Operation.of(begin_delete(self.service, view.identity, [memory_id]))
 
@@ -309,15 +307,11 @@ class Tools(Caller):
         def find(view: CallerView) -> Memories:
             cursors = Cursors(view.reader.build_id, {"project": project, "collection": collection, **narrow})
             start = cursors.start(cursor)
-            scopes = self._scopes(view, collection, project)
+            scopes = view.scopes(collection, project, include_pending=True)
             if not scopes:
                 return Memories(memories=[])
-            request = SearchRequest.create("recent", scopes, **narrow)
-            pending = recent_pending(self.service.home.path, view.reader.build_id, request, real_time())
-            built = view.reader.recent(scopes, start + limit + 1, **narrow)
-            dated = [(m.observed_at, FoundMemory.of_pending(m)) for m in pending]
-            dated += [(m.observed_at, FoundMemory.of(m)) for m in built]
-            items = [item for _, item in sorted(dated, key=lambda d: -seconds(d[0]))]
+            found = view.reader.recent(scopes, start + limit + 1, include_pending=True, **narrow)
+            items = [FoundMemory.of(m) for m in found]
             page = fitting(items[start : start + limit])
             end = start + len(page)
             return Memories(memories=page, next_cursor=cursors.after(end, end < len(items)))
@@ -411,20 +405,23 @@ class Tools(Caller):
         self.service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
         return found
 
-    def _scopes(self, view: CallerView, collection: str | None, project: str | None) -> list[Scope]:
-        """Returns the caller's scopes, also those in which only what is not built yet may be."""
-        user, projects = view.identity.user, ["", *sorted(view.identity.projects)]
-        own = [Scope(c, user, p) for c in self.service.home.sources for p in projects]
-        chosen = {
-            s for s in own if collection in (None, s.collection) and (project is None or s.project_id in ("", project))
-        }
-        return sorted({*view.scopes(collection, project), *chosen})
-
 
 _OPENING_CHARS = 400
 _NOT_EDITED = "it was formed from others, or its source was edited or changed since the last build: build first"
 _AFTER_BUILD = "the next build serves the new words"
 _NO_NODE = "no person, place, project or topic has this name; kind relations looks for words"
+
+
+def _check_built(view: CallerView, memory_id: str) -> None:
+    """Checks that a build has a memory, as what is changed must be.
+
+    Raises:
+        Problem: it was sent and is not built yet.
+    """
+    scopes = view.scopes(include_pending=True)
+    found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
+    if found is not None and found.is_pending:
+        raise Problem(409, "it is not built yet; get_operation says when it is")
 
 
 def _ask_graph(graph: GraphReader, query: str, kind: Kind, n: int) -> GraphAnswer:

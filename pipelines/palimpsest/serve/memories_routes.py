@@ -13,6 +13,7 @@ from palimpsest.core.errors import ArgumentError, PalimpsestError, Rejected
 from palimpsest.core.ids import JsonObject
 from palimpsest.export.edit_document import MAX_CHARS, edit_memory
 from palimpsest.pipeline.document_info import operation_status
+from palimpsest.query.request.types import Scope
 from palimpsest.relations.relation_review import decide
 from palimpsest.serve.deletions import DocumentName
 from palimpsest.serve.guard import Identity
@@ -151,6 +152,7 @@ def receive(service: Service, identity: Identity, sent: SentMemory, key: str | N
     rows = [t.model_dump(mode="json", exclude_none=True) for t in turns]
     receipt = ingest_session(service.home, rows, **_options(sent, identity, key))
     service.watch.follow(identity.user, receipt.operation_id)
+    service.reader.form_pending(Scope(receipt.collection, identity.user))
     return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
 
 
@@ -171,6 +173,7 @@ def receive_file(
             raise Problem(422, "file: its name cannot be used") from None
         receipt = ingest_file(service.home, path, **_options(sent, identity, key))
     service.watch.follow(identity.user, receipt.operation_id)
+    service.reader.form_pending(Scope(receipt.collection, identity.user))
     return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
 
 

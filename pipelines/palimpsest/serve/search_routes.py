@@ -79,8 +79,10 @@ def _served_fields() -> dict[str, Any]:
         if not (at := offer(field)).served:
             continue
         low, high = bounds(field)
+        default = field.default if at.served_default is None else at.served_default
+        default = [] if default == () else default
         limits = Field(
-            [] if field.default == () else field.default,
+            default,
             ge=low if at.least is None else at.least,
             le=high if at.most is None else at.most,
             description=_described(field),
@@ -141,7 +143,7 @@ def search_hybrid(body: SearchBody, view: MayRead, service: SharedService) -> Js
 
 def answer(service: Service, view: CallerView, parameters: SearchParameters) -> JsonObject:
     """Answers a search within the scopes of a caller."""
-    scopes = view.scopes(parameters.collection, parameters.project)
+    scopes = view.scopes(parameters.collection, parameters.project, include_pending=parameters.include_pending)
     if not scopes:
         return _shown(empty_result(view.reader.build_id))
     options = parameters.model_dump(exclude={"q", "collection", "project", "use_graph"})
