@@ -272,10 +272,10 @@ class Reader:
         layer = self._layer()
         return sorted(layer.scopes(self.build_id, user)) if layer is not None else []
 
-    def form_pending(self, scope: Scope) -> None:
-        """Begins to form what is pending of a user in a collection, so that the next search need not wait for it."""
+    def form_pending(self, scopes: Sequence[Scope], wait_s: float = 0) -> None:
+        """Begins to form what is pending of the users of some scopes, and waits for that for so many seconds."""
         if (layer := self._layer()) is not None:
-            layer.form(self.build_id, [scope])
+            layer.wait(self.build_id, scopes, wait_s)
 
     def warm_pending(self) -> None:
         """Loads what forms pending memories: the first text that is sent takes seconds longer without it."""
