@@ -199,7 +199,8 @@ def form_pending(
         space = collection_spaces(built.build).get(built.collection) or configured_space(built.home, config, folder)
         vectors.add(space, tables["embed_inputs"])
         labelled = _to_label(memories, before, most)
-        relations = _relate(built, tables, vectors, before, decisions, labelled)
+        new = labelled - (before.labelled if before is not None else frozenset())
+        relations = _relate(built, tables, vectors, before, decisions, new)
         own = relations.join(memories.select(older_id="memory_id"), on="older_id", how="semi")
         tables |= {
             "relations": own,
@@ -257,9 +258,17 @@ def _relate(
     )
     as_newer, as_older = (np.concatenate(pair) for pair in zip(built.vectors, (newer, older), strict=True))
     pairs = candidate_pairs(inputs, as_newer, None, as_older, of=of)
-    previous = before.relations if before is not None else None
-    relations, _ = label_pairs(pairs, inputs.memories, offline_labeler(), previous, decisions)
-    return relations.join(mine.select(newer_id="memory_id"), on="newer_id", how="semi")
+    relations, _ = label_pairs(pairs, inputs.memories, offline_labeler(), None, decisions)
+    relations = relations.filter(pl.col("newer_id").is_in(list(of)))
+    if before is None:
+        return relations
+    present = inputs.memories.select(older_id="memory_id")
+    earlier = before.relations.join(mine.select(newer_id="memory_id"), on="newer_id", how="semi")
+    return (
+        pl.concat([earlier.join(present, on="older_id", how="semi"), relations])
+        .unique("relation_id")
+        .sort("relation_id")
+    )
 
 
 def _means(memories: pl.DataFrame, inputs: pl.DataFrame, space: Space, vectors: TextVectors) -> np.ndarray:
