@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.files import nothing_published, published_build_id
-from palimpsest.query.backends.joined_backend import JoinedBackend
 from palimpsest.query.context.changes import name_changes, reasons_of_latest
 from palimpsest.query.context.explain import Version, histories
 from palimpsest.query.context.pack import neighbor_ids
@@ -254,12 +253,12 @@ class Reader:
         return answer_for_task(request, self._run, self._search_uncounted)
 
     def _run(self, request: SearchRequest) -> SearchResult:
-        backend, usage = self._backend, self._usage
-        if request.include_pending and (layer := self._layer()) is not None:
-            backend = layer.joined(backend, self._with_projects(request))
+        layer, usage = self._layer() if request.include_pending else None, self._usage
+        joined = layer.joined(self._backend, self._with_projects(request)) if layer is not None else None
+        backend = joined or self._backend
         result = run_search(request, backend, self._clock(), self._reranker, usage, self._compressor)
-        pending = backend.pending_ids() if isinstance(backend, JoinedBackend) else frozenset()
-        if pending:
+        if joined is not None:
+            pending = joined.pending_ids()
             marked = [replace(m, is_pending=m.memory_id in pending) for m in result.memories]
             result = replace(result, memories=marked)
         if usage is not None:
@@ -553,8 +552,8 @@ class Reader:
         served = next((s for s in found if memory_id in s.passing([memory_id])), None)
         if served is not None or (layer := self._layer()) is None:
             return served
-        backend = layer.joined(self._backend, parse_scopes(scope))
-        pending = (replace(s, backend=backend) for s in found) if backend is not self._backend else ()
+        joined = layer.joined(self._backend, parse_scopes(scope))
+        pending = (replace(s, backend=joined) for s in found) if joined is not None else ()
         return next((s for s in pending if memory_id in s.passing([memory_id])), None)
 
     def _filters(self, history: bool = False, **shown: Unpack[Shown]) -> Filters:

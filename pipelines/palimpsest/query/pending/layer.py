@@ -99,8 +99,8 @@ class PendingLayer:
         if (begun := self.form(build_id, scopes)) and wait_s != 0:
             wait_for(begun, wait_s)
 
-    def joined(self, built: Backend, scopes: Iterable[Scope]) -> Backend:
-        """Returns a build with what is pending in some scopes; the build itself where nothing is.
+    def joined(self, built: Backend, scopes: Iterable[Scope]) -> JoinedBackend | None:
+        """Returns a build with what is pending in some scopes; None where nothing is.
 
         Args:
             built: the store of the build.
@@ -109,7 +109,7 @@ class PendingLayer:
         scopes = list(scopes)
         self.wait(built.build_id, scopes, self._wait_s)
         pending = {scope: at for scope in scopes if (at := self._pending(built, scope)) is not None}
-        return JoinedBackend(built, pending) if pending else built
+        return JoinedBackend(built, pending) if pending else None
 
     def close(self) -> None:
         """Ends the thread and drops all that is formed."""
