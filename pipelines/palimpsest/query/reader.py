@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.files import nothing_published, published_build_id
-from palimpsest.query.backends.joined_backend import JoinedBackend
 from palimpsest.query.context.changes import name_changes, reasons_of_latest
 from palimpsest.query.context.explain import Version, histories
 from palimpsest.query.context.pack import neighbor_ids
@@ -255,9 +254,9 @@ class Reader:
         return answer_for_task(request, self._run, self._search_uncounted)
 
     def _run(self, request: SearchRequest) -> SearchResult:
-        backend, usage = self._backend, self._usage
-        if request.include_pending and (layer := self._layer()) is not None:
-            backend = layer.joined(backend, self._with_projects(request))
+        layer, usage = self._layer() if request.include_pending else None, self._usage
+        joined = layer.joined(self._backend, self._with_projects(request)) if layer is not None else None
+        backend = joined or self._backend
         result = run_search(request, backend, self._clock(), self._reranker, usage, self._compressor)
         result = replace(result, memories=_mark_pending(result.memories, backend))
         if usage is not None:
@@ -270,10 +269,10 @@ class Reader:
         layer = self._layer()
         return sorted(layer.scopes(self.build_id, user)) if layer is not None else []
 
-    def form_pending(self, scope: Scope) -> None:
-        """Begins to form what is pending of a user in a collection, so that the next search need not wait for it."""
+    def form_pending(self, scopes: Sequence[Scope], wait_s: float = 0) -> None:
+        """Begins to form what is pending of the users of some scopes, and waits for that for so many seconds."""
         if (layer := self._layer()) is not None:
-            layer.form(self.build_id, [scope])
+            layer.wait(self.build_id, scopes, wait_s)
 
     def warm_pending(self) -> None:
         """Loads what forms pending memories: the first text that is sent takes seconds longer without it."""
@@ -576,8 +575,8 @@ class Reader:
         served = next((s for s in found if memory_id in s.passing([memory_id])), None)
         if served is not None or (layer := self._layer()) is None:
             return served
-        backend = layer.joined(self._backend, parse_scopes(scope))
-        pending = (replace(s, backend=backend) for s in found) if backend is not self._backend else ()
+        joined = layer.joined(self._backend, parse_scopes(scope))
+        pending = (replace(s, backend=joined) for s in found) if joined is not None else ()
         return next((s for s in pending if memory_id in s.passing([memory_id])), None)
 
     def _filters(self, history: bool = False, **shown: Unpack[Shown]) -> Filters:

@@ -37,7 +37,7 @@ from palimpsest.serve.mcp_answers import (
     fitting,
 )
 from palimpsest.serve.memories_routes import begin_delete, find_operation
-from palimpsest.serve.open_reader import CallerView
+from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.state import Service
 from palimpsest.serve.views import check_own, own_scope
@@ -310,6 +310,7 @@ class Tools(Caller):
             scopes = view.scopes(collection, project, include_pending=True)
             if not scopes:
                 return Memories(memories=[])
+            view.reader.form_pending(scopes, PENDING_WAIT_S)
             found = view.reader.recent(scopes, start + limit + 1, include_pending=True, **narrow)
             items = [FoundMemory.of(m) for m in found]
             page = fitting(items[start : start + limit])
@@ -400,6 +401,7 @@ class Tools(Caller):
         if not scopes:
             return empty_result(view.reader.build_id)
         self.service.warming.searched(view.identity.user)
+        view.reader.form_pending(scopes, PENDING_WAIT_S)  # before it takes the place of another search
         with self.service.searching:
             found = view.reader.search(query, scopes, **options)
         self.service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])

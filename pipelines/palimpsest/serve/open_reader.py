@@ -17,8 +17,8 @@ from palimpsest.store.home import Home
 
 WAIT_S = 20.0
 """How long a request waits for those that read the build before."""
-PENDING_WAIT_S = 2.0
-"""How long a search waits until what was sent before it is formed; then it answers without."""
+PENDING_WAIT_S = 4.0
+"""How long a search waits until what was sent before it is formed and labelled; then it answers with what is formed."""
 REFRESH_S = 0.5
 """How long a change may go unnoticed."""
 PublishedState: TypeAlias = tuple[str, int, int, str]
@@ -128,7 +128,7 @@ class SharedReader:
     def form_pending(self, scope: Scope) -> None:
         """Begins to form what was sent for a user, so that the next search need not wait for it."""
         with suppress(PalimpsestError), self.borrowed() as reader:  # without a build there is nothing to search
-            reader.form_pending(scope)
+            reader.form_pending([scope])
 
     def answering_build(self) -> str:
         """Returns the build that answers, after the store has answered.
@@ -163,7 +163,7 @@ class SharedReader:
                 self._reader, self._state = None, state
         if self._reader is None:
             on_disk = self._state_on_disk()
-            self._reader = open_home(self._home, self._backend, pending_wait_s=PENDING_WAIT_S)
+            self._reader = open_home(self._home, self._backend, pending_wait_s=0)
             self._state = (*on_disk, self._store.load if self._store else "")
             self._shared, self._by_user = self._find_shared(), _by_user(self._reader.scopes())
             self._looked_at = time.monotonic()

@@ -14,7 +14,7 @@ from palimpsest.query.request.search_request import OPTIONS, StrategyName, bound
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.where import MAX_CHARS, Where
 from palimpsest.query.result import SearchResult, empty_result
-from palimpsest.serve.open_reader import CallerView
+from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 
 # Types of fields that several endpoints have.
@@ -150,6 +150,8 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
     if isinstance(parameters, SearchBody) and not parameters.use_graph:
         options["hops"] = 0
     service.warming.searched(view.identity.user)
+    if parameters.include_pending:
+        view.reader.form_pending(scopes, PENDING_WAIT_S)  # before it takes the place of another search
     with service.searching:
         try:
             found = view.reader.search(parameters.q, scopes, **options)

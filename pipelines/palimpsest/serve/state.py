@@ -79,7 +79,7 @@ class Warming:
                 if time.monotonic() > ends or await run_sync(self.reader.published_state) != state:
                     return
                 await asyncio.sleep(await run_sync(self._read, scope))  # requests have half of the time
-            await run_sync(self._load_models)
+            await run_sync(self.load_models)
         except PalimpsestError as e:  # the request that meets it answers with its message
             _LOG.warning("warming: %s", type(e).__name__)
 
@@ -90,7 +90,8 @@ class Warming:
         with self.reader.borrowed() as reader:
             return sorted(reader.scopes(), key=lambda s: (recent.get(s.user_id, len(recent)), s))
 
-    def _load_models(self) -> None:
+    def load_models(self) -> None:
+        """Loads what forms texts that are sent."""
         with self.reader.borrowed() as reader:
             reader.warm_pending()
 

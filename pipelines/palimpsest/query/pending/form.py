@@ -54,8 +54,6 @@ from palimpsest.store.ingest_log import UnloggedSources
 from palimpsest.store.tables import empty
 
 _CACHE_BYTES = 64 * 2**20
-_LABELLED_AT_ONCE = 64
-"""Memories whose pairs are labelled before they are found: more of them take longer than an application waits."""
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 (a file there is in memory, and this one is named by no one else)
 
 
@@ -160,7 +158,12 @@ def load_models() -> None:
 
 
 def form_pending(
-    built: BuiltMemories, unbuilt: UnbuiltFiles, vectors: TextVectors, before: PendingMemories | None, now: dt.datetime
+    built: BuiltMemories,
+    unbuilt: UnbuiltFiles,
+    vectors: TextVectors,
+    before: PendingMemories | None,
+    now: dt.datetime,
+    most: int,
 ) -> PendingMemories | None:
     """Returns the memories of files that a build has not read; None where they give none.
 
@@ -170,6 +173,7 @@ def form_pending(
         vectors: is added to.
         before: what was formed of the same build before.
         now: the real time, for retention.
+        most: memories that are labelled now, besides those that are labelled already.
 
     Raises:
         PalimpsestError: a setting or a decision cannot be read.
@@ -194,8 +198,9 @@ def form_pending(
         tables |= {"memories": memories, "embed_inputs": inputs.join(memories, on="memory_id", how="semi")}
         space = collection_spaces(built.build).get(built.collection) or configured_space(built.home, config, folder)
         vectors.add(space, tables["embed_inputs"])
-        labelled = _to_label(memories, before)
-        relations = _relate(built, tables, vectors, before, decisions, labelled)
+        labelled = _to_label(memories, before, most)
+        new = labelled - (before.labelled if before is not None else frozenset())
+        relations = _relate(built, tables, vectors, before, decisions, new)
         own = relations.join(memories.select(older_id="memory_id"), on="older_id", how="semi")
         tables |= {
             "relations": own,
@@ -208,11 +213,11 @@ def form_pending(
     return PendingMemories(store, changes, ids, read, relations, labelled)
 
 
-def _to_label(memories: pl.DataFrame, before: PendingMemories | None) -> frozenset[str]:
+def _to_label(memories: pl.DataFrame, before: PendingMemories | None, most: int) -> frozenset[str]:
     """Returns the memories that are labelled now: those that were, and the newest of the others."""
     known = before.labelled if before is not None else frozenset[str]()
     others = memories.sort("observed_at", "memory_id", descending=True, nulls_last=True)["memory_id"].to_list()
-    return frozenset({*known.intersection(others), *[i for i in others if i not in known][:_LABELLED_AT_ONCE]})
+    return frozenset({*known.intersection(others), *[i for i in others if i not in known][:most]})
 
 
 def _read(
@@ -253,9 +258,17 @@ def _relate(
     )
     as_newer, as_older = (np.concatenate(pair) for pair in zip(built.vectors, (newer, older), strict=True))
     pairs = candidate_pairs(inputs, as_newer, None, as_older, of=of)
-    previous = before.relations if before is not None else None
-    relations, _ = label_pairs(pairs, inputs.memories, offline_labeler(), previous, decisions)
-    return relations.join(mine.select(newer_id="memory_id"), on="newer_id", how="semi")
+    relations, _ = label_pairs(pairs, inputs.memories, offline_labeler(), None, decisions)
+    relations = relations.filter(pl.col("newer_id").is_in(list(of)))
+    if before is None:
+        return relations
+    present = inputs.memories.select(older_id="memory_id")
+    earlier = before.relations.join(mine.select(newer_id="memory_id"), on="newer_id", how="semi")
+    return (
+        pl.concat([earlier.join(present, on="older_id", how="semi"), relations])
+        .unique("relation_id")
+        .sort("relation_id")
+    )
 
 
 def _means(memories: pl.DataFrame, inputs: pl.DataFrame, space: Space, vectors: TextVectors) -> np.ndarray:

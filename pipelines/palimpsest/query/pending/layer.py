@@ -23,6 +23,8 @@ from palimpsest.query.scope.view import CachedScopeView
 if TYPE_CHECKING:
     from palimpsest.query.pending.form import BuiltMemories, PendingMemories, TextVectors
 
+LABELLED_AT_ONCE = (4, 60)
+"""Memories that are labelled before what came is found, and then before others have their turn, the newest first."""
 MAX_USERS = 256
 """Users whose pending memories stay in memory; those of others are formed again."""
 _CACHE_BYTES = 256 * 2**20
@@ -82,7 +84,9 @@ class PendingLayer:
             key = (build_id, unbuilt.key)
             with self._lock:
                 known = self._formed.get(owner)
-                if known is not None and known.key == key:
+                if (running := self._forming.get((owner, key))) is not None:
+                    begun.append(running)
+                elif known is not None and known.key == key:
                     self._formed.move_to_end(owner)
                 elif not unbuilt.files:
                     self._formed.pop(owner, None)
@@ -90,18 +94,22 @@ class PendingLayer:
                     begun.append(self._begin(owner, key))
         return begun
 
-    def joined(self, built: Backend, scopes: Iterable[Scope]) -> Backend:
-        """Returns a build with what is pending in some scopes; the build itself where nothing is.
+    def wait(self, build_id: str, scopes: Iterable[Scope], wait_s: float | None) -> None:
+        """Waits until what a build lacks in some scopes is formed and labelled, at most for so many seconds."""
+        if (begun := self.form(build_id, scopes)) and wait_s != 0:
+            wait_for(begun, wait_s)
+
+    def joined(self, built: Backend, scopes: Iterable[Scope]) -> JoinedBackend | None:
+        """Returns a build with what is pending in some scopes; None where nothing is.
 
         Args:
             built: the store of the build.
             scopes: of a search.
         """
         scopes = list(scopes)
-        if begun := self.form(built.build_id, scopes):
-            wait_for(begun, self._wait_s)
+        self.wait(built.build_id, scopes, self._wait_s)
         pending = {scope: at for scope in scopes if (at := self._pending(built, scope)) is not None}
-        return JoinedBackend(built, pending) if pending else built
+        return JoinedBackend(built, pending) if pending else None
 
     def close(self) -> None:
         """Ends the thread and drops all that is formed."""
@@ -112,9 +120,7 @@ class PendingLayer:
         self._formed.clear()
 
     def _begin(self, owner: _Owner, key: _Key) -> "Future[None]":
-        """Returns what forms the files of an owner, begun once."""
-        if (begun := self._forming.get((owner, key))) is not None:
-            return begun
+        """Begins to form the files of an owner."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="palimpsest-pending")
         begun = self._forming[owner, key] = self._thread.submit(self._form, owner, key)
@@ -136,23 +142,32 @@ class PendingLayer:
             home = Home(self._home)
             built = before.built if before else BuiltMemories(home, Build(home.builds / key[0]), *owner)
             self._vectors = self._vectors or TextVectors()
-            formed, earlier = _Formed(key, built, None), before.memories if before else None
-            try:
-                formed.memories = form_pending(built, unbuilt, self._vectors, earlier, self._clock())
-            except PalimpsestError as e:  # the next build says what is wrong; until then it is not tried again
-                _LOG.warning("pending memories: %s", type(e).__name__)
-            except Exception:  # a search must not fail for what a build may still form
-                _LOG.exception("pending memories")
+            for most in LABELLED_AT_ONCE:
+                formed = _Formed(key, built, None)
+                earlier = before.memories if before else None
+                try:
+                    formed.memories = form_pending(built, unbuilt, self._vectors, earlier, self._clock(), most)
+                except PalimpsestError as e:  # the next build says what is wrong; until then it is not tried again
+                    _LOG.warning("pending memories: %s", type(e).__name__)
+                except Exception:  # a search must not fail for what a build may still form
+                    _LOG.exception("pending memories")
+                self._show(owner, formed)
+                before = formed
+                if formed.memories is None or formed.memories.is_labelled:
+                    return
             with self._lock:
-                self._formed[owner] = formed
-                self._formed.move_to_end(owner)
-                while len(self._formed) > MAX_USERS:
-                    self._formed.popitem(last=False)
-                if formed.memories is not None and not formed.memories.is_labelled and self._thread is not None:
+                if self._thread is not None:
                     self._thread.submit(self._form, owner, key)  # after those of other users
         finally:
             with self._lock:
                 self._forming.pop((owner, begun), None)
+
+    def _show(self, owner: _Owner, formed: _Formed) -> None:
+        with self._lock:
+            self._formed[owner] = formed
+            self._formed.move_to_end(owner)
+            while len(self._formed) > MAX_USERS:
+                self._formed.popitem(last=False)
 
     def _pending(self, built: Backend, scope: Scope) -> PendingScope | None:
         with self._lock:
