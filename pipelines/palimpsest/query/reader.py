@@ -258,7 +258,8 @@ class Reader:
         joined = layer.joined(self._backend, self._with_projects(request)) if layer is not None else None
         backend = joined or self._backend
         result = run_search(request, backend, self._clock(), self._reranker, usage, self._compressor)
-        result = replace(result, memories=_mark_pending(result.memories, backend))
+        if joined is not None:
+            result = replace(result, memories=_mark_pending(result.memories, joined.pending_ids()))
         if usage is not None:
             found = (m for m in result.memories if not m.is_pending)
             usage.add(((m.collection, m.user_id, m.project_id), m.memory_id) for m in found)
@@ -428,8 +429,8 @@ class Reader:
         if served is None:
             return None
         found = served.memories([memory_id])
-        shown = name_changes(served, found, reasons_of_latest(served, found.values())).values()
-        return next(iter(_mark_pending(list(shown), served.backend)), None)
+        shown = name_changes(served, found, reasons_of_latest(served, found.values())).get(memory_id)
+        return shown and replace(shown, is_pending=served.backend is not self._backend)
 
     def memory_count(self, scope: ScopeArgument) -> int:
         """Returns how many memories of one scope or several may be shown, superseded ones included."""
@@ -491,10 +492,11 @@ class Reader:
         if limit < 1:
             raise ArgumentError("limit", "must be 1 or more", limit)
         request = SearchRequest.create("recent", scope, **narrowed)
-        filters, backend = request.filters(self._clock()), self._backend
-        if include_pending and (layer := self._layer()) is not None:
-            backend = layer.joined(backend, request.scopes)
-        return _mark_pending(read_recent([ServedScope(backend, s, filters) for s in request.scopes], limit), backend)
+        layer = self._layer() if include_pending else None
+        joined = layer.joined(self._backend, request.scopes) if layer is not None else None
+        filters, backend = request.filters(self._clock()), joined or self._backend
+        found = read_recent([ServedScope(backend, s, filters) for s in request.scopes], limit)
+        return found if joined is None else _mark_pending(found, joined.pending_ids())
 
     def profile(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> "Profile":
         """Returns what is known of a user in one scope or several, read without a search.
@@ -607,9 +609,8 @@ class Reader:
 _M = TypeVar("_M", bound=ShownMemory)
 
 
-def _mark_pending(memories: list[_M], backend: Backend) -> list[_M]:
+def _mark_pending(memories: list[_M], pending: frozenset[str]) -> list[_M]:
     """Returns memories, those that are not built yet marked so."""
-    pending = backend.pending_ids() if isinstance(backend, JoinedBackend) else frozenset()
     return [replace(m, is_pending=m.memory_id in pending) for m in memories] if pending else memories
 
 
