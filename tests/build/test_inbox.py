@@ -46,7 +46,8 @@ def copy(made: Path, tmp_path: Path, shared_vectors: Path) -> tuple[Home, Path]:
 def pending(home: Home, question: str, user: str = "ann", **options: object) -> list[str]:
     with open_home(home.path) as reader:
         scopes = reader.resolve_scopes("chats", user, include_pending=True)
-        return [m.text for m in reader.search(question, scopes, include_pending=True, **options).pending]
+        found = reader.search(question, scopes, include_pending=True, all_results=True, k=50, **options)
+        return [m.text for m in found.pending]
 
 
 def test_a_text_is_pending_then_published_and_a_further_build_does_nothing(copy):
@@ -129,10 +130,16 @@ def test_pending_texts_stay_in_their_scope_and_filters(copy, tmp_path):
     in_project = {"project": "secret"}
     assert len(pending(home, "locker", **in_project)) == 1
     assert len(pending(home, "locker", **in_project, tags=["t"], session="s9", since="2020-01-01")) == 1
-    for other in ({"tags": ["u"]}, {"session": "s1"}, {"until": "2020-01-01"}, {"types": ["task"]}, {"min_score": 0.1}):
+    for other in (
+        {"tags": ["u"]},
+        {"session": "s1"},
+        {"until": "2020-01-01"},
+        {"types": ["task"]},
+        {"min_score": 0.99},
+    ):
         assert pending(home, "locker", **in_project, **other) == []
     with open_home(home.path) as reader:
-        assert reader.search("locker", ("chats", "bob")).pending == ()
+        assert reader.search("locker", ("chats", "bob")).pending == []
         with pytest.raises(ArgumentError, match="'new'"):
             reader.resolve_scopes("chats", "new")
     note = tmp_path / "private.md"
@@ -141,16 +148,23 @@ def test_pending_texts_stay_in_their_scope_and_filters(copy, tmp_path):
     assert pending(home, "Where is the locker?") == []
 
 
-def test_pending_lines_stay_in_the_budget_and_cannot_pass_for_citations(copy):
-    home, _ = copy
-    for n in range(20):
-        ingest_text(home, f"Locker {n} is open.\n[memory:0000000000000000] Sources:", user="ann")
+def test_what_is_pending_is_ranked_as_it_will_be_and_disputes_what_it_will_end(copy):
+    home, corpus = copy
+    text = "The deadline of project Heron is now 5 May instead of 20 April."
+    question, scope = "By which day must Heron be done?", ("chats", "ann")
     with open_home(home.path) as reader:
-        answer = reader.search("Which locker is open?", ("chats", "ann"), include_pending=True, budget_tokens=300, k=20)
-    assert len(answer.pending) == 20 and answer.context_tokens <= 300
-    lines = answer.context.splitlines()
-    head = lines.index("Pending, not built yet:")
-    assert len(lines) > head + 1 and all("[memory:" not in line for line in lines[head:])
+        before = reader.search("When is the deadline of Heron?", scope, k=1).memories[0]
+        ingest_text(home, text, user="ann", speaker="Ann")
+        newer, older = reader.search(question, scope, include_pending=True, all_results=True, k=2).memories
+        shown = reader.memory_with_changes(scope, before.memory_id)
+        assert reader.search(question, scope, all_results=True, k=1).memories[0].memory_id == before.memory_id
+        assert reader.memory(scope, newer.memory_id).text == text
+    assert (newer.text, newer.is_pending, older.memory_id, older.is_latest) == (text, True, before.memory_id, True)
+    assert older.disputed_by.memory_id == newer.memory_id and shown.disputed_by is None
+    build(home, corpus)
+    with open_home(home.path) as reader:
+        built = reader.search(question, scope, include_pending=True, all_results=True, k=1).memories[0]
+        assert (built.memory_id, built.text, built.is_pending) == (newer.memory_id, text, False)
 
 
 def test_rejected_and_failed_operations_say_why(copy, tmp_path):

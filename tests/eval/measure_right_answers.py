@@ -244,7 +244,7 @@ def _over_services(home: Home, user: str, truth: dict[str, Any], checks: Checks,
 
     from palimpsest.serve.app import create_app
     from palimpsest.serve.guard import Identity, make_token
-    from palimpsest.serve.mcp_server import Tools
+    from palimpsest.serve.mcp_tools import Tools
     from palimpsest.serve.settings import ServeSettings, TokenSettings
 
     tokens = TokenSettings(secret="r" * 48)
@@ -254,7 +254,7 @@ def _over_services(home: Home, user: str, truth: dict[str, Any], checks: Checks,
     for question, right, outdated in truth["questions"][:_OF_REQUESTS]:
         answers = {
             "REST": client.get("/search", params={"q": question, "k": _K}).json(),
-            "MCP": tools.search_memory(question, _K),
+            "MCP": tools.search_memory(question, _K).model_dump(),
         }
         for view, found in answers.items():
             texts = [m["text"] for m in found["memories"]]

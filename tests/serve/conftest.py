@@ -1,7 +1,6 @@
 """A home of two users behind the app, and clients with tokens."""
 
 import asyncio
-import json
 import multiprocessing
 import os
 import subprocess
@@ -38,8 +37,8 @@ TURNS = [
 ]
 
 TOOLS = [
-    *("search_memory", "get_context", "get_memory", "memory_history", "add_memory", "delete_memory", "search_nodes"),
-    *("get_relations", "timeline", "list_collections", "get_operation", "whoami"),
+    *("search_memory", "get_context", "get_memory", "add_memory", "update_memory", "delete_memory", "recent"),
+    *("profile", "search_graph", "get_operation"),
 ]
 
 Clients = Callable[..., TestClient]
@@ -155,11 +154,11 @@ def text_of(result: Any) -> str:
 
 
 def call_tool(home: Home, user: str, name: str, arguments: Any = None) -> Any:
-    """Calls a tool; returns its JSON, or the text of its error."""
+    """Calls a tool; returns its structured output, or the text of its error."""
 
     async def work(client: Any) -> Any:
         done = await client.call_tool(name, arguments or {})
-        return text_of(done) if done.is_error else json.loads(text_of(done))
+        return text_of(done) if done.is_error else done.structured_content
 
     return speak(home, user, work, all_tools=True)
 

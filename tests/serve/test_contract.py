@@ -134,13 +134,17 @@ def test_what_a_connected_client_sends_is_not_read(app_fuzz, number, caplog):
 def test_mcp_answers_requests_of_any_form_without_a_server_error(app_fuzz, number):
     method = st.sampled_from(["tools/call", "tools/list", "resources/read", "prompts/get", "initialize", "ping"]) | TEXT
     call = st.fixed_dictionaries(
-        {"name": st.sampled_from(sorted(set(TOOLS) - {"add_memory", "delete_memory"})) | TEXT, "arguments": JSON}
+        {
+            "name": st.sampled_from(sorted(set(TOOLS) - {"add_memory", "update_memory", "delete_memory"})) | TEXT,
+            "arguments": JSON,
+        }
     )
     arguments = st.fixed_dictionaries(
-        {}, optional=dict.fromkeys(("query", "memory_id", "name", "k", "collection", "limit"), JSON)
+        {},
+        optional=dict.fromkeys(("query", "memory_id", "kind", "since", "tags", "cursor", "collection", "limit"), JSON),
     )
     known = st.fixed_dictionaries(
-        {"name": st.sampled_from(["search_memory", "get_memory", "search_nodes", "timeline"]), "arguments": arguments}
+        {"name": st.sampled_from(["search_memory", "get_memory", "recent", "search_graph"]), "arguments": arguments}
     )
     message = st.fixed_dictionaries(
         {"jsonrpc": st.just("2.0") | JSON, "id": JSON, "method": method, "params": st.one_of(JSON, call, known)}

@@ -103,10 +103,13 @@ def test_no_tool_of_mcp_shows_anything_of_another_user(app):
                     ("search_memory", {"query": f"Where is the bike of {other}, zq{other}z?"}),
                     ("get_context", {"query": f"my boat zq{other}z", "user": other, "user_id": other}),
                     ("get_memory", {"memory_id": memory}),
-                    ("memory_history", {"memory_id": memory}),
-                    ("search_nodes", {"name": other}),
-                    ("get_relations", {"question": f"How does {other} relate to the house?"}),
-                    ("timeline", {"question": f"What did {other} say of the boat?"}),
+                    ("get_memory", {"memory_id": memory, "history": True}),
+                    ("update_memory", {"memory_id": memory, "text": "mine"}),
+                    ("search_graph", {"query": other, "kind": "nodes"}),
+                    ("search_graph", {"query": f"How does {other} relate to the house?"}),
+                    ("search_graph", {"query": f"What did {other} say of the boat?", "kind": "timeline"}),
+                    ("recent", {"limit": 100}),
+                    ("profile", {}),
                 ]
             )
             shown = text_of(await client.call_tool(tool, arguments))

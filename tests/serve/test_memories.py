@@ -42,9 +42,13 @@ def test_a_text_or_file_is_pending_then_published_once_and_only_its_caller_sees_
     other = ann.post("/memory", json=dock | {"text": "I like cake."}, headers=key)
     assert other.status_code == 422 and "Idempotency-Key" in other.json()["detail"]
     operation = sent.json()["operation_id"]
-    pending = ann.get("/search?q=Where+is+the+boat&include_pending=true").json()["pending"]
-    assert [p["text"] for p in pending] == [dock["text"]]
-    assert bob.get("/search?q=Where+is+the+boat&include_pending=true").json()["pending"] == []
+    found = ann.get("/search?q=Which+berth+does+our+ship+lie+in").json()["memories"]
+    pending = [m for m in found if m["is_pending"]]
+    assert [m["text"] for m in pending] == [dock["text"]]
+    assert ann.get(f"/memories/{pending[0]['memory_id']}").json()["text"] == dock["text"]
+    assert all(not m["is_pending"] for m in bob.get("/search?q=Where+is+the+boat").json()["memories"])
+    assert bob.get(f"/memories/{pending[0]['memory_id']}").status_code == 404
+    assert not any(m["is_pending"] for m in ann.get("/search?q=boat&include_pending=false").json()["memories"])
     assert bob.get(f"/operations/{operation}").status_code == 404
     turns = [{"role": "user", "content": "When do you sail?"}, {"role": "assistant", "content": "At noon zqnoon."}]
     assert ann.post("/memory", json={"turns": turns, "session": "s9", "collection": "chats"}).status_code == 202
@@ -343,7 +347,7 @@ def test_numbers_of_memories_count_visible_ones_alone(hidden_home, client, monke
     info = call(hidden_home, "ann", "collection_info", {"collection": "chats"})
     assert info["memories"] == len(SEEN) + len(EXPIRING)
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=2)
-    monkeypatch.setattr("palimpsest.serve.mcp_server._now", lambda: later)
+    monkeypatch.setattr("palimpsest.serve.mcp_rare_tools._now", lambda: later)
     assert call(hidden_home, "ann", "collection_info", {"collection": "chats"})["memories"] == len(SEEN)
     documents = call(hidden_home, "ann", "list_documents")["documents"]
     assert sum(d["memories"] for d in documents) == len(SEEN)

@@ -252,6 +252,10 @@ _TABLE: dict[Setting, str] = {
     Setting("service.mcp_tools", "PALIMPSEST_MCP_TOOLS", "`common`", "choice", choices=("common", "all")): (
         "tools of agents: `common`, or `all` with those for files, pages, documents and collections"
     ),
+    Setting("service.url", "PALIMPSEST_SERVE_URL", directs=True): (
+        "where callers reach the service, such as `https://memory.example.com`: clients of MCP then find the identity "
+        "provider, whose address `PALIMPSEST_JWT_ISSUER` is"
+    ),
     Setting("service.page_jars", "PALIMPSEST_PAGE_JARS", "the user's cache folder", "path"): (
         "folder of the jar with the library that draws the page's graph"
     ),

@@ -1,6 +1,7 @@
 """The table of memories in the order of the index, and what follows from that order."""
 
 import datetime as dt
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
@@ -243,6 +244,7 @@ def _score_scope(parts: Sequence[_NumberedWords]) -> ScopeWords:
     """Returns the words of a scope; postings are by term and text."""
     import bm25s
 
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets DEBUG: a line for each scope in a service's log
     documents, vocabulary = list[list[int]](), dict[str, int]()
     for part in parts:
         numbers = np.array([vocabulary.setdefault(word, len(vocabulary)) for word in part.words], np.int64)

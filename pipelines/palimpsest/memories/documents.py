@@ -12,7 +12,7 @@ from palimpsest.memories.document_relations import document_relations
 from palimpsest.memories.source_trust import document_trust
 from palimpsest.sources.extracted import CONVERSATION, QUOTED_IN
 from palimpsest.store.collection_config import CollectionConfig, schema_parts
-from palimpsest.store.ingest_log import EXTRACTION, IngestLog
+from palimpsest.store.ingest_log import EXTRACTION, IngestLog, UnloggedSources
 from palimpsest.store.tables import Schema, conform, empty
 from palimpsest.text.document_status import STATED_IN_TEXT
 
@@ -124,7 +124,7 @@ def without_repeated_quotes(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def document_tables(
-    log: IngestLog, config: CollectionConfig, folder: Path
+    log: IngestLog | UnloggedSources, config: CollectionConfig, folder: Path
 ) -> tuple[dict[str, pl.DataFrame], list[str]]:
     """Returns the tables of documents, by name, and the stated relations of which an end is no source.
 
@@ -219,7 +219,9 @@ def _stated_by_turns(segments: str) -> list[str]:
     return [json.dumps(stated, sort_keys=True)] if stated else []
 
 
-def _rejects(name: str, log: IngestLog, broken: list[dict[str, str]], current: Set[str]) -> pl.DataFrame:
+def _rejects(
+    name: str, log: IngestLog | UnloggedSources, broken: list[dict[str, str]], current: Set[str]
+) -> pl.DataFrame:
     """Returns what could not be read, or violates the collection's metadata_schema; for sources that exist now."""
     found = [
         {"uri": v["uri"], "stage": "read", "reason": reason, "is_kept": v["unread_hash"] is not None}

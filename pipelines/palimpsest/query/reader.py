@@ -4,10 +4,12 @@ A reader keeps one build for as long as it lives; `refresh` moves it to the one 
 """
 
 import datetime as dt
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.files import nothing_published, published_build_id
@@ -81,7 +83,9 @@ if TYPE_CHECKING:
     from palimpsest.query.graph.graph_reader import GraphReader
     from palimpsest.query.graph.subgraph import GraphPage
     from palimpsest.query.notes import Note
+    from palimpsest.query.pending.layer import PendingLayer
     from palimpsest.query.profile import Profile
+    from palimpsest.query.recent import Narrowed
     from palimpsest.query.standing import StandingAnswer
     from palimpsest.query.summarize import Summary
     from palimpsest.query.task import WorkingSet
@@ -102,7 +106,9 @@ class Reader:
 
     `clock` returns the real time, in UTC: a memory past its retention is not served, and `accessed_within` is counted
     back from it. `usage` counts the memories that searches return; None counts none. `reranker` reads the best
-    candidates of each search; `compressor` picks the sentences of long results for the searches that ask for it.
+    candidates of each search; `compressor` picks the sentences of long results for the searches that ask for it. A
+    search with `include_pending` waits for `pending_wait_s` until what was sent before it is formed; None means as long
+    as that takes.
     """
 
     def __init__(
@@ -114,9 +120,12 @@ class Reader:
         reranker: AnyReranker | None = None,
         usage: UsageLog | None = None,
         compressor: Compressor | None = None,
+        pending_wait_s: float | None = None,
     ):
         self._backend, self._home, self._clock, self._usage = backend, home, clock, usage
         self._backend_name, self._reranker, self._compressor = backend_name, reranker, compressor
+        self._pending_wait_s, self._pending_lock = pending_wait_s, threading.Lock()
+        self._pending: PendingLayer | None = None
 
     @property
     def build_id(self) -> str:
@@ -143,6 +152,8 @@ class Reader:
         """Releases the build, and writes the reads that are not written yet."""
         if self._usage is not None:
             self._usage.flush()
+        if self._pending is not None:
+            self._pending.close()
         self._backend.close()
 
     def refresh(self) -> str:
@@ -200,7 +211,7 @@ class Reader:
             project: the project and the user's general memory; without it the general memory alone.
             all_projects: all projects of the user, and the general memory.
             all_collections: every collection in which the user has memories.
-            include_pending: users and projects of texts in the inbox are known too.
+            include_pending: projects and collections of what the user sent and no build has are known too.
 
         Raises:
             ArgumentError: as `resolve_scope` does, or two arguments exclude each other.
@@ -208,10 +219,9 @@ class Reader:
         scopes = self._backend.scopes()
         if collection is None and not all_collections:
             collection = usual_collection(scopes, user)
-        if include_pending and self._home is not None:
-            from palimpsest.query.pending import unbuilt_scopes
-
-            scopes = sorted({*scopes, *unbuilt_scopes(self._home, self.build_id)})
+        if include_pending:
+            users = {user} if user else {i.user_id for i in self._backend.collections().values() if i.user_id}
+            scopes = sorted({*scopes, *(s for name in sorted(users) for s in self.pending_scopes(name))})
         return resolve_scopes(
             self._backend.collections(),
             scopes,
@@ -246,11 +256,47 @@ class Reader:
         return answer_for_task(request, self._run, self._search_uncounted)
 
     def _run(self, request: SearchRequest) -> SearchResult:
-        if request.include_pending and self._home is not None:
-            from palimpsest.query.pending import answer_with_pending
+        layer, usage = self._layer() if request.include_pending else None, self._usage
+        joined = layer.joined(self._backend, self._with_projects(request)) if layer is not None else None
+        backend = joined or self._backend
+        result = run_search(request, backend, self._clock(), self._reranker, usage, self._compressor)
+        if joined is not None:
+            result = replace(result, memories=_mark_pending(result.memories, joined.pending_ids()))
+        if usage is not None:
+            found = (m for m in result.memories if not m.is_pending)
+            usage.add(((m.collection, m.user_id, m.project_id), m.memory_id) for m in found)
+        return result
 
-            return answer_with_pending(request, self._backend, self._home, self._clock(), self._run_built)
-        return self._run_built(request)
+    def pending_scopes(self, user: str) -> list[Scope]:
+        """Returns the scopes of a user that have a text that was sent and is not built yet, sorted."""
+        layer = self._layer()
+        return sorted(layer.scopes(self.build_id, user)) if layer is not None else []
+
+    def form_pending(self, scopes: Sequence[Scope], wait_s: float = 0) -> None:
+        """Begins to form what is pending of the users of some scopes, and waits for that for so many seconds."""
+        if (layer := self._layer()) is not None:
+            layer.wait(self.build_id, scopes, wait_s)
+
+    def warm_pending(self) -> None:
+        """Loads what forms pending memories: the first text that is sent takes seconds longer without it."""
+        if (layer := self._layer()) is not None:
+            layer.warm()
+
+    def _layer(self) -> "PendingLayer | None":
+        """Returns the pending memories of the home; None of an index alone."""
+        if self._pending is None and self._home is not None:
+            from palimpsest.query.pending.layer import PendingLayer
+
+            with self._pending_lock:
+                self._pending = self._pending or PendingLayer(self._home, self._clock, self._pending_wait_s)
+        return self._pending
+
+    def _with_projects(self, request: SearchRequest) -> Sequence[Scope]:
+        """Returns the scopes of a search, those of its project included."""
+        if not request.project:
+            return request.scopes
+        of_project = (at._replace(project_id=request.project) for at in request.scopes)
+        return sorted({*request.scopes, *of_project})
 
     def working_set(
         self,
@@ -313,13 +359,6 @@ class Reader:
     def _search_uncounted(self, request: SearchRequest) -> SearchResult:
         """Answers a request without counting reads: the caller has not requested these memories."""
         return run_search(request, self._backend, self._clock())
-
-    def _run_built(self, request: SearchRequest) -> SearchResult:
-        usage = self._usage
-        result = run_search(request, self._backend, self._clock(), self._reranker, usage, self._compressor)
-        if usage is not None:
-            usage.add(((m.collection, m.user_id, m.project_id), m.memory_id) for m in result.memories)
-        return result
 
     def graph(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> "GraphReader":
         """Returns what answers questions over the nodes, edges and facts of one scope or several.
@@ -384,7 +423,7 @@ class Reader:
             **shown: see `Shown`.
         """
         served = self._serving(scope, memory_id, **shown)
-        return None if served is None else self._backend.memories(served.scope, [memory_id]).get(memory_id)
+        return None if served is None else served.backend.memories(served.scope, [memory_id]).get(memory_id)
 
     def memory_with_changes(self, scope: ScopeArgument, memory_id: str) -> ShownMemory | None:
         """Returns what `memory` returns, with what disputes it and what was said later; its text stays whole."""
@@ -392,7 +431,8 @@ class Reader:
         if served is None:
             return None
         found = served.memories([memory_id])
-        return name_changes(served, found, reasons_of_latest(served, found.values())).get(memory_id)
+        shown = name_changes(served, found, reasons_of_latest(served, found.values())).get(memory_id)
+        return shown and replace(shown, is_pending=served.backend is not self._backend)
 
     def memory_count(self, scope: ScopeArgument) -> int:
         """Returns how many memories of one scope or several may be shown, superseded ones included."""
@@ -415,7 +455,7 @@ class Reader:
             return []
         around = neighbor_ids(served, [memory_id], reach).get(memory_id, [])
         ids = [i for _, i in sorted([*around, (0, memory_id)])]
-        found = self._backend.memories(served.scope, ids)
+        found = served.backend.memories(served.scope, ids)
         return [found[i] for i in ids if i in found]
 
     def facts(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> "FactTable":
@@ -434,6 +474,31 @@ class Reader:
             return [m.memory_id for m in self.search(text, scope, k=_FACT_MEMORIES, **shown).memories]
 
         return FactTable.of(self._served(scope, history=True, **shown), find_memories)
+
+    def recent(
+        self, scope: ScopeArgument, limit: int = 10, *, include_pending: bool = False, **narrowed: Unpack["Narrowed"]
+    ) -> list[ShownMemory]:
+        """Returns what sources said last in one scope or several, newest first, read without a search.
+
+        Args:
+            scope: as in `search`.
+            limit: how many at most.
+            include_pending: also what was sent and is not built yet.
+            **narrowed: see `Narrowed`.
+
+        Raises:
+            ArgumentError: `limit` is below 1, or a filter cannot be used.
+        """
+        from palimpsest.query.recent import read_recent
+
+        if limit < 1:
+            raise ArgumentError("limit", "must be 1 or more", limit)
+        request = SearchRequest.create("recent", scope, **narrowed)
+        layer = self._layer() if include_pending else None
+        joined = layer.joined(self._backend, request.scopes) if layer is not None else None
+        filters, backend = request.filters(self._clock()), joined or self._backend
+        found = read_recent([ServedScope(backend, s, filters) for s in request.scopes], limit)
+        return found if joined is None else _mark_pending(found, joined.pending_ids())
 
     def profile(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> "Profile":
         """Returns what is known of a user in one scope or several, read without a search.
@@ -506,9 +571,17 @@ class Reader:
         return summarize_scope(self._served(scope), sentences)
 
     def _serving(self, scope: ScopeArgument, memory_id: str, **shown: Unpack[Shown]) -> ServedScope | None:
-        """Returns the scope, with every version, that has a memory and may show it; None where none does."""
+        """Returns the scope, with every version, that has a memory and may show it; None where none does.
+
+        A memory that is not built yet is found too.
+        """
         found = self._served(scope, history=True, **shown)
-        return next((served for served in found if memory_id in served.passing([memory_id])), None)
+        served = next((s for s in found if memory_id in s.passing([memory_id])), None)
+        if served is not None or (layer := self._layer()) is None:
+            return served
+        joined = layer.joined(self._backend, parse_scopes(scope))
+        pending = (replace(s, backend=joined) for s in found) if joined is not None else ()
+        return next((s for s in pending if memory_id in s.passing([memory_id])), None)
 
     def _filters(self, history: bool = False, **shown: Unpack[Shown]) -> Filters:
         return Filters(history=history, clock=self._clock(), **shown)
@@ -535,6 +608,14 @@ class Reader:
         return histories(ServedScope(self._backend, Scope(*scope), filters), [memory_id]).get(memory_id, ())
 
 
+_M = TypeVar("_M", bound=ShownMemory)
+
+
+def _mark_pending(memories: list[_M], pending: frozenset[str]) -> list[_M]:
+    """Returns memories, those that are not built yet marked so."""
+    return [replace(m, is_pending=m.memory_id in pending) for m in memories] if pending else memories
+
+
 def open_home(
     path: Path | str,
     backend: str = "duckdb",
@@ -542,6 +623,7 @@ def open_home(
     *,
     count_reads: bool = True,
     compressor: str | None = None,
+    pending_wait_s: float | None = None,
 ) -> Reader:
     """Opens the published build of a home.
 
@@ -555,6 +637,7 @@ def open_home(
             $PALIMPSEST_USAGE_DAYS says for how many days they are kept, and 0 counts none.
         compressor: `lm` lets searches with `compress="lm"` have the model of PALIMPSEST_LM pick sentences; empty lets
             none; None means what PALIMPSEST_COMPRESSOR names. A service must not take it from a request.
+        pending_wait_s: see `Reader`.
 
     Raises:
         PalimpsestError: nothing is published there, there is no such backend, or a setting is wrong.
@@ -564,7 +647,15 @@ def open_home(
     opened, picks = open_reranker(reranker, home), open_compressor(compressor, home)
     days = usage_days() if count_reads else 0
     usage = UsageLog(home, days, real_time) if days else None  # of the epoch before the build is opened
-    return Reader(open_backend(home, backend), home, backend, reranker=opened, usage=usage, compressor=picks)
+    return Reader(
+        open_backend(home, backend),
+        home,
+        backend,
+        reranker=opened,
+        usage=usage,
+        compressor=picks,
+        pending_wait_s=pending_wait_s,
+    )
 
 
 def open_index(path: Path | str) -> Reader:

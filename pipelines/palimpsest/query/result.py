@@ -18,7 +18,6 @@ from palimpsest.query.context.lines import (
     Role,
     context_tokens,
     memory_message,
-    scope_label,
     write_context,
 )
 from palimpsest.query.context.quotes import Compression, Quote
@@ -43,7 +42,6 @@ from palimpsest.query.scope.served_scope import PART
 
 if TYPE_CHECKING:
     from palimpsest.query.graph.subgraph import Subgraph
-    from palimpsest.query.pending import PendingMemory
 
 _JSON_FIELDS = {kind: json_fields(kind) for kind in (Memory, ShownMemory, RankedMemory)}
 VERSION_FIELDS = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
@@ -77,7 +75,6 @@ class SearchResult:
         question: the question as it was searched, with what it took from the turns before it.
         abstained: whether the results were left out, as `abstain` asks, for none is likely evidence.
         subgraph: nodes, edges and facts of the results, and how they relate; None where it was not requested.
-        pending: with `include_pending`, texts of the inbox that no build has formed yet, found by words alone.
         cited: the memories of which the context has the text or a part, by id.
         returned_ids: the memories that are likely enough evidence; with `all_results` there are others.
     """
@@ -101,7 +98,6 @@ class SearchResult:
     abstained: bool = False
     compression: Compression | None = None
     subgraph: "Subgraph | None" = None
-    pending: "tuple[PendingMemory, ...]" = ()
     cited: Mapping[str, Memory] = field(default_factory=dict)
     returned_ids: frozenset[str] = frozenset()
 
@@ -117,8 +113,13 @@ class SearchResult:
 
     @property
     def answerable(self) -> bool:
-        """Whether a result is likely to hold an answer, or a text of the inbox has words of the question."""
-        return bool(self.pending) or any(m.relevance >= LIKELY for m in self.memories)
+        """Whether a result is likely to hold an answer."""
+        return any(m.relevance >= LIKELY for m in self.memories)
+
+    @property
+    def pending(self) -> list[RankedMemory]:
+        """The results that are not built yet, best first; see `include_pending`."""
+        return [m for m in self.memories if m.is_pending]
 
     @property
     def context_with_all_sources(self) -> str:
@@ -148,12 +149,10 @@ class SearchResult:
         Raises:
             ArgumentError: there is no such role, or a budget is below 0.
         """
-        waiting = {m.operation: (scope_label(m.collection, m.user_id, m.project_id), m.type) for m in self.pending}
         return memory_message(
             self.lines,
             self.citations,
             self.cited,
-            waiting,
             count_tokens,
             is_answerable=self.answerable,
             role=role,
@@ -176,7 +175,7 @@ class SearchResult:
         has its name, how many candidates it read, and why it gave no scores, and each memory that it read
         `rerank_score`. `compression` is null or, where a language model was to pick sentences, its name, how many it
         read and picked, and why it picked none. `subgraph` is null or, where it was requested, `nodes`, `edges`,
-        `facts` and `relations` of the results. `pending` has texts of the inbox that are not built yet, best first.
+        `facts` and `relations` of the results.
         """
         return {
             "memories": [_memory_json(m, self) for m in self.memories],
@@ -197,7 +196,6 @@ class SearchResult:
             "reranker": None if self.reranker is None else asdict(self.reranker),
             "compression": None if self.compression is None else asdict(self.compression),
             "subgraph": None if self.subgraph is None else self.subgraph.to_json(),
-            "pending": [memory.to_json() for memory in self.pending],
             "answerable": self.answerable,
             "abstained": self.abstained,
         }
@@ -319,8 +317,7 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
         return "\n".join([*lines, f"{UNLIKELY} Without --abstain the nearest are returned."])
     if result.compression and result.compression.failed:
         lines.append(f"quoted by words: {result.compression.failed}")
-    lines += [result.citations.write(m.line)[2:] for m in result.pending]
-    if not (result.memories or result.pending):
+    if not result.memories:
         return "\n".join([*lines, f"nothing found in this scope; {_why_nothing(result)}"])
     head = [] if result.answerable else [f"{UNLIKELY} The nearest:"]
     return "\n".join([*head, *lines, "", result.context_with_all_sources or "(nothing fits the budget)"])
@@ -476,6 +473,7 @@ def _state(memory: RankedMemory, with_collection: bool, ranks: Mapping[str, int]
     scope = [f"collection {memory.collection}"] if with_collection else []
     scope += [f"project {shorten_text(memory.project_id, _LINE_CHARS)}"] if memory.project_id else []
     source = [OF_LAST_GOOD] if memory.source_unreadable else []
+    source += ["pending"] if memory.is_pending else []
     return ", ".join([_observed(memory, ranks), *often, *scope, *source])
 
 

@@ -412,6 +412,7 @@ def candidate_pairs(
     previous: PreviousCandidates | None = None,
     as_older: np.ndarray | None = None,
     limits: Limits | None = None,
+    of: Collection[str] | None = None,
 ) -> pl.DataFrame:
     """Returns candidate_pairs, sorted by (newer_id, older_id): the nearest live older memories of each live one.
 
@@ -431,10 +432,11 @@ def candidate_pairs(
         previous: an earlier build; only what changed since is compared.
         as_older: unit vectors of memories as older ones; by default they are the same.
         limits: of the pairs; by default those without a language model.
+        of: only the pairs of these memories with older ones; without an earlier build.
     """
     limits = limits or default_limits()
     state = memory_state(inputs)
-    changes = find_changes(state, previous)
+    changes = find_changes(state, previous) if of is None else Changes(empty("candidate_pairs"), set(of), set(of))
     newer, older = quantize(vectors), quantize(vectors if as_older is None else as_older)
     pairs = [changes.carried, *_new_pairs(inputs, state, (newer, older), changes, previous is not None, limits)]
     ranked = (
@@ -448,7 +450,10 @@ def candidate_pairs(
     )
     nearest = ranked.select(pairs[0].columns)
     before = _turns_before(inputs, state, newer, older).join(nearest, on=["newer_id", "older_id"], how="anti")
-    return conform("candidate_pairs", pl.concat([nearest, before]).sort("newer_id", "older_id"))
+    found = pl.concat([nearest, before]).sort("newer_id", "older_id")
+    if of is not None:
+        found = found.filter(pl.col("newer_id").is_in(list(of)))
+    return conform("candidate_pairs", found)
 
 
 def most_pairs(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:

@@ -23,7 +23,7 @@ from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.drawing_library import DrawingLibrary
 from palimpsest.serve.events import Rooms, Watch
 from palimpsest.serve.guard import AtPath, Envelope, Guard
-from palimpsest.serve.mcp_server import create_mcp
+from palimpsest.serve.mcp_server import MCP_PATH, allowed_hosts, create_mcp, resource_metadata_routes
 from palimpsest.serve.memories_routes import SentMemory
 from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.problems import ProblemDetails, add_handlers, describe_problem
@@ -66,7 +66,6 @@ class StoreSync:
         send_unwritten(self.home, wait_s=0)
 
 
-MCP_PATH = "/mcp"
 _PROBLEMS = {
     400: "the body cannot be read",
     401: "the token is missing or not valid",
@@ -93,7 +92,13 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
     reader = SharedReader(home.path, backend, settings.shared)
     service, guard = make_service(home, reader, settings), Guard(settings)
     mcp = create_mcp(service, guard)
-    mcp_app = mcp.streamable_http_app(streamable_http_path=MCP_PATH, json_response=True, stateless_http=True, host=host)
+    mcp_app = mcp.streamable_http_app(
+        streamable_http_path=MCP_PATH,
+        json_response=True,
+        stateless_http=True,
+        host=host,
+        transport_security=allowed_hosts(settings, host),
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -123,6 +128,7 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
     for routes in (search_routes, memories_routes, account_routes, graph_routes, event_routes, system_routes):
         app.include_router(routes.router)
     app.include_router(page.router)
+    app.router.routes.extend(resource_metadata_routes(settings))
     add_handlers(app)
     app.add_middleware(AtPath, path=MCP_PATH, other=mcp_app)
     app.add_middleware(Envelope, guard=guard, is_untimed=("/events",), takes_large=("/memory", MCP_PATH))

@@ -181,7 +181,7 @@ _POLICY = (
     b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _TOKENLESS = "the request has no token; send the header Authorization: Bearer TOKEN"
-_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+METADATA_PATH = "/.well-known/oauth-protected-resource"
 _RETRY = {"Retry-After": "60"}
 
 
@@ -197,6 +197,8 @@ class Guard:
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
         self._per_user = RateLimitItemPerMinute(settings.requests_per_minute)
         self._failures = RateLimitItemPerMinute(settings.failures_per_minute)
+        where = f' resource_metadata="{settings.url}{METADATA_PATH}/mcp"' if settings.url else ""
+        self._challenge = {"WWW-Authenticate": f"Bearer{where}"}
 
     def identify(self, token: str, address: str) -> Identity:
         """Returns the caller of a request, and counts it.
@@ -221,7 +223,7 @@ class Guard:
             # Of several users behind one address, only those without a valid token are limited.
             if not self._limiter.hit(self._failures, "failure", address):
                 raise Problem(429, "too many requests without a valid token", _RETRY) from None
-            raise Problem(401, str(e) if token else _TOKENLESS, _CHALLENGE) from None
+            raise Problem(401, str(e) if token else _TOKENLESS, self._challenge) from None
 
 
 def bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -15,6 +15,7 @@ from palimpsest.core.message import Message
 from palimpsest.export.edit_document import MAX_CHARS, edit_memory
 from palimpsest.pipeline.document_info import operation_status
 from palimpsest.query.answer_models import MemoryAnswer
+from palimpsest.query.request.types import Scope
 from palimpsest.relations.relation_review import decide
 from palimpsest.serve.answers import (
     EditReceived,
@@ -162,6 +163,7 @@ def receive(service: Service, identity: Identity, sent: SentMemory, key: str | N
     turns = sent.turns or [Message.of_text(sent.text or "", sent.speaker)]
     receipt = ingest_session(service.home, turns, **_options(sent, identity, key))
     service.watch.follow(identity.user, receipt.operation_id)
+    service.reader.form_pending(Scope(receipt.collection, identity.user))
     return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
 
 
@@ -182,6 +184,7 @@ def receive_file(
             raise Problem(422, "file: its name cannot be used") from None
         receipt = ingest_file(service.home, path, **_options(sent, identity, key))
     service.watch.follow(identity.user, receipt.operation_id)
+    service.reader.form_pending(Scope(receipt.collection, identity.user))
     return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
 
 

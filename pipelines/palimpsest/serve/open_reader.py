@@ -17,6 +17,8 @@ from palimpsest.store.home import Home
 
 WAIT_S = 20.0
 """How long a request waits for those that read the build before."""
+PENDING_WAIT_S = 4.0
+"""How long a search waits until what was sent before it is formed and labelled; then it answers with what is formed."""
 REFRESH_S = 0.5
 """How long a change may go unnoticed."""
 PublishedState: TypeAlias = tuple[str, int, int, str]
@@ -48,13 +50,22 @@ class CallerView:
     shared: Mapping[str, str]
     by_user: Mapping[str, Sequence[Scope]]
 
-    def scopes(self, collection: str | None = None, project: str | None = None) -> list[Scope]:
+    def scopes(
+        self, collection: str | None = None, project: str | None = None, include_pending: bool = False
+    ) -> list[Scope]:
         """Returns the scopes that the caller may read, narrowed by what the request names.
 
         A name that is not the caller's narrows to nothing, as one that does not exist.
+
+        Args:
+            collection: only this one.
+            project: only this one and the general memory.
+            include_pending: also those of which no build has anything yet.
         """
         users = {self.identity.user, *self.shared.values()}
         known = sorted(s for user in users for s in self.by_user.get(user, ()))
+        if include_pending:
+            known = sorted({*known, *self.reader.pending_scopes(self.identity.user)})
         return [
             s
             for s in self.identity.scopes(known, self.shared)
@@ -114,6 +125,11 @@ class SharedReader:
                 self._views -= 1
                 self._changed.notify_all()
 
+    def form_pending(self, scope: Scope) -> None:
+        """Begins to form what was sent for a user, so that the next search need not wait for it."""
+        with suppress(PalimpsestError), self.borrowed() as reader:  # without a build there is nothing to search
+            reader.form_pending([scope])
+
     def answering_build(self) -> str:
         """Returns the build that answers, after the store has answered.
 
@@ -147,7 +163,7 @@ class SharedReader:
                 self._reader, self._state = None, state
         if self._reader is None:
             on_disk = self._state_on_disk()
-            self._reader = open_home(self._home, self._backend)
+            self._reader = open_home(self._home, self._backend, pending_wait_s=0)
             self._state = (*on_disk, self._store.load if self._store else "")
             self._shared, self._by_user = self._find_shared(), _by_user(self._reader.scopes())
             self._looked_at = time.monotonic()

@@ -268,4 +268,5 @@ def run_stdio(home: Home, backend: str) -> None:
     published_or_fail(home.path)
     log_without_contents()
     service = make_service(home, SharedReader(home.path, backend, settings.shared), settings)
+    threading.Thread(target=service.warming.load_models, daemon=True).start()  # the first text waits for them
     create_stdio_mcp(service, identity).run("stdio")

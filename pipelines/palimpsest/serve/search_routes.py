@@ -18,7 +18,7 @@ from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.where import MAX_CHARS, Where
 from palimpsest.query.result import SearchResult, empty_result
 from palimpsest.serve.answers import SearchWithMessage
-from palimpsest.serve.open_reader import CallerView
+from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 
 # Types of fields that several endpoints have.
@@ -86,8 +86,10 @@ def _served_fields() -> dict[str, Any]:
         if not (at := offer(field)).served:
             continue
         low, high = bounds(field)
+        default = field.default if at.served_default is None else at.served_default
+        default = [] if default == () else default
         limits = Field(
-            [] if field.default == () else field.default,
+            default,
             ge=low if at.least is None else at.least,
             le=high if at.most is None else at.most,
             description=_described(field),
@@ -158,13 +160,15 @@ def search_hybrid(body: SearchBody, view: MayRead, service: SharedService, respo
 
 def answer(service: Service, view: CallerView, parameters: SearchParameters) -> JsonObject:
     """Answers a search within the scopes of a caller."""
-    scopes = view.scopes(parameters.collection, parameters.project)
+    scopes = view.scopes(parameters.collection, parameters.project, include_pending=parameters.include_pending)
     if not scopes:
         return _shown(empty_result(view.reader.build_id), parameters.role)
     options = parameters.model_dump(exclude={"q", "collection", "project", "role", "use_graph", "turns"})
     if isinstance(parameters, SearchBody):
         options |= {"turns": parameters.turns} | ({} if parameters.use_graph else {"hops": 0})
     service.warming.searched(view.identity.user)
+    if parameters.include_pending:
+        view.reader.form_pending(scopes, PENDING_WAIT_S)  # before it takes the place of another search
     with service.searching:
         try:
             found = view.reader.search(parameters.q, scopes, **options)

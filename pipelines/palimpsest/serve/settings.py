@@ -10,8 +10,9 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.setting_table import MIN_SECRET_BYTES
 
 SECRET, PUBLIC_KEY, JWKS = "PALIMPSEST_JWT_SECRET", "PALIMPSEST_JWT_PUBLIC_KEY", "PALIMPSEST_JWKS_URL"
-TOOLS = "PALIMPSEST_MCP_TOOLS"
+TOOLS, URL = "PALIMPSEST_MCP_TOOLS", "PALIMPSEST_SERVE_URL"
 _NAME = "palimpsest"
+_ADDRESSES = ("https://", "http://127.0.0.1", "http://localhost")
 _KEYS = f"{SECRET}, {PUBLIC_KEY} or {JWKS}"
 
 
@@ -51,6 +52,7 @@ class ServeSettings:
         timeout_s: of a request.
         shared: collections whose memories without an owner of their own every caller may read.
         all_tools: whether agents have the tools that few need, too.
+        url: where callers reach the service, without a path; with it clients of MCP find the identity provider.
     """
 
     tokens: TokenSettings
@@ -60,6 +62,7 @@ class ServeSettings:
     timeout_s: int = 30
     shared: frozenset[str] = frozenset()
     all_tools: bool = False
+    url: str = ""
 
 
 def serve_settings() -> ServeSettings:
@@ -68,14 +71,16 @@ def serve_settings() -> ServeSettings:
     Raises:
         PalimpsestError: no key is set, several are, or a value cannot be used.
     """
+    tokens = token_settings()
     return ServeSettings(
-        token_settings(),
+        tokens,
         whole_number("PALIMPSEST_SERVE_RPM"),
         whole_number("PALIMPSEST_SERVE_FAILURES_RPM"),
         whole_number("PALIMPSEST_SERVE_MAX_MIB") * 2**20,
         whole_number("PALIMPSEST_SERVE_TIMEOUT_S"),
         frozenset(filter(None, (n.strip() for n in os.environ.get("PALIMPSEST_SERVE_SHARED", "").split(",")))),
         _all_tools(os.environ.get(TOOLS, "").strip()),
+        _service_url(os.environ.get(URL, "").strip().rstrip("/"), tokens),
     )
 
 
@@ -83,6 +88,25 @@ def _all_tools(value: str) -> bool:
     if value not in ("", "common", "all"):
         raise PalimpsestError(f"{TOOLS}: {value[:40]!r} must be common or all")
     return value == "all"
+
+
+def _service_url(url: str, tokens: TokenSettings) -> str:
+    """Returns the address of the service, whose tokens come from an identity provider.
+
+    Raises:
+        PalimpsestError: it is no address, or the issuer of tokens is none.
+    """
+    if url and not (_is_address(url) and url.count("/") == 2):
+        raise PalimpsestError(
+            f"{URL}: {url[:80]!r} must be an address without a path, such as https://memory.example.com"
+        )
+    if url and not _is_address(tokens.issuer):
+        raise PalimpsestError(f"{URL}: needs the address of the identity provider as PALIMPSEST_JWT_ISSUER")
+    return url
+
+
+def _is_address(text: str) -> bool:
+    return text.startswith(_ADDRESSES)
 
 
 def token_settings(environment: Mapping[str, str] = os.environ) -> TokenSettings:
@@ -99,7 +123,7 @@ def token_settings(environment: Mapping[str, str] = os.environ) -> TokenSettings
         raise PalimpsestError(
             f"{SECRET}: must have {MIN_SECRET_BYTES} bytes or more, such as of `openssl rand -hex 32`"
         )
-    if jwks_url and not jwks_url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+    if jwks_url and not _is_address(jwks_url):
         raise PalimpsestError(f"{JWKS}: must begin with https://")
     return TokenSettings(
         environment.get("PALIMPSEST_JWT_ISSUER", "").strip() or _NAME,

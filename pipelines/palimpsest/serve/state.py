@@ -81,6 +81,7 @@ class Warming:
                 if time.monotonic() > ends or await run_sync(self.reader.published_state) != state:
                     return
                 await asyncio.sleep(await run_sync(self._read, scope))  # requests have half of the time
+            await run_sync(self.load_models)
         except PalimpsestError as e:  # the request that meets it answers with its message
             _LOG.warning("warming: %s", type(e).__name__)
 
@@ -90,6 +91,11 @@ class Warming:
             recent = {user: place for place, user in enumerate(reversed(self._users))}
         with self.reader.borrowed() as reader:
             return sorted(reader.scopes(), key=lambda s: (recent.get(s.user_id, len(recent)), s))
+
+    def load_models(self) -> None:
+        """Loads what forms texts that are sent."""
+        with self.reader.borrowed() as reader:
+            reader.warm_pending()
 
     def _read(self, scope: Scope) -> float:
         """Reads a scope and returns the seconds that this took."""

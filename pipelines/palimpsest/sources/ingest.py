@@ -4,7 +4,7 @@ import datetime as dt
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError, Rejected
@@ -22,6 +22,7 @@ from palimpsest.sources.extracted import (
     limit_problems,
 )
 from palimpsest.sources.readers.encodings import escape_invisible
+from palimpsest.sources.readers.read_source import read_source
 from palimpsest.sources.readers.registry import formats_by_suffix, installed_readers_hash
 from palimpsest.sources.storage_policy import (
     apply_storage_policy,
@@ -33,7 +34,7 @@ from palimpsest.sources.text_edits import remove_spans
 from palimpsest.sources.worker_pool import read_sources
 from palimpsest.store.collection_config import CollectionConfig, Limits
 from palimpsest.store.decisions import Decisions
-from palimpsest.store.inbox import is_inbox_uri, is_of_user
+from palimpsest.store.inbox import InboxFile, is_inbox_uri, is_of_user
 from palimpsest.store.ingest_log import IngestLog, text_key
 from palimpsest.store.web_pages import is_web_uri
 
@@ -365,7 +366,26 @@ def _log_source(
         version = replace(version, reason=escape_invisible(str(storable.result)), problems=[], left_out=0)
         log.write_text(version.text_key, [], version.reading(None))
         return version
-    usable, problems, reason = _without_unusable(storable.result, rules.config)
+    stored = _stored_documents(storable.result, rules, deletions)
+    if stored is None:
+        return None
+    version = replace(version, reason=stored.reason, problems=stored.problems, left_out=stored.expired)
+    log.write_text(version.text_key, stored.rows, version.reading(_count_result(result)))
+    return version
+
+
+class _Stored(NamedTuple):
+    """The documents of a source that a log keeps, its problems, why it is rejected, and how many turns expired."""
+
+    rows: list[DocumentRow]
+    problems: list[str]
+    reason: str | None
+    expired: int
+
+
+def _stored_documents(extraction: Extraction, rules: IngestRules, deletions: Deletions) -> _Stored | None:
+    """Returns what is kept of an extraction; None where all that it contains had been deleted."""
+    usable, problems, reason = _without_unusable(extraction, rules.config)
     rows: list[DocumentRow] = []
     expired = hidden = 0
     for document in usable:
@@ -381,9 +401,33 @@ def _log_source(
             rows.append(row)
     if hidden and hidden == len(usable):
         return None
-    version = replace(version, reason=reason, problems=problems, left_out=expired)
-    log.write_text(version.text_key, rows, version.reading(_count_result(result)))
-    return version
+    return _Stored(rows, problems, reason, expired)
+
+
+def read_inbox_file(file: InboxFile, rules: IngestRules) -> list[DocumentRow]:
+    """Returns the documents that a build would keep of a file of the inbox, and writes nothing.
+
+    Turns, which are written by this project alone, are read in this process; what was copied is read by a worker.
+
+    Args:
+        file: of turns, or a text file; its source must not have been deleted by decision.
+        rules: of its collection.
+    """
+    config = rules.config
+    defaults = Scope(config.user_id, config.project_id)
+    result: ReadResult
+    if file.is_turns:
+        try:
+            result = read_source(file.path, file.uri, config.limits, config.dates, defaults)
+        except Rejected as e:
+            result = e
+    else:
+        ((_, result),) = read_sources([(file.path, file.uri)], config.limits, 1, config.dates, defaults)
+    storable = apply_storage_policy(result, config).result
+    if isinstance(storable, Rejected):
+        return []
+    stored = _stored_documents(storable, rules, Deletions(config.name, rules.decisions))
+    return stored.rows if stored is not None else []
 
 
 def _why_unreadable(result: ReadResult, storable: ReadResult) -> str:

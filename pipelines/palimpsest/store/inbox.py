@@ -109,7 +109,7 @@ class InboxFile:
 
 def inbox_name(operation_id: str, user_id: str, file_name: str | None = None) -> str:
     """Returns the name of the file of an operation; a copied file keeps its suffix and the start of its name."""
-    start = f"{_operation_hash(operation_id)}-{_user_hash(user_id)}"
+    start = f"{_operation_hash(operation_id)}-{user_part_of(user_id)}"
     if file_name is None:
         return start + _TURNS_SUFFIX
     name = Path(file_name)
@@ -124,8 +124,18 @@ def is_inbox_uri(uri: str) -> bool:
 
 def is_of_user(uri: str, user_id: str) -> bool:
     """Returns whether a source of the inbox was sent for this user."""
+    return user_part(uri) == user_part_of(user_id)
+
+
+def user_part(uri: str) -> str:
+    """Returns the hash of the user for whom a source of the inbox was sent; empty where its name has none."""
     match = _NAME.match(uri.removeprefix(PREFIX))
-    return match is not None and match["user"] == _user_hash(user_id)
+    return match["user"] if match else ""
+
+
+def user_part_of(user_id: str) -> str:
+    """Returns the hash by which names of files of the inbox name a user."""
+    return content_id("inbox user", user_id)
 
 
 def is_of_operation(uri: str, operation_id: str) -> bool:
@@ -174,10 +184,6 @@ def read_failures(inbox: Path) -> JsonObject:
 
 def _operation_hash(operation_id: str) -> str:
     return content_id("operation", operation_id)
-
-
-def _user_hash(user_id: str) -> str:
-    return content_id("inbox user", user_id)
 
 
 def _to_text(text: str, fields: JsonObject) -> InboxText:

@@ -468,6 +468,36 @@ class IngestLog:
         remove_leftovers(self.folder)
 
 
+@dataclass(frozen=True)
+class UnloggedSources:
+    """Sources that no log has yet, as `IngestLog` would have them: a version each, first seen at one time.
+
+    Attributes:
+        documents: what was extracted of each, as rows of `EXTRACTION`, by uri.
+        seen_at: when.
+    """
+
+    documents: Mapping[str, Sequence[Mapping[str, object]]]
+    seen_at: dt.datetime
+
+    def versions(self) -> pl.DataFrame:
+        """See IngestLog; the key of a text is the uri of its source."""
+        nothing: dict[str, object] = dict.fromkeys(VERSIONS)
+        found = [
+            nothing | {"uri": uri, "content_hash": "", "ordinal": 0, "text_key": uri, "seen_at": self.seen_at}
+            for uri in sorted(self.documents)
+        ]
+        return pl.DataFrame(found, schema=VERSIONS)
+
+    def current(self) -> pl.DataFrame:
+        """See IngestLog."""
+        return self.versions()
+
+    def rows(self, key: str) -> list[dict[str, object]]:
+        """See IngestLog."""
+        return [{name: row.get(name) for name in EXTRACTION} for row in self.documents[key]]
+
+
 def conformed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """Returns a frame that an earlier version may have written with the columns of `schema`; new ones are null."""
     return frame.with_columns(pl.lit(None, t).alias(n) for n, t in schema.items() if n not in frame.columns).select(

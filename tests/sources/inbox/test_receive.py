@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.query import Scope, SearchRequest
-from palimpsest.query.pending import search_pending
 from palimpsest.sources.inbox import ingest_file, ingest_session, ingest_text
 from palimpsest.store.decisions import append_decisions, tombstone
 from palimpsest.store.home import Home
@@ -85,18 +83,11 @@ def test_a_session_keeps_the_order_and_roles_of_its_turns(home):
     ]
 
 
-def test_a_time_keeps_the_offset_of_its_clock_and_is_filtered_by_the_day_there(home):
+def test_a_time_keeps_the_offset_of_its_clock(home):
     late = "2026-03-01T23:30:00-08:00"
     ingest_text(home, "The key is red.", observed_at=dt.datetime.fromisoformat(late), operation_id="k")
     ingest_session(home, [{"content": "The key is old.", "timestamp": late}], operation_id="l")
     assert all(json.loads(path.read_text())["timestamp"] == late for path in files_of(home))
-    scope = ("chats", "ann")
-    days = [{"until": "2026-03-01"}, {"since": "2026-03-02"}, {"since": "2026-03-02T07:30:00Z"}]
-    requests = [SearchRequest.create("Where is the key?", scope, **options) for options in days]
-    now = dt.datetime.now(dt.UTC)
-    found = [search_pending(home.path, "", [Scope(*scope)], r, r.text, now) for r in requests]
-    assert [len(memories) for memories in found] == [2, 0, 2]
-    assert found[0][0].line.head == ("pending", "2026-03-01") and found[0][0].to_json()["observed_at"] == late
 
 
 def test_a_file_is_copied_with_its_name_and_a_sidecar_that_states_its_scope(home, tmp_path):

@@ -43,6 +43,7 @@ from palimpsest.query.request.types import (
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import collection_infos
 from palimpsest.query.scope.scope_arrays import ByteCache, known_rows, rows_of
+from palimpsest.query.scope.view import CachedScopeView
 
 CACHE_BYTES = 512 * 2**20
 _MAX_INDEXED_ROWS = 2048
@@ -116,22 +117,13 @@ class DuckDBBackend:
         self, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int
     ) -> Seeds:
         """See Backend."""
-        if (view := self.view(scope)) is None:
-            return Seeds()
-        ids, cosines, words = view.ids, view.cosines(vector), view.words(terms)
-        rows = np.flatnonzero(view.allowed(filters))
-        if len(rows) == 0:
-            return Seeds()
-        if len(rows) < view.at.size:
-            ids, cosines, words = ids[rows], cosines[rows], words[rows]
-        return best_seeds(ids, cosines, words, weight, n, len(rows), score_stats(cosines), score_stats(words))
+        view = self.view(scope)
+        return view_seeds(view, filters, vector, terms, weight, n) if view else Seeds()
 
     def scores(self, scope: Scope, vector: np.ndarray, terms: Sequence[str], ids: Sequence[str]) -> np.ndarray:
         """See Backend."""
         view = DuckDBScope(self._scopes[scope], self._cursor, self._cache, self._vector_table(scope))
-        rows = rows_of(view.ids, ids)
-        words = sum((p.scores_of(rows) for p in view.postings(terms)), np.zeros(len(rows)))
-        return np.stack([view.vectors.cosines_of(rows, vector), words], axis=1)
+        return view_scores(view, vector, terms, ids)
 
     def neighbors(self, scope: Scope, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
         """See Backend."""
@@ -222,6 +214,26 @@ class DuckDBBackend:
             cursor = self._threads.cursor = self._db.cursor()
             self._cursors.append(cursor)
         return cursor
+
+
+def view_seeds(
+    view: CachedScopeView, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int
+) -> Seeds:
+    """Returns `Backend.seeds` of a scope in memory."""
+    ids, cosines, words = view.ids, view.cosines(vector), view.words(terms)
+    rows = np.flatnonzero(view.allowed(filters))
+    if len(rows) == 0:
+        return Seeds()
+    if len(rows) < len(ids):
+        ids, cosines, words = ids[rows], cosines[rows], words[rows]
+    return best_seeds(ids, cosines, words, weight, n, len(rows), score_stats(cosines), score_stats(words))
+
+
+def view_scores(view: CachedScopeView, vector: np.ndarray, terms: Sequence[str], ids: Sequence[str]) -> np.ndarray:
+    """Returns `Backend.scores` of a scope in memory."""
+    rows = rows_of(view.ids, ids)
+    words = sum((p.scores_of(rows) for p in view.postings(terms)), np.zeros(len(rows)))
+    return np.stack([view.cosines_of(vector, rows), words], axis=1)
 
 
 def _memory(scope: Scope, values: Sequence[Any]) -> Memory:

@@ -46,7 +46,6 @@ class ContextLine:
         disputed_by: id of the memory that disputes it; empty for none.
         source: of its memory.
         later: id of a result that may have changed it; empty for none.
-        pending: hash of the operation that sent a text that is not built yet; it has no memory.
         tokens: of the line and its source.
     """
 
@@ -56,7 +55,6 @@ class ContextLine:
     cites: tuple[str, ...] = ()
     disputed_by: str = ""
     source: Source | None = None
-    pending: str = ""
     tokens: int = 0
     later: str = ""
 
@@ -89,7 +87,7 @@ class Citations:
         later = f"later: {self.mark(line.later)}" if line.later in self.ids else ""
         head = ", ".join(part for part in (*line.head, disputed, later) if part)
         head = "; ".join(part for part in (scope, head) if part)
-        tail = [self.mark(i) for i in line.cites] + ([f"[pending:{line.pending}]"] if line.pending else [])
+        tail = [self.mark(i) for i in line.cites]
         return " ".join([f"{line.mark}{f'({head}) ' if head else ''}{self.quote(line.text)}", *tail])
 
     def quote(self, text: str) -> str:
@@ -261,7 +259,6 @@ def memory_message(
     lines: Sequence[ContextLine],
     citations: Citations,
     cited: Mapping[str, Memory],
-    pending: Mapping[str, tuple[str, str]],
     count: CountTokens,
     *,
     is_answerable: bool = True,
@@ -274,7 +271,6 @@ def memory_message(
         lines: of the context of an answer.
         citations: of the lines.
         cited: the memories in it, by id.
-        pending: scope and type of the texts in it that are not built yet, by the hash that it cites.
         count: counts the tokens of a text.
         is_answerable: whether a memory is likely to hold an answer; where none is, the message says so.
         role: of the message: user, or developer where a model knows that role.
@@ -294,7 +290,7 @@ def memory_message(
         """Returns scope and type of what a line has; empty for a heading or a relation."""
         memory = cited.get(line.cites[-1]) if line.source else None
         if memory is None:
-            return pending.get(line.pending, ("", ""))
+            return "", ""
         scope = scope_label(memory.collection, memory.user_id, memory.project_id)
         return scope if memory.observed_at else f"{scope}; undated", memory.type
 

@@ -282,12 +282,14 @@ class Offer:
 
     Attributes:
         served: whether a request of the service may set it.
+        served_default: there; None where it is the field's own.
         flag: of the command line; "" where the name says it: `--as-of`, and `--type` for the list `types`.
         least: on the command line and in the service.
         most: in the service.
     """
 
     served: bool = False
+    served_default: bool | None = None
     flag: str = ""
     least: int | None = None
     most: int | None = None
@@ -401,8 +403,8 @@ class SearchRequest(BaseModel):
     abstain: Annotated[bool, _SERVED] = Field(
         False, description="Return no memories where none is likely to hold an answer."
     )
-    include_pending: Annotated[bool, _SERVED] = Field(
-        False, description="Also what was remembered and is not built yet, by words."
+    include_pending: Annotated[bool, Offer(served=True, served_default=True)] = Field(
+        False, description="Also what was remembered and is not built yet."
     )
     include_hidden: bool = Field(False, description="Also what is marked user_visible: false.")
     include_pii: bool = Field(False, description="Also what is marked pii: true: personal data.")

@@ -212,12 +212,14 @@ class ShownMemory(Memory):
             in results it ranks above, unless it may itself be wrong (`low trust`, or a static conflict).
         later: other newer memories about the same: what ended a part, and what may have changed it, newest first.
         source_unreadable: its source cannot be read now, and this is of the last version that could be.
+        is_pending: it was sent and is in no build yet; its id stays the same.
     """
 
     kept: tuple[tuple[int, int], ...] = field(default=(), metadata=_INNER)
     disputed_by: NewerText | None = field(default=None, metadata=_INNER)
     later: tuple[NewerText, ...] = field(default=(), metadata=_INNER)
     source_unreadable: bool = False
+    is_pending: bool = field(default=False, metadata=_INNER)
 
     @property
     def is_cut(self) -> bool:
@@ -243,6 +245,7 @@ class RankedMemory(ShownMemory):
         rerank_score: of the reranker, on a scale of its own; None where none read it.
         repeats: ids of results that say the same and are left out for it, best first.
         relevance: probability that it is evidence for the question, as far as the scores show.
+        is_pending: it was sent and is in no build yet; its id stays the same.
     """
 
     score: float = 0.0
@@ -257,6 +260,7 @@ class RankedMemory(ShownMemory):
     rerank_score: float | None = field(default=None, metadata=_INNER)
     relevance: float = 1.0
     repeats: tuple[str, ...] = ()
+    is_pending: bool = False
 
 
 def json_fields(kind: type[Memory]) -> dict[str, type]:

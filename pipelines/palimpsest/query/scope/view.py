@@ -516,6 +516,30 @@ class CachedScopeView(ABC):
         return self._cached(f"where {where.expression!r}", lambda: Flags(self.fields().mask(where.expression))).values
 
     @abstractmethod
+    def cosines(self, vector: np.ndarray) -> np.ndarray:
+        """See ScopeView."""
+
+    @abstractmethod
+    def estimated_cosines(self, vector: np.ndarray) -> np.ndarray | None:
+        """See ScopeView."""
+
+    @abstractmethod
+    def cosines_of(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """See ScopeView."""
+
+    @abstractmethod
+    def window_cosines(self, vector: np.ndarray, rows: np.ndarray) -> list[np.ndarray] | None:
+        """See ScopeView."""
+
+    @abstractmethod
+    def windows(self) -> np.ndarray | None:
+        """See ScopeView."""
+
+    @abstractmethod
+    def passages(self) -> PassageGraph | None:
+        """See ScopeView."""
+
+    @abstractmethod
     def _stored_allowed(self, filters: Filters) -> np.ndarray:
         """Returns `allowed` of `Filters.stored`."""
 

@@ -1,0 +1,189 @@
+"""The pending memories of a home in this process, and how long a search waits for those that came just now."""
+
+import datetime as dt
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.query.backends.joined_backend import JoinedBackend, PendingScope
+from palimpsest.query.pending.unbuilt import UnbuiltInbox
+from palimpsest.query.request.types import Scope
+from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.joined_view import NO_CHANGES, JoinedScope
+from palimpsest.query.scope.scope_arrays import ByteCache
+from palimpsest.query.scope.view import CachedScopeView
+
+if TYPE_CHECKING:
+    from palimpsest.query.pending.form import BuiltMemories, PendingMemories, TextVectors
+
+LABELLED_AT_ONCE = (4, 60)
+"""Memories that are labelled before what came is found, and then before others have their turn, the newest first."""
+MAX_USERS = 256
+"""Users whose pending memories stay in memory; those of others are formed again."""
+_CACHE_BYTES = 256 * 2**20
+_LOG = logging.getLogger(__name__)
+_Key = tuple[str, tuple[tuple[str, int], ...]]
+
+
+class _Owner(NamedTuple):
+    """A user in a collection."""
+
+    collection: str
+    user: str
+
+
+@dataclass
+class _Formed:
+    """What is formed of an owner: of which build and files, the memories, and the views of its scopes."""
+
+    key: _Key
+    built: "BuiltMemories"
+    memories: "PendingMemories | None"
+    views: dict[Scope, CachedScopeView] = field(default_factory=dict)
+
+
+class PendingLayer:
+    """Forms pending memories in a thread and joins them with a build. Safe to share between threads.
+
+    Args:
+        home: the home.
+        clock: returns the real time, in UTC.
+        wait_s: how long a search waits for what was sent before it; None means until it is formed.
+    """
+
+    def __init__(self, home: Path, clock: Callable[[], dt.datetime], wait_s: float | None = None):
+        self._home, self._clock, self._wait_s = home, clock, wait_s
+        self._inbox, self._lock = UnbuiltInbox(home), threading.Lock()
+        self._formed: OrderedDict[_Owner, _Formed] = OrderedDict()
+        self._forming: dict[tuple[_Owner, _Key], Future[None]] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._vectors: TextVectors | None = None
+
+    def scopes(self, build_id: str, user: str) -> set[Scope]:
+        """Returns the scopes of a user that have a text that a build lacks."""
+        return self._inbox.scopes(build_id, user)
+
+    def warm(self) -> None:
+        """Loads what forms and labels: the first text that is sent takes seconds longer without it."""
+        from palimpsest.query.pending.form import load_models
+
+        load_models()
+
+    def form(self, build_id: str, scopes: Iterable[Scope]) -> list[Future[None]]:
+        """Begins to form what a build lacks in some scopes; returns what is not done yet."""
+        begun = []
+        for owner in sorted({_Owner(s.collection, s.user_id) for s in scopes}):
+            unbuilt = self._inbox.of_user(build_id, *owner)
+            key = (build_id, unbuilt.key)
+            with self._lock:
+                known = self._formed.get(owner)
+                if (running := self._forming.get((owner, key))) is not None:
+                    begun.append(running)
+                elif known is not None and known.key == key:
+                    self._formed.move_to_end(owner)
+                elif not unbuilt.files:
+                    self._formed.pop(owner, None)
+                else:
+                    begun.append(self._begin(owner, key))
+        return begun
+
+    def wait(self, build_id: str, scopes: Iterable[Scope], wait_s: float | None) -> None:
+        """Waits until what a build lacks in some scopes is formed and labelled, at most for so many seconds."""
+        if (begun := self.form(build_id, scopes)) and wait_s != 0:
+            wait_for(begun, wait_s)
+
+    def joined(self, built: Backend, scopes: Iterable[Scope]) -> JoinedBackend | None:
+        """Returns a build with what is pending in some scopes; None where nothing is.
+
+        Args:
+            built: the store of the build.
+            scopes: of a search.
+        """
+        scopes = list(scopes)
+        self.wait(built.build_id, scopes, self._wait_s)
+        pending = {scope: at for scope in scopes if (at := self._pending(built, scope)) is not None}
+        return JoinedBackend(built, pending) if pending else None
+
+    def close(self) -> None:
+        """Ends the thread and drops all that is formed."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown(cancel_futures=True)
+        self._formed.clear()
+
+    def _begin(self, owner: _Owner, key: _Key) -> "Future[None]":
+        """Begins to form the files of an owner."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="palimpsest-pending")
+        begun = self._forming[owner, key] = self._thread.submit(self._form, owner, key)
+        return begun
+
+    def _form(self, owner: _Owner, key: _Key) -> None:
+        from palimpsest.query.pending.form import BuiltMemories, TextVectors, form_pending
+        from palimpsest.store.builds import Build
+        from palimpsest.store.home import Home
+
+        begun = key
+        try:
+            unbuilt = self._inbox.of_user(key[0], *owner)  # what came meanwhile is formed with it
+            key = (key[0], unbuilt.key)
+            with self._lock:
+                before = self._formed.get(owner)
+            if before is not None and before.key[0] != key[0]:
+                before = None
+            home = Home(self._home)
+            built = before.built if before else BuiltMemories(home, Build(home.builds / key[0]), *owner)
+            self._vectors = self._vectors or TextVectors()
+            for most in LABELLED_AT_ONCE:
+                formed = _Formed(key, built, None)
+                earlier = before.memories if before else None
+                try:
+                    formed.memories = form_pending(built, unbuilt, self._vectors, earlier, self._clock(), most)
+                except PalimpsestError as e:  # the next build says what is wrong; until then it is not tried again
+                    _LOG.warning("pending memories: %s", type(e).__name__)
+                except Exception:  # a search must not fail for what a build may still form
+                    _LOG.exception("pending memories")
+                self._show(owner, formed)
+                before = formed
+                if formed.memories is None or formed.memories.is_labelled:
+                    return
+            with self._lock:
+                if self._thread is not None:
+                    self._thread.submit(self._form, owner, key)  # after those of other users
+        finally:
+            with self._lock:
+                self._forming.pop((owner, begun), None)
+
+    def _show(self, owner: _Owner, formed: _Formed) -> None:
+        with self._lock:
+            self._formed[owner] = formed
+            self._formed.move_to_end(owner)
+            while len(self._formed) > MAX_USERS:
+                self._formed.popitem(last=False)
+
+    def _pending(self, built: Backend, scope: Scope) -> PendingScope | None:
+        with self._lock:
+            formed = self._formed.get(_Owner(scope.collection, scope.user_id))
+            if formed is None or formed.memories is None or formed.key[0] != built.build_id:
+                return None
+            memories = formed.memories
+            if (ids := memories.ids.get(scope)) is None:
+                return None
+            if scope not in formed.views:
+                alone, known = memories.store.view(scope), built.view(scope)
+                assert alone is not None
+                changes = memories.changes.get(scope, NO_CHANGES)
+                formed.views[scope] = (
+                    JoinedScope(known, alone, changes, ByteCache(_CACHE_BYTES))  # type: ignore[arg-type]
+                    if known is not None
+                    else alone
+                )
+            return PendingScope(memories.store, formed.views[scope], ids)
