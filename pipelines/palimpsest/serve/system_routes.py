@@ -4,19 +4,20 @@ from fastapi.responses import PlainTextResponse
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
+from palimpsest.serve.answers import Health, Ready
 from palimpsest.serve.problems import Problem
 from palimpsest.serve.state import JsonRouter, SharedService
 
 router = JsonRouter(tags=["system"])
 
 
-@router.get("/health", summary="Is the process alive?")
+@router.get("/health", summary="Is the process alive?", response_model=Health)
 async def health() -> JsonObject:  # in the event loop: it waits for no thread
     """Returns that it is."""
     return {"status": "ok"}
 
 
-@router.get("/ready", summary="Can it answer?")
+@router.get("/ready", summary="Can it answer?", response_model=Ready)
 def ready(service: SharedService) -> JsonObject:
     """Returns the build that answers."""
     try:
