@@ -158,7 +158,8 @@ def test_what_is_pending_is_ranked_as_it_will_be_and_disputes_what_it_will_end(c
         newer, older = reader.search(question, scope, include_pending=True, all_results=True, k=2).memories
         shown = reader.memory_with_changes(scope, before.memory_id)
         assert reader.search(question, scope, all_results=True, k=1).memories[0].memory_id == before.memory_id
-        assert reader.memory(scope, newer.memory_id).text == text
+        assert reader.memory_with_changes(scope, newer.memory_id).text == text
+        assert reader.memory(scope, newer.memory_id) is None
     assert (newer.text, newer.is_pending, older.memory_id, older.is_latest) == (text, True, before.memory_id, True)
     assert older.disputed_by.memory_id == newer.memory_id and shown.disputed_by is None
     build(home, corpus)

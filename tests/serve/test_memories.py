@@ -45,9 +45,9 @@ def test_a_text_or_file_is_pending_then_published_once_and_only_its_caller_sees_
     found = ann.get("/search?q=Which+berth+does+our+ship+lie+in").json()["memories"]
     pending = [m for m in found if m["is_pending"]]
     assert [m["text"] for m in pending] == [dock["text"]]
-    assert ann.get(f"/memories/{pending[0]['memory_id']}").json()["text"] == dock["text"]
+    assert ann.get(f"/memory/{pending[0]['memory_id']}").json()["text"] == dock["text"]
     assert all(not m["is_pending"] for m in bob.get("/search?q=Where+is+the+boat").json()["memories"])
-    assert bob.get(f"/memories/{pending[0]['memory_id']}").status_code == 404
+    assert bob.get(f"/memory/{pending[0]['memory_id']}").status_code == 404
     assert not any(m["is_pending"] for m in ann.get("/search?q=boat&include_pending=false").json()["memories"])
     assert bob.get(f"/operations/{operation}").status_code == 404
     turns = [{"role": "user", "content": "When do you sail?"}, {"role": "assistant", "content": "At noon zqnoon."}]

@@ -74,11 +74,11 @@ def measure_pending(home: Home, scope: Scope, questions: Sequence[str], count: i
 def _until_labelled(reader: Reader, scope: Scope) -> None:
     """Searches until nothing is formed in the background any more."""
     known, same = -1.0, 0
-    while same < 3:
+    while same < 5:
         reader.search("Where is the drill?", scope, include_pending=True)
         time.sleep(1.0)
         spent = time.process_time()
-        same, known = (same + 1, spent) if spent - known < 0.3 else (0, spent)
+        same, known = (same + 1, spent) if spent - known < 0.1 else (0, spent)
 
 
 def _search_ms(reader: Reader, scope: Scope, text: str, include_pending: bool) -> float:

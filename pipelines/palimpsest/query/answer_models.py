@@ -10,7 +10,6 @@ from palimpsest.core.json_model import JsonModel, json_model
 from palimpsest.query.context.explain import Reason
 from palimpsest.query.context.quotes import Compression, Quote
 from palimpsest.query.graph.graph_answer import GraphLine, PathStep
-from palimpsest.query.pending import PendingMemory
 from palimpsest.query.profile import ProfileLine
 from palimpsest.query.request.search_request import Tier
 from palimpsest.query.request.types import (
@@ -143,12 +142,6 @@ class ProfileAnswer(JsonModel):
     dynamic: list[ProfileLine] = Field(description="what is recent")
 
 
-class PendingAnswer(json_model(PendingMemory)):  # type: ignore[misc]
-    """A text of the inbox that matches a question and is in no published build yet."""
-
-    state: Literal["pending"]
-
-
 class FiltersAnswer(JsonModel):
     """The filters of a search as they were understood."""
 
@@ -194,6 +187,5 @@ class SearchAnswer(JsonModel):
     reranker: Reranking | None
     compression: Compression | None
     subgraph: SubgraphAnswer | None
-    pending: list[PendingAnswer] = Field(description="texts of the inbox that are not built yet, best first")
     answerable: bool = Field(description="whether a result is likely to hold an answer")
     abstained: bool = Field(description="whether the results were left out, for none is likely evidence")

@@ -426,8 +426,11 @@ class Reader:
         return None if served is None else served.backend.memories(served.scope, [memory_id]).get(memory_id)
 
     def memory_with_changes(self, scope: ScopeArgument, memory_id: str) -> ShownMemory | None:
-        """Returns what `memory` returns, with what disputes it and what was said later; its text stays whole."""
-        served = self._serving(scope, memory_id)
+        """Returns what `memory` returns, with what disputes it and what was said later; its text stays whole.
+
+        A memory that was sent and is not built yet is found too.
+        """
+        served = self._serving(scope, memory_id, include_pending=True)
         if served is None:
             return None
         found = served.memories([memory_id])
@@ -570,14 +573,13 @@ class Reader:
 
         return summarize_scope(self._served(scope), sentences)
 
-    def _serving(self, scope: ScopeArgument, memory_id: str, **shown: Unpack[Shown]) -> ServedScope | None:
-        """Returns the scope, with every version, that has a memory and may show it; None where none does.
-
-        A memory that is not built yet is found too.
-        """
+    def _serving(
+        self, scope: ScopeArgument, memory_id: str, include_pending: bool = False, **shown: Unpack[Shown]
+    ) -> ServedScope | None:
+        """Returns the scope, with every version, that has a memory and may show it; None where none does."""
         found = self._served(scope, history=True, **shown)
         served = next((s for s in found if memory_id in s.passing([memory_id])), None)
-        if served is not None or (layer := self._layer()) is None:
+        if served is not None or not include_pending or (layer := self._layer()) is None:
             return served
         joined = layer.joined(self._backend, parse_scopes(scope))
         pending = (replace(s, backend=joined) for s in found) if joined is not None else ()

@@ -22,7 +22,7 @@ def show_memory(view: CallerView, memory_id: str) -> JsonObject:
     Raises:
         NotFound: the caller has none with this id.
     """
-    scopes = view.scopes()
+    scopes = view.scopes(include_pending=True)
     found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
     if found is None:
         raise NotFound

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -46,12 +47,14 @@ from palimpsest.relations.labelers.offline_labeler import offline_labeler
 from palimpsest.relations.versions import versions
 from palimpsest.sources.discovery import hash_source
 from palimpsest.sources.ingest import IngestRules, read_inbox_file
+from palimpsest.sources.readers.registry import formats_by_suffix
 from palimpsest.store.builds import Build
 from palimpsest.store.collection_config import settings_or_none
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import UnloggedSources
 from palimpsest.store.tables import empty
+from palimpsest.text.languages import detect_language
 
 _CACHE_BYTES = 64 * 2**20
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 (a file there is in memory, and this one is named by no one else)
@@ -155,6 +158,9 @@ def load_models() -> None:
     query_embedder().embed("warm")
     offline_labeler().label(PROBE_PAIRS[:1])
     load_maps()
+    detect_language("What is sent is read in its language.")
+    formats_by_suffix()
+    import_module("bm25s")
 
 
 def form_pending(

@@ -4,7 +4,7 @@ import datetime as dt
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from palimpsest.query.scope.view import CachedScopeView
 if TYPE_CHECKING:
     from palimpsest.query.pending.form import BuiltMemories, PendingMemories, TextVectors
 
-LABELLED_AT_ONCE = (4, 60)
+LABELLED_AT_ONCE = (4, 16)
 """Memories that are labelled before what came is found, and then before others have their turn, the newest first."""
 MAX_USERS = 256
 """Users whose pending memories stay in memory; those of others are formed again."""
@@ -126,7 +126,7 @@ class PendingLayer:
         begun = self._forming[owner, key] = self._thread.submit(self._form, owner, key)
         return begun
 
-    def _form(self, owner: _Owner, key: _Key) -> None:
+    def _form(self, owner: _Owner, key: _Key, parts: Sequence[int] = LABELLED_AT_ONCE) -> None:
         from palimpsest.query.pending.form import BuiltMemories, TextVectors, form_pending
         from palimpsest.store.builds import Build
         from palimpsest.store.home import Home
@@ -142,7 +142,7 @@ class PendingLayer:
             home = Home(self._home)
             built = before.built if before else BuiltMemories(home, Build(home.builds / key[0]), *owner)
             self._vectors = self._vectors or TextVectors()
-            for most in LABELLED_AT_ONCE:
+            for most in parts:
                 formed = _Formed(key, built, None)
                 earlier = before.memories if before else None
                 try:
@@ -157,7 +157,7 @@ class PendingLayer:
                     return
             with self._lock:
                 if self._thread is not None:
-                    self._thread.submit(self._form, owner, key)  # after those of other users
+                    self._thread.submit(self._form, owner, key, LABELLED_AT_ONCE[1:])  # after those of other users
         finally:
             with self._lock:
                 self._forming.pop((owner, begun), None)
