@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.ids import JsonValue
 from palimpsest.query.context.explain import Version, describe_reason
-from palimpsest.query.context.lines import GUARD, UNLIKELY, harmless
+from palimpsest.query.context.lines import UNLIKELY, as_data, harmless
 from palimpsest.query.graph.graph_answer import GraphLine
 from palimpsest.query.profile import MIN_SHOWN, ProfileLine
 from palimpsest.query.request.types import NewerText, Node, ShownMemory, one_line, shorten_text, visible
@@ -70,8 +70,8 @@ class Page(Answer):
 
 def frame(lines: Iterable[str]) -> str:
     """Returns lines of stored texts marked as data; empty without a line."""
-    text = harmless("\n".join(lines))
-    return f"{GUARD}\n<memory>\n{text}\n</memory>" if text else ""
+    text = "\n".join(lines)
+    return as_data(text, head="") if text else ""
 
 
 class Item(BaseModel):

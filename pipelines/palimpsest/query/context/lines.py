@@ -309,12 +309,13 @@ def as_data(text: str, head: str = HEADER, tag: str = "memory", rule: str = "") 
 
     Args:
         text: stored text, citations included.
-        head: says above the frame what it is.
+        head: says above the frame what it is; empty for nothing.
         tag: names the frame.
         rule: stated after the frame's own, such as how to cite.
     """
     guard = " ".join(part for part in (_GUARD.format(tag), rule) if part)
-    return "\n".join([head, guard, f"<{tag}>", harmless(text), f"</{tag}>"])
+    framed = "\n".join([guard, f"<{tag}>", harmless(text), f"</{tag}>"])
+    return f"{head}\n{framed}" if head else framed
 
 
 def check_role(role: str) -> None:
