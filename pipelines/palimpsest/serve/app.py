@@ -15,7 +15,16 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.serve import account_routes, event_routes, graph_routes, memories_routes, search_routes, system_routes
+from palimpsest.serve import (
+    account_routes,
+    event_routes,
+    graph_routes,
+    memories_routes,
+    review_routes,
+    search_routes,
+    session_routes,
+    system_routes,
+)
 from palimpsest.serve import page_routes as page
 from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.drawing_library import DrawingLibrary
@@ -24,6 +33,7 @@ from palimpsest.serve.guard import AtPath, Envelope, Guard
 from palimpsest.serve.mcp_server import create_mcp
 from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.problems import add_handlers
+from palimpsest.serve.scheduled_builds import ScheduledBuilds
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import Service, Warming, Writer
 from palimpsest.serve.views import Positions
@@ -78,7 +88,9 @@ _PROBLEMS = {
 }
 
 
-def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", host: str = "127.0.0.1") -> FastAPI:
+def create_app(
+    home: Home, settings: ServeSettings, backend: str = "duckdb", host: str = "127.0.0.1", build_every: float = 0
+) -> FastAPI:
     """Returns the app over a home; the published build is opened by the first request that needs it.
 
     Args:
@@ -86,20 +98,23 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
         settings: what it allows.
         backend: duckdb or neo4j.
         host: the address that it is served at: at the loopback address, MCP refuses requests for other hosts.
+        build_every: minutes between builds of what was sent or changed; 0 means that the service builds nothing.
     """
     reader = SharedReader(home.path, backend, settings.shared)
     service, guard = make_service(home, reader, settings), Guard(settings)
+    builds = ScheduledBuilds(home, service.rooms, build_every, graph=backend == "neo4j")
     mcp = create_mcp(service, guard)
     mcp_app = mcp.streamable_http_app(streamable_http_path=MCP_PATH, json_response=True, stateless_http=True, host=host)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with mcp.session_manager.run():
-            parts = (service.watch, service.warming, StoreSync(home.path))
+            parts = (service.watch, service.warming, StoreSync(home.path), builds)
             background = [asyncio.create_task(part.run()) for part in parts]
             yield
             for task in background:
                 task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)  # a build that runs is ended
         service.deletions.close()
         await run_in_threadpool(reader.close)
 
@@ -112,8 +127,9 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
         redoc_url=None,
         responses={status: _problem(text) for status, text in _PROBLEMS.items()},
     )
-    app.state.service, app.state.guard = service, guard
-    for routes in (search_routes, memories_routes, account_routes, graph_routes, event_routes, system_routes):
+    app.state.service, app.state.guard, app.state.builds = service, guard, builds
+    own = (account_routes, review_routes, session_routes, graph_routes)
+    for routes in (search_routes, memories_routes, *own, event_routes, system_routes):
         app.include_router(routes.router)
     app.include_router(page.router)
     add_handlers(app)

@@ -141,7 +141,8 @@ def search_hybrid(body: SearchBody, view: MayRead, service: SharedService) -> Js
 
 def answer(service: Service, view: CallerView, parameters: SearchParameters) -> JsonObject:
     """Answers a search within the scopes of a caller."""
-    scopes = view.scopes(parameters.collection, parameters.project)
+    known = view.pending_scopes if parameters.include_pending else view.scopes
+    scopes = known(parameters.collection, parameters.project)
     if not scopes:
         return _shown(empty_result(view.reader.build_id))
     options = parameters.model_dump(exclude={"q", "collection", "project", "use_graph"})
