@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
 FAULTS := tests/chaos tests/build/test_damaged_files.py tests/build/test_repair.py tests/build/test_upgrade.py tests/build/test_backup.py tests/relations/test_lm.py \
   tests/neo4j_graph/test_faults.py tests/neo4j_graph/test_survival.py
 
-.PHONY: build test test-quick chaos slow browser dev lint docs docs-site labeler suites bench-peers image clean
+.PHONY: build test test-quick chaos slow browser clients dev lint docs docs-site labeler suites bench-peers image clean
 
 build: .venv/.installed        ## install, build the demo corpus, pass the gate, publish, show one answer
 	$(BIN)/palimpsest build --home $(HOME_DIR)
@@ -27,13 +27,16 @@ test-quick: .venv/.installed   ## a minute, for daily work: the parts of which n
 	$(PYTEST) $(addprefix tests/,core text chunks facts formation data entities index nodes relations test_docs.py test_layers.py)
 
 chaos: .venv/.installed        ## kills at every step, full disk, damaged files, failing servers, random sequences; an hour
-	$(PYTEST) -m "" $(FAULTS)
+	CHAOS_SECONDS=300 $(PYTEST) -m "" $(FAULTS)
 
 slow: .venv/.installed         ## the other slow tests, an hour
-	$(PYTEST) -m "slow and not suite and not browser" $(addprefix --ignore=,$(FAULTS))
+	$(PYTEST) -m "slow and not suite and not browser and not node" $(addprefix --ignore=,$(FAULTS))
 
 browser: .venv/.installed      ## the pages in Debian's Chromium (packages chromium, chromium-driver)
 	$(BIN)/python -m pytest -m browser
+
+clients: .venv/.installed      ## a TypeScript client of the service, made and compiled; needs node and the npm registry
+	$(BIN)/python -m pytest -m node
 
 dev: .venv/.installed          ## the Dagster UI on the same home, http://127.0.0.1:3000
 	$(BIN)/palimpsest dev --home $(HOME_DIR)

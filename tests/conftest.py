@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from psutil import virtual_memory
 
 from palimpsest.store.home import Home
 from tests.kept_readers import KeptWorkerProcess, end_kept
@@ -20,6 +21,15 @@ from tests.kept_readings import read_once
 # Many tests start processes: without compiled modules each would compile all of the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A build flushes some sixty files: in memory, where there is room and programs may run, that takes no time.
+_MEMORY_DISK, _ROOM = Path("/dev/shm"), 8 << 30
+if (
+    _MEMORY_DISK.is_dir()
+    and not os.statvfs(_MEMORY_DISK).f_flag & os.ST_NOEXEC
+    and min(shutil.disk_usage(_MEMORY_DISK).free, virtual_memory().available) > _ROOM
+):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY_DISK))
 
 # A test that waits for a processor is no slow one.
 settings.register_profile("no deadline", deadline=None)

@@ -104,7 +104,12 @@ def test_a_short_text_is_removed_only_at_the_start_of_a_sentence_in_any_script(t
 
 @pytest.mark.parametrize(
     ("by_memory", "killed", "on_removed"),
-    [(False, True, "retire"), (True, True, "retire"), (False, False, "delete"), (True, False, "delete")],
+    [
+        (False, True, "retire"),
+        (True, False, "delete"),
+        pytest.param(True, True, "retire", marks=pytest.mark.slow),
+        pytest.param(False, False, "delete", marks=pytest.mark.slow),
+    ],
 )
 def test_a_renamed_document_is_deleted_under_its_former_names_too(
     tmp_path, shared_vectors, monkeypatch, by_memory, killed, on_removed

@@ -21,7 +21,7 @@ from palimpsest.pipeline.stages import collection_stages
 from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer, Fault, program_answer, prompt_field
-from palimpsest_eval.testing.fake_reflection import reflection_answer, turns_of
+from palimpsest_eval.testing.fake_programs import reflection_answer, turns_of
 from tests.consolidation.test_lm_findings import NOTES
 from tests.small_corpus import build_home, built_notes, copy_built, write_chats
 
@@ -202,12 +202,12 @@ def test_calls_that_were_limited_are_made_by_the_next_build_and_none_is_made_bey
     with FakeLMServer({}, reply=step.answer, fault_share=1.0, faults=("429",), retry_after_s=0) as server:
         monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
         limited = run_step(home, corpus, step)
-        asked = server.counts.requests
-        assert asked and not limited.failed and limited.shown and limited.paid == 0
+        requests = server.counts.requests
+        assert requests and not limited.failed and limited.shown and limited.paid == 0
         server.fault_share = 0.0
         poor = run_step(home, corpus, step, max_cost=1e-9)
-        assert server.counts.requests == asked and poor.shown and poor.paid == 0
-        assert run_step(home, corpus, step) == Outcome("", [], asked) and server.counts.answered == asked
+        assert server.counts.requests == requests and poor.shown and poor.paid == 0
+        assert run_step(home, corpus, step) == Outcome("", [], requests) and server.counts.answered == requests
 
 
 @pytest.mark.parametrize("name", STEPS)

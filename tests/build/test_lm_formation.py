@@ -19,7 +19,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import verify_home
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
-from palimpsest_eval.testing.fake_reflection import reflection_answer, turns_of
+from palimpsest_eval.testing.fake_programs import reflection_answer, turns_of
 from tests.small_corpus import copy_built, write_chats
 
 pytestmark = pytest.mark.lm

@@ -1,6 +1,6 @@
 """The command line as others run it: exit codes, one line on bad input, JSON as the last line.
 
-Each command runs as a real process once at least (`process`); what else is asked of it runs here (`run`).
+Each command runs as a real process once at least (`process`); the rest is tested here (`run`).
 """
 
 import shutil

@@ -106,12 +106,12 @@ def arguments_of(command: click.Command, each: bool, known: dict[str, str]) -> I
     fixed = [a for p in required if isinstance(p.type, click.Choice) for a in given(p, p.type.choices[0])]
     words = [p for p in texts if isinstance(p.type, click.types.StringParamType | click.Path)]
     yield fixed + [a for p in words for a in given(p, CANARY)]
-    asked = [a for p in required if p in texts for a in given(p, known.get(str(p.name), CANARY))]
+    needed = [a for p in required if p in texts for a in given(p, known.get(str(p.name), CANARY))]
     optional = [p for p in texts if not p.required]
     in_scope = [a for p in optional if p.name in ("collection", "user") for a in given(p, known[str(p.name)])]
-    yield fixed + asked + in_scope + ["--yes" for p in command.params if p.name == "yes" and each]
+    yield fixed + needed + in_scope + ["--yes" for p in command.params if p.name == "yes" and each]
     for option in optional if each else ():
-        yield fixed + asked + given(option, CANARY)
+        yield fixed + needed + given(option, CANARY)
 
 
 @pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -5,7 +5,7 @@ import pty
 import sys
 import time
 
-from palimpsest.core.files import logged_to, say
+from palimpsest.core.files import logged_to, progress, say
 
 
 def test_a_bar_is_drawn_at_a_terminal_before_there_is_a_rate():
@@ -27,6 +27,15 @@ with progress("embedding", 3, "texts") as advance:
         pass
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, shown.decode()
     assert b"embedding" in shown and b"0/s" in shown
+
+
+def test_a_line_is_written_once_something_is_done(monkeypatch, capsys):
+    monkeypatch.setattr("palimpsest.core.files._LINE_EVERY_S", 0.0)
+    with progress("fetching", 2, "MB") as advance:
+        advance(0)
+        assert capsys.readouterr().err == ""
+        advance(1)
+    assert capsys.readouterr().err.startswith("fetching: 1 of 2 MB, ")
 
 
 def test_a_log_has_what_is_said_and_a_line_where_nothing_was_said_for_long(monkeypatch):

@@ -14,7 +14,7 @@ from tests.data.demo_corpus import rows
 KINDS = {"fact", "preference", "decision", "solution"}
 
 
-def asked(user):
+def questions_of(user):
     return [q for q in load_golden(data_folder() / QUESTIONS[user]) if q.user == user]
 
 
@@ -23,14 +23,14 @@ def test_each_quote_is_in_one_turn_of_its_session(user):
     turns = defaultdict(list)
     for row in rows(conversations_of(user)):
         turns[f"{user}.jsonl#{row['session_id']}"].append(row["text"])
-    for q in asked(user):
+    for q in questions_of(user):
         for quote in (*q.evidence, *q.stale):
             assert sum(quote.quote in text for text in turns[quote.uri]) == 1, (q.id, quote)
 
 
 @pytest.mark.parametrize("user", QUESTIONS)
 def test_each_user_asks_for_every_kind_and_no_question_twice(user):
-    questions = asked(user)
+    questions = questions_of(user)
     by_kind = Counter(question_kind(q.id) for q in questions)
     assert set(by_kind) >= KINDS and min(by_kind[kind] for kind in KINDS) > 7
     assert len({q.question for q in questions}) == len(questions) >= 60

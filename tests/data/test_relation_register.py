@@ -76,11 +76,11 @@ def test_a_question_asks_for_each_change_in_plain_words_and_for_what_only_looks_
         assert newer[0] != older[0], r
         times = [times_of_quote(r["collection"], r["user"], span) for span in (r["newer"], r["older"][0])]
         assert min(w for w in times[0] if w) > max(w for w in times[1] if w), r
-        asked = [q for q in questions(r["collection"]) if q["user"] == r["user"] and "as_of" not in q]
+        of_user = [q for q in questions(r["collection"]) if q["user"] == r["user"] and "as_of" not in q]
         if r["kind"] == "plain":
-            assert any(newer in spans_of(q, "evidence") and older in spans_of(q, "stale") for q in asked), r
+            assert any(newer in spans_of(q, "evidence") and older in spans_of(q, "stale") for q in of_user), r
         else:
-            assert any(older in spans_of(q, "evidence") for q in asked), r
+            assert any(older in spans_of(q, "evidence") for q in of_user), r
 
 
 def test_every_pair_is_well_formed_and_none_repeats():

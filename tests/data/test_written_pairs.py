@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.feature_extraction.text import CountVectorizer
 
 FOLDER = Path(__file__).resolve().parents[2] / "data/golden/pairs"
 DOMAINS = sorted(p.stem for p in FOLDER.glob("*.jsonl"))
@@ -89,6 +88,8 @@ def test_a_domain_has_every_form_and_register_half_of_it_dated(domain: str) -> N
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_no_pair_repeats_another_of_its_domain(domain: str) -> None:
+    from sklearn.feature_extraction.text import CountVectorizer
+
     rows = pairs_of(domain)
     grams = CountVectorizer(analyzer="char", ngram_range=(5, 5), binary=True)
     counts = grams.fit_transform([f"{r['older']} | {r['newer']}" for r in rows]).astype(np.int32)

@@ -1,6 +1,6 @@
 """How much of what is right reaches each view: a home of one user's turns, checked against right answers.
 
-    .venv/bin/python -m tests.eval.measure_right_answers FOLDER [--lm right|none|set] [--home HOME] [--misses]
+    .venv/bin/python -m tests.eval.measure_right_answers FOLDER [--lm right|none|set] [--backend neo4j] [--misses]
 
 FOLDER has `turns.jsonl` and `truth.json`, as `palimpsest_eval.testing.right_lm` describes them; a truth also has
 `now`, `questions` ([question, right, outdated or null]), `as_of` ([day, question, right]), `profile_has`,
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.memories.formed import stated_memories
+from palimpsest.neo4j_graph.published_graph import load_published
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
@@ -39,7 +40,7 @@ from palimpsest_eval.testing.right_lm import RightLm, words_in
 COLLECTION = "turns"
 _K = 5
 _OF_REQUESTS = 3
-"""Questions that are also asked over REST and MCP, which answer from the same reader."""
+"""Questions that are also sent over REST and MCP, which answer from the same reader."""
 _SAME_EDGE = {"subtopic_of": ("subtopic_of", "part_of")}
 _MARKED = re.compile(r"- \([^)]*(?:disputed by|later:|until)")
 """A line of a context that names what was said later."""
@@ -90,7 +91,7 @@ def language_model(kind: str, labeler: str, folder: Path) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in _LM_VARIABLES}
     try:
         if kind == "right":
-            with FakeLMServer({}, chat=RightLm(folder).chat) as server:
+            with FakeLMServer({}, chat=RightLm.of_folder(folder).chat) as server:
                 os.environ |= {"PALIMPSEST_LM": f"{MODEL}@{server.url}", "PALIMPSEST_LABELER": labeler}
                 yield
         else:
@@ -103,18 +104,18 @@ def language_model(kind: str, labeler: str, folder: Path) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def run_checks(folder: Path, home: Home, user: str) -> Checks:
-    """Returns the checks of every view of a home."""
+def run_checks(folder: Path, home: Home, user: str, backend: str = "duckdb") -> Checks:
+    """Returns the checks of every view of a home, whose published build a graph has too for `neo4j`."""
     truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
     turns = {t["id"]: t for t in map(json.loads, (folder / "turns.jsonl").read_text(encoding="utf-8").splitlines())}
     checks = Checks()
-    with open_home(home.path, count_reads=False) as reader:
+    with open_home(home.path, backend, count_reads=False) as reader:
         views = _Views(reader, (COLLECTION, user), truth, checks)
         for check in (views.search, views.context, views.as_of, views.profile, views.facts, views.graph):
             check()
         views.timeline()
     _versions(home, truth, turns, checks)
-    _over_services(home, user, truth, checks)
+    _over_services(home, user, truth, checks, backend)
     return checks
 
 
@@ -237,7 +238,7 @@ def _versions(home: Home, truth: dict[str, Any], turns: dict[str, dict[str, str]
         checks.add("versions", f"{newer} leaves {older}", is_right)
 
 
-def _over_services(home: Home, user: str, truth: dict[str, Any], checks: Checks) -> None:
+def _over_services(home: Home, user: str, truth: dict[str, Any], checks: Checks, backend: str) -> None:
     """Asks some questions over REST and with a tool of MCP."""
     from fastapi.testclient import TestClient
 
@@ -247,7 +248,7 @@ def _over_services(home: Home, user: str, truth: dict[str, Any], checks: Checks)
     from palimpsest.serve.settings import ServeSettings, TokenSettings
 
     tokens = TokenSettings(secret="r" * 48)
-    app = create_app(home, ServeSettings(tokens))
+    app = create_app(home, ServeSettings(tokens), backend)
     client, tools = TestClient(app), Tools(app.state.service, lambda: Identity(user))
     client.headers["Authorization"] = f"Bearer {make_token(tokens, user)}"
     for question, right, outdated in truth["questions"][:_OF_REQUESTS]:
@@ -268,12 +269,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="with turns.jsonl and truth.json")
     parser.add_argument("--lm", choices=("right", "none", "set"), default="right", help="which model reads the turns")
     parser.add_argument("--labeler", default="dspy", help="with a model: offline, dspy or cascade")
+    parser.add_argument("--backend", choices=("duckdb", "neo4j"), default="duckdb", help="which store answers")
     parser.add_argument("--home", type=Path, help="folder of the home that is built; a temporary one by default")
     parser.add_argument("--misses", action="store_true", help="list what is wrong")
     parsed = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary, language_model(parsed.lm, parsed.labeler, parsed.folder):
         home = Home(parsed.home or Path(temporary) / "home")
-        checks = run_checks(parsed.folder, home, build_home(parsed.folder, home, parsed.lm != "none"))
+        user = build_home(parsed.folder, home, parsed.lm != "none")
+        if parsed.backend == "neo4j":
+            load_published(home)
+        checks = run_checks(parsed.folder, home, user, parsed.backend)
     misses = [f"miss: {miss}" for miss in checks.misses] if parsed.misses else []
     print(checks.table(), *misses, sep="\n")
     return 0

@@ -1,4 +1,4 @@
-"""Changes of the code path, one at a time: each changes what a search or an index does, none what is asked.
+"""Changes of the code path, one at a time: each changes what a search or an index does, none a question.
 
 Most are faults, which must close the gate; `HARMLESS` must not. `measure_gate` counts both.
 """
@@ -193,7 +193,7 @@ def drop_is_latest(patch: Patch) -> None:
 
 
 def keep_the_machine_busy(patch: Patch) -> None:
-    """Twice as many processes as processors compute while the questions are asked."""
+    """Twice as many processes as processors compute while the questions are answered."""
     count = 2 * (os.cpu_count() or 1)
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     undo = patch.undo
@@ -386,7 +386,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("shuffle ranks", shuffle_ranks, development=False),
     Mutation("cut BM25", cut_words, expected="words_signal fell", development=False),
     Mutation("index another memory's words", index=words_of_the_next_memory, development=False),
-    Mutation("ignore the day that is asked about", ignore_the_day, development=False),
+    Mutation("ignore the day of as_of", ignore_the_day, development=False),
     Mutation("cut the budget", cut_the_budget, expected="packed_recall fell", development=False),
     Mutation(
         "move every citation by a character", move_citations, expected="invariant 8 (citations)", development=False

@@ -71,12 +71,12 @@ def test_beam_is_read_from_its_folders_the_truncated_chat_first(beam, tmp_path):
 def test_a_number_of_two_messages_of_beam_judges_no_question(tmp_path):
     again = {"role": "user", "id": 0, "content": "I swim."}
     plans = [{"plan-1": BEAM_CHAT, "plan-2": None}, {"plan-1": None, "plan-2": [{"turns": [[again]]}]}]
-    asked = {
+    question_rows = {
         "abstention": [],
         "order": [{"question": "a?", "source_chat_ids": [[2], ["--"]]}, *BEAM_QUESTIONS["event_ordering"]],
     }
     path = tmp_path / "10M.json"
-    path.write_text(json.dumps([{"conversation_id": 7, "chat": plans, "probing_questions": asked}]))
+    path.write_text(json.dumps([{"conversation_id": 7, "chat": plans, "probing_questions": question_rows}]))
     suite, rows = converted(path, tmp_path / "cache")
     assert [r["_id"] for r in rows] == ["7:0", "7:1", "7:2", "7:0#2"]
     assert suite.qrels == {"7:order0": {"7:2": 1}} and len(suite.queries) == 2
@@ -104,13 +104,13 @@ def test_a_suite_of_beam_is_judged_by_the_ids_in_its_queries_where_beam_is_asked
         {"_id": f"7:{n}", "text": text, "scope": "7", "meta": {"role": m["role"], "time_anchor": anchor}}
         for n, (text, m, anchor) in enumerate(zip(texts, messages, anchors, strict=True))
     ]
-    asked = [
+    question_rows = [
         {"_id": f"x{kind}", "text": q["question"], "scope": "7", "type": kind, "meta": q}
         for kind, questions in BEAM_QUESTIONS.items()
         for q in questions
     ]
     (folder / "corpus.jsonl").write_text(lines(rows))
-    (folder / "queries.jsonl").write_text(lines(asked))
+    (folder / "queries.jsonl").write_text(lines(question_rows))
     (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nxknowledge_update\t7:2\t1\n")
     check_beam(*converted(folder, tmp_path / "cache", "BEAM"))
     assert as_suite(folder, tmp_path / "cache") == folder, "without BEAM it is a suite like any other"
@@ -126,8 +126,12 @@ def lmeb(tmp_path) -> Path:
     pools = [{"scene_id": f"scene_{s}", "candidate_doc_ids": [f"scene_{s}_turn_{t}" for t in (0, 1)]} for s in (0, 1)]
     (task.parent / "corpus.jsonl").write_text(lines(docs))
     (task.parent / "candidates.jsonl").write_text(lines(pools))
-    asked = [{"id": "scene_0_q_0", "text": "a?"}, {"id": "scene_1_q_0", "text": "b?"}, {"id": "other", "text": "c?"}]
-    (task / "queries.jsonl").write_text(lines(asked))
+    question_rows = [
+        {"id": "scene_0_q_0", "text": "a?"},
+        {"id": "scene_1_q_0", "text": "b?"},
+        {"id": "other", "text": "c?"},
+    ]
+    (task / "queries.jsonl").write_text(lines(question_rows))
     (task / "qrels.tsv").write_text("scene_0_q_0\tscene_0_turn_1\t1\nscene_1_q_0\tscene_1_turn_0\t1\n")
     return task
 

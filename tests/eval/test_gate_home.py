@@ -55,15 +55,13 @@ def test_a_broken_question_shows_the_first_words_of_its_results_before_and_now(j
     assert "My locker code is quixotic-77." in got.to_json()["collections"][0]["texts"].values()
 
 
-def test_questions_of_a_collection_that_did_not_change_are_not_asked_again(judged_home, monkeypatch, capsys):
+def test_questions_of_a_collection_that_did_not_change_are_not_searched_again(judged_home, monkeypatch, capsys):
     build, decisions = published(judged_home), read_decisions(judged_home.decisions)
     tables = build.tables(JUDGED_TABLES)
     run = run_collection(build, "chats", tables, decisions, diagnose=True)
     monkeypatch.setattr(Reader, "search", None)  # a search fails
     assert run_collection(build, "chats", tables, decisions, True, run) == run
-    assert (
-        f"chats: nothing changed, so its {len(run.questions)} questions are not asked again" in capsys.readouterr().err
-    )
+    assert f"nothing changed, no search again of its {len(run.questions)} questions" in capsys.readouterr().err
     with pytest.raises(TypeError):
         run_collection(build, "chats", tables, decisions, True, replace(run, key="of other tables"))
     monkeypatch.setenv("PALIMPSEST_MIN_RELEVANCE", "10")

@@ -12,7 +12,7 @@ def question(name, uri, quote, **more):
 
 
 class Ranked(FakeReader):
-    """Answers with other ids where vectors alone are asked."""
+    """Answers with other ids where vectors alone rank."""
 
     def __init__(self, answers, near=(), packed=None):
         super().__init__(answers, packed or {})

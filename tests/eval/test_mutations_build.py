@@ -169,7 +169,7 @@ def test_a_fault_on_the_demos_other_collection_closes_the_gate(atlas, mutation, 
 
 # Nothing in the lexicon changes: nothing is outdated there. Its pages are found by names and words without a vector.
 NOT_ON_PAGES = (
-    *ONE_USER, "drop is_latest in the query", "drop is_latest in the index", "ignore the day that is asked about",
+    *ONE_USER, "drop is_latest in the query", "drop is_latest in the index", "ignore the day of as_of",
     "embed another question", "forget that half was retired",
 )  # fmt: skip
 

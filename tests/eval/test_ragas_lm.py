@@ -56,7 +56,7 @@ def test_the_metrics_are_those_worked_out_by_hand_every_call_is_counted_and_no_c
     with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, [ragas_item()])
         # Precision: of three contexts the second and third help: (1/2 + 2/3) / 2. Recall: of a and b, a is there.
-        # Faithfulness: of two statements one is false. Relevancy: the question that is written is the one asked.
+        # Faithfulness: of two statements one is false. Relevancy: the question that is written is the one given.
         assert got.means == pytest.approx(
             {"context_precision": 7 / 12, "context_recall": 0.5, "faithfulness": 0.5, "answer_relevancy": 1.0}, abs=1e-6
         )
@@ -105,7 +105,7 @@ def test_unreadable_answers_and_a_dead_server_are_errors_and_never_numbers(tmp_p
     with FakeLMServer({}, fault_share=1.0, faults=("500",), reply=reply) as server:
         got = judge(server, tmp_path / "c", [ragas_item(f"q{i:02}") for i in range(30)], attempts=1, concurrency=2)
         assert got.means == {} and got.unanswered == 30 and got.calls == 0
-        assert server.counts.requests < 15, "a server that is down is not asked for every question"
+        assert server.counts.requests < 15, "a server that is down gets no request for every question"
 
 
 def test_a_sample_is_the_same_whatever_the_order(tmp_path):

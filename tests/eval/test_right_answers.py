@@ -22,7 +22,7 @@ def test_right_answers_reach_every_view(lm, least, tmp_path, shared_vectors):
 
 
 def test_a_right_answer_has_no_name_and_no_number_that_the_request_does_not_show():
-    lm, known = RightLm(FOLDER), {"I", "Noor"}
+    lm, known = RightLm.of_folder(FOLDER), {"I", "Noor"}
     for turn in lm.turns.values():
         shown = turn["text"]
         for field in (f"conversation ## ]]\n[1] {turn['speaker']}: {shown}\n\n[[ ## ", f"text ## ]]\n{shown}"):

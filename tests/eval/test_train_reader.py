@@ -17,12 +17,12 @@ TURNS = [
 @pytest.fixture
 def dialogues(tmp_path):
     turns = [{"uid": i, "speakers": [s], "utterance": t} for i, (s, t) in enumerate(TURNS)]
-    asked = [
+    question_rows = [
         {"question": "Where does Ross say Ben is ?", "answers": [{"utterance_id": 0}]},
         {"question": "Who knocks ?", "answers": [{"utterance_id": 9}]},
     ]
     path = tmp_path / "d.json"
-    path.write_text(json.dumps({"data": [{"paragraphs": [{"utterances:": turns, "qas": asked}]}]}))
+    path.write_text(json.dumps({"data": [{"paragraphs": [{"utterances:": turns, "qas": question_rows}]}]}))
     return path
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from jsonschema import Draft202012Validator
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import entity_id
@@ -25,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_json_file_is_as_the_schema_says_which_is_that_of_the_docs(copy, tmp_path):
+    from jsonschema import Draft202012Validator
+
     assert json.loads((ROOT / "docs/reference/export.schema.json").read_text()) == export_schema()
     home, _, _ = copy
     remember(home, "The spare key hangs behind the clock.", "ann")

@@ -142,9 +142,9 @@ def test_a_later_memory_ends_a_fact_and_a_newer_value_takes_the_place_of_a_singl
         "m3": "Ana moved to Corvid Bay.",
         "m4": "Ana works at Corvid.",
     }
-    told = inputs(texts)
+    read = inputs(texts)
     state = [{"memory_id": m, **SCOPE, "is_latest": True, "valid_from": day(i)} for i, m in enumerate(texts, 1)]
-    found = facts(clause_facts(told), conform("versions", pl.DataFrame(state)), told.memories, parts())
+    found = facts(clause_facts(read), conform("versions", pl.DataFrame(state)), read.memories, parts())
     ends = {(r["predicate"], r["object_id"]): r["valid_until"] for r in found.iter_rows(named=True)}
     assert ends["works_for", "Basin"] == day(2) and ends["works_for", "Corvid"] is None
     assert ends["lives_in", "Ghent"] == day(3)

@@ -1,5 +1,7 @@
 """Notes by a language model over real HTTP, against a scripted server: nothing beyond the turns that are quoted."""
 
+from dataclasses import replace
+
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
@@ -14,9 +16,10 @@ from palimpsest.formation.reflection import (
 )
 from palimpsest.formation.session import LM, NoteItem, Session, Turn
 from palimpsest.lm.client import Ledger
+from palimpsest.lm.run_program import find_quote_by
 from palimpsest.lm.settings import LmSettings
-from palimpsest_eval.testing.fake_lm_server import FakeLMServer
-from palimpsest_eval.testing.fake_reflection import reflection_answer, reflection_reply
+from palimpsest_eval.testing.fake_lm_server import FakeLMServer, prompt_field
+from palimpsest_eval.testing.fake_programs import reflection_answer, reflection_reply
 
 pytestmark = pytest.mark.lm
 TURNS = (("Ann", "I moved to Ghent in 2024."), ("Assistant", "Noted."), ("Ann", "Who has the blue key?"))
@@ -83,7 +86,7 @@ def test_an_inference_has_its_alternatives_and_what_would_make_it_wrong():
     [
         ({"source_turn": 9}, "its evidence is no turn of the session"),
         ({"source_turn": None}, "its evidence is no turn of the session"),
-        ({"source_turn": 3}, "its quote is not in the turn"),
+        ({"quote": "I moved to Rome"}, "its quote is not in the turn"),
         ({"quote": ""}, "its quote is not in the turn"),
         ({"source_turn": 2, "quote": "Noted"}, "it quotes no person"),
         ({"statement": " "}, "it has no statement"),
@@ -110,6 +113,34 @@ def test_a_quote_may_begin_with_its_speaker_as_the_prompt_shows_a_turn():
         read_reflection(session(), EARLIER, {"facts": [{**FACT, "quote": quote}]}).items
         == read_reflection(session(), EARLIER, {"facts": [FACT]}).items
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "quote", "found"),
+    [
+        (
+            "I live in Ghent and I work at Basin.",
+            "Ann lives in Ghent and Ann works at Basin",
+            "I live in Ghent and I work at Basin",
+        ),
+        ("Our queue runs here. My screens are dark.", "Ann’s screens are dark.", "My screens are dark"),  # noqa: RUF001
+        ("I'm vegetarian.", "Ann is vegetarian", "I'm vegetarian"),
+        ("Right. Moved to Ghent again.", "Ann moved to Ghent", "Moved to Ghent"),
+        ("Bea leads Basin.", "Ann leads Basin", None),
+        ("I never lived in Ghent.", "Ann lived in Ghent", None),
+        ("I live in Ghent.", "Bea lives in Ghent", None),
+    ],
+)
+def test_a_quote_may_name_the_speaker_where_the_text_says_i_and_changes_nothing_else(said, quote, found):
+    span = find_quote_by("Ann", said, quote)
+    assert (span and said[slice(*span)]) == found
+
+
+def test_a_quote_of_one_turn_alone_counts_under_the_number_of_another():
+    read = read_reflection(session(), EARLIER, {"facts": [{**FACT, "source_turn": 3}]})
+    assert read.items == read_reflection(session(), EARLIER, {"facts": [FACT]}).items != []
+    twice = session(turns=(*TURNS, ("Ann", "So: I moved to Ghent.")))
+    assert not read_reflection(twice, EARLIER, {"facts": [{**FACT, "source_turn": 3}]}).items
 
 
 def test_earlier_notes_are_of_the_last_sessions_before_it_in_its_scope():
@@ -181,3 +212,18 @@ def test_of_items_that_quote_the_same_words_the_models_counts():
     ]
     assert [i.statement for i in join_items(by_rules, by_lm)] == ["b", "c", "d"]
     assert [i.statement for i in join_items(by_rules, by_lm[2:])] == ["a", "d"]
+
+
+def test_a_local_model_reads_no_earlier_notes_for_it_takes_them_for_the_session(tmp_path, monkeypatch):
+    read = []
+
+    def reply(prompt):
+        read.append(prompt_field(prompt, "earlier_notes").startswith("n1: "))
+        return reflection_reply(prompt)
+
+    with FakeLMServer({}, reply=reply) as server:
+        monkeypatch.setattr("palimpsest.lm.client.served", lambda settings: replace(settings, url=server.url))
+        for path, url in (("other", server.url), ("local", "local")):
+            sessions = [session(f"d{n}", day=n, turns=(("Ann", "I live in Ghent."),)) for n in (1, 2)]
+            list(LmReflection(LmSettings("stand-in", url), Ledger(tmp_path / path)).form_items(sessions))
+    assert sorted(read[:2]) == [False, True] and read[2:] == [False, False]

@@ -69,5 +69,5 @@ def test_each_sentence_is_tested_once_however_many_look_back():
     ],
 )
 def test_a_turn_answers_where_it_comes_next_or_shares_a_word_and_is_sure(answer, question, is_next, answers):
-    (asked,) = Turn("ben", question, 0).sentences
-    assert Reply(Turn("ana", answer, 0)).answers(asked, is_next) is answers
+    (sentence,) = Turn("ben", question, 0).sentences
+    assert Reply(Turn("ana", answer, 0)).answers(sentence, is_next) is answers

@@ -78,10 +78,10 @@ def test_assistants_and_tools_form_nothing():
 
 
 def test_a_question_is_a_gap_until_somebody_answers_it():
-    asked = ("ana", "When does the domain run out?")
-    assert formed(asked) == [("gap", "Open question of Ana: When does the domain run out?")]
-    assert formed(asked, ("ben", "No idea, honestly.")) != []
-    assert formed(asked, ("ben", "On the first of May.")) == []
+    question = ("ana", "When does the domain run out?")
+    assert formed(question) == [("gap", "Open question of Ana: When does the domain run out?")]
+    assert formed(question, ("ben", "No idea, honestly.")) != []
+    assert formed(question, ("ben", "On the first of May.")) == []
     assert formed(("ana", "Can you remind me of it?")) == []
 
 

@@ -13,6 +13,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.lm import local_model
 from palimpsest.lm.local_model import ModelPart, PackagedModel, fetch_model, packaged_models
 from palimpsest.lm.settings import lm_settings
+from palimpsest.relations.labelers.choose_labeler import configured_labeler, labeler_key
 
 CONTENT = [b"GGUF" + bytes(3000), b"second" * 700, b"third"]
 
@@ -174,3 +175,12 @@ def test_without_its_extra_a_local_model_names_it(monkeypatch):
     monkeypatch.setenv("PALIMPSEST_LM", "local")
     with pytest.raises(PalimpsestError, match=r"needs the extra local \(llama_cpp is not installed\)"):
         lm_settings()
+
+
+def test_a_local_model_alone_changes_no_label(monkeypatch):
+    monkeypatch.setattr(local_model, "find_spec", lambda name: object())
+    monkeypatch.delenv("PALIMPSEST_LABELER", raising=False)
+    monkeypatch.delenv("PALIMPSEST_LM", raising=False)
+    key = labeler_key()
+    monkeypatch.setenv("PALIMPSEST_LM", "local")
+    assert (configured_labeler(), labeler_key()) == ("offline", key)

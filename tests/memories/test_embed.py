@@ -24,5 +24,5 @@ def test_vectors_are_near_to_those_of_sentence_transformers_as_it_batches_and_of
     vectors = embedder.encode(TEXTS)
     plain = unit_rows(embedder.model.encode(TEXTS, show_progress_bar=False))
     assert np.sum(vectors * plain, axis=1).min() > OF_LIBRARY
-    asked = np.stack([query_embedder().embed(text) for text in TEXTS])
-    assert np.sum(vectors * asked, axis=1).min() > OF_QUESTIONS
+    of_queries = np.stack([query_embedder().embed(text) for text in TEXTS])
+    assert np.sum(vectors * of_queries, axis=1).min() > OF_QUESTIONS

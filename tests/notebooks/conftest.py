@@ -6,21 +6,22 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
-from nbmake.nb_run import NotebookRun
 
 from palimpsest.pipeline.finish import publish_build, stage_build
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.relations.labelers.pairs_file import golden_pairs
 from palimpsest.store.home import Home
 from palimpsest_eval.runs.judge_build import judge_staged
-from palimpsest_eval.testing.fake_extraction import extraction_reply
 from palimpsest_eval.testing.fake_judge import judge_reply
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
-from palimpsest_eval.testing.fake_reflection import reflection_reply
+from palimpsest_eval.testing.fake_programs import extraction_reply, reflection_reply
 from tests.small_corpus import TURNS, write_chats
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[2]
 TURN = {
@@ -91,11 +92,11 @@ def copied(home, tmp_path) -> Home:
 
 
 @pytest.fixture(scope="session")
-def ran(home, tmp_path_factory) -> Callable[[str], nbformat.NotebookNode]:
+def ran(home, tmp_path_factory) -> Callable[[str], "NotebookNode"]:
     """Returns a notebook after its run; most of a run is the start of a kernel, so no test asks for a second one."""
-    done: dict[str, nbformat.NotebookNode] = {}
+    done: dict[str, NotebookNode] = {}
 
-    def run(name: str, **more: object) -> nbformat.NotebookNode:
+    def run(name: str, **more: object) -> "NotebookNode":
         if name not in done:
             parameters = PARAMETERS.get(name, {}) | more
             with SERVERS[name]() if name in SERVERS else nullcontext() as server:
@@ -106,7 +107,10 @@ def ran(home, tmp_path_factory) -> Callable[[str], nbformat.NotebookNode]:
     return run
 
 
-def run_notebook(name: str, home: Home, parameters: dict[str, object]) -> nbformat.NotebookNode:
+def run_notebook(name: str, home: Home, parameters: dict[str, object]) -> "NotebookNode":
+    import nbformat
+    from nbmake.nb_run import NotebookRun
+
     path = ROOT / "notebooks" / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     cell = next(c for c in notebook.cells if "parameters" in c.metadata.get("tags", []))

@@ -4,7 +4,6 @@ import base64
 import json
 from xml.etree import ElementTree
 
-import nbformat
 import polars as pl
 import pytest
 
@@ -48,7 +47,9 @@ def test_an_exported_page_shows_every_figure_without_a_script(name, ran):
     assert all(base64.b64encode(still.encode()).decode() in page for still in stills)
 
 
-@pytest.mark.parametrize("name", sorted(SERVERS))
+@pytest.mark.parametrize(
+    "name", ["2_tune_relation_labels", *(pytest.param(n, marks=pytest.mark.slow) for n in sorted(SERVERS)[1:])]
+)
 def test_without_a_model_the_first_cell_says_so_and_nothing_is_tuned_or_saved(name, copied):
     done = run_notebook(name, copied, {"LM": "gone@http://127.0.0.1:9/v1"})
     shown = [str(c.outputs) for c in done.cells if c.cell_type == "code" and c.outputs]
@@ -96,6 +97,8 @@ def pictures(done):
 
 
 def test_every_notebook_lies_in_git_without_outputs_and_with_parameters():
+    import nbformat
+
     for path in NOTEBOOKS:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)

@@ -171,7 +171,7 @@ def test_an_overdue_build_alerts_once_a_day_until_it_is_confirmed(built, monkeyp
         monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
         said, cursor = look(built, None, 1)
         assert "was confirmed" in said and not cursor and hook.got == []
-        said, cursor = look(built, None, 30)
+        said, cursor = look(built, None, 30.5)
         assert "overdue" in said and [m["event"] for _, m in hook.got] == ["build_overdue"]
         assert hook.got[0][1]["text"].endswith("last confirmed 30 hours ago, at most 26")
         look(built, cursor, 40)
@@ -186,7 +186,7 @@ def test_an_alert_that_is_not_delivered_is_tried_again(built, monkeypatch):
     monkeypatch.setattr("palimpsest.orchestration.alerts.MAX_WAIT_S", 0.0)
     with Hook(400) as hook:
         monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
-        said, cursor = look(built, None, 30)
+        said, cursor = look(built, None, 30.5)
     assert "refused" in said and not cursor
 
 

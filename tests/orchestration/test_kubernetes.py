@@ -9,14 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import kubernetes
 import pytest
 import yaml
 from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
 from dagster._grpc.types import ExecuteRunArgs
-from dagster_k8s.job import construct_dagster_k8s_job
-from dagster_k8s.launcher import K8sRunLauncher
-from kubernetes.config import incluster_config
 
 from palimpsest.orchestration.dev_server import _DAGSTER_YAML, DEFINITIONS
 from palimpsest.orchestration.resources import EXECUTOR, executor_from_environment
@@ -47,6 +43,9 @@ def runs_url() -> Iterator[str]:
 @pytest.fixture
 def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs_url: str) -> Iterator[dg.DagsterInstance]:
     """The instance of the example, as a pod of the cluster loads it."""
+    import kubernetes
+    from kubernetes.config import incluster_config
+
     token, certificate = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("token")
     certificate.write_text("certificate")
@@ -70,6 +69,10 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs_url: str) -> 
 
 def job_of(instance: dg.DagsterInstance) -> dict[str, Any]:
     """Returns the job that the run launcher sends for a run, as JSON."""
+    import kubernetes
+    from dagster_k8s.job import construct_dagster_k8s_job
+    from dagster_k8s.launcher import K8sRunLauncher
+
     repository = ReconstructableRepository.for_module(DEFINITIONS, "defs")
     origin = ReconstructableJob(repository, "serve_graph").get_python_origin()
     run = dg.DagsterRun(job_name="serve_graph", job_code_origin=origin)

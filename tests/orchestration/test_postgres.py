@@ -18,7 +18,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.orchestration.jobs import instance_of
 from tests.orchestration.postgres_server import postgres
-from tests.small_corpus import build_home, write_chats
+from tests.small_corpus import TURNS, build_home, write_chats
 
 _YAML = """\
 telemetry: {{enabled: false}}
@@ -47,24 +47,32 @@ def rows_with(url: str, words: str) -> int:
     return int(execute(url, f"SELECT count(*) FROM event_logs WHERE event LIKE '%{words}%'")[0][0])
 
 
-def test_a_build_writes_its_runs_to_postgres_and_a_delete_removes_those_that_name_the_user(tmp_path, url):
-    home = home_with(tmp_path / "home", _YAML.format(url=url))
-    build(home, [write_chats(tmp_path / "corpus")])
+def test_a_delete_removes_the_runs_in_postgres_that_name_a_user_or_a_collection(tmp_path, url):
+    home, corpus = home_with(tmp_path / "home", _YAML.format(url=url)), write_chats(tmp_path / "corpus")
+    build(home, [write_chats(corpus, [t for t in TURNS if t[1] != "bob"], name="zebrafish")])
     assert published(home) is not None and not (home.dagster / "history").exists()
     with instance_of(home) as instance:
-        runs = {run.run_id: run for run in instance.get_runs()}
-        (named,) = (run_id for run_id, run in runs.items() if not publishes(run))
-        assert any(e.is_step_success for e in (log.dagster_event for log in instance.all_logs(named)) if e)
-        (tail,) = set(runs) - {named}
-        run = instance.get_run_by_id(named)
-        instance.report_engine_event(f"read {_SECRET}", run)
-        instance.report_runless_asset_event(dg.AssetMaterialization("documents", metadata={"text": _SECRET}))
+        runs = {run.run_id: run for run in instance.get_runs() if not publishes(run)}
+        ids = {run.tags["palimpsest/collection"]: run_id for run_id, run in runs.items()}
+        (tail,) = {run.run_id for run in instance.get_runs()} - set(runs)
+        assert set(ids) == {"chats", "zebrafish"}
+        assert any(log.dagster_event.is_step_success for log in instance.all_logs(ids["chats"]) if log.dagster_event)
+        instance.report_engine_event(f"read {_SECRET}", runs[ids["chats"]])
+        for asset, metadata in (("documents", {"text": _SECRET}), ("layout", {})):
+            instance.report_runless_asset_event(dg.AssetMaterialization(asset, metadata=metadata))
+            instance.report_runless_asset_event(dg.AssetMaterialization(asset, partition="zebrafish"))
     assert rows_with(url, "quixotic-77") == 2
     done = delete(home, user="bob")
     assert (done.memories, done.to_json()["runs"]) == (2, 1) and done.fields["proof"]["run_bytes"] > 1000
     assert "or in the Postgres tables of Dagster's runs" in done.text and rows_with(url, "quixotic-77") == 0
     with instance_of(home) as instance:
-        assert instance.get_run_by_id(named) is None and instance.get_run_by_id(tail) is not None
+        assert {run.run_id for run in instance.get_runs()} == {ids["zebrafish"], tail}
+    delete(home, collection="zebrafish")
+    engine = create_engine(url)
+    assert RunTables(engine).search(Probes(frozenset({"zebrafish"})))[0] == []
+    engine.dispose()
+    with instance_of(home) as instance:
+        assert not [run for run in instance.get_runs() if not publishes(run)]
 
 
 def test_what_the_tables_still_contain_is_found_by_the_proof_and_those_of_others_are_left_alone(
@@ -82,23 +90,6 @@ def test_what_the_tables_still_contain_is_found_by_the_proof_and_those_of_others
     delete(home, user="bob")
     assert rows_with(url, "quixotic-77") == 0
     assert execute(url, "SELECT words FROM notes") == [(_SECRET,)], "the table of another application"
-
-
-def test_a_delete_of_a_collection_leaves_no_row_that_names_it(tmp_path, url):
-    home = home_with(tmp_path / "home", _YAML.format(url=url))
-    corpus = write_chats(tmp_path / "corpus")
-    build(home, [write_chats(corpus, name="zebrafish")])
-    with instance_of(home) as instance:
-        for asset, partition in (("layout", "zebrafish"), ("documents", "zebrafish")):
-            instance.report_runless_asset_event(dg.AssetMaterialization(asset, partition=partition))
-        assert instance.get_runs(dg.RunsFilter(tags={"palimpsest/collection": "zebrafish"}))
-    delete(home, collection="zebrafish")
-    engine = create_engine(url)
-    assert RunTables(engine).search(Probes(frozenset({"zebrafish"})))[0] == []
-    engine.dispose()
-    with instance_of(home) as instance:
-        kept = [run for run in instance.get_runs() if not publishes(run)]
-        assert {run.tags["palimpsest/collection"] for run in kept} == {"chats"}
 
 
 def execute(url: str, *statements: str) -> list[tuple[object, ...]]:

@@ -182,7 +182,7 @@ def test_a_wrong_name_number_or_extra_is_named(monkeypatch, variables, line):
         executor_from_environment()
 
 
-@pytest.mark.parametrize("executor", ["in_process", "multiprocess"])
+@pytest.mark.parametrize("executor", [pytest.param("in_process", marks=pytest.mark.slow), "multiprocess"])
 def test_steps_run_in_the_process_of_the_run_or_in_their_own(tmp_path, executor):
     home = new_home(tmp_path / "home", write_chats(tmp_path / "corpus"))
     done = execute_job(home, "serve_graph", PALIMPSEST_EXECUTOR=executor, NEO4J_URI="bolt://127.0.0.1:1")

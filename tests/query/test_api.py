@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import get_args
 
 import duckdb
-import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -249,6 +248,8 @@ reader_search_request = reader_fixture(lambda: tables(FACTS, [("m2", "m1")], [("
 
 
 def test_a_request_in_json_is_the_request_that_a_search_makes():
+    import jsonschema
+
     data = {"text": " When?\0", "k": 3, "as_of": "2024-01-15", "since": "2023-12-01", "history": True}
     data["strategy"] = "flat"
     jsonschema.validate(data, SearchRequest.json_schema())
@@ -293,7 +294,7 @@ def test_the_schema_the_arguments_and_the_strategies_agree_and_the_service_asks_
     )
     assert [*SearchOptions.__annotations__] == [*OPTIONS]
     served = {name for name, field in OPTIONS.items() if offer(field).served}
-    assert served and served.isdisjoint({"include_hidden", "include_pii", "compress", "accessed_within"})
+    assert served and served.isdisjoint({"include_hidden", "include_pii", "compress"})
     assert [*STRATEGY.choices] == [*get_args(StrategyName)]
     assert {*STRATEGY.choices} - {"auto"} <= {*STRATEGIES}
 
@@ -302,6 +303,8 @@ def test_the_schema_the_arguments_and_the_strategies_agree_and_the_service_asks_
     "options", [{}, {"explain": True, "hops": 2}, {"history": True}, {"as_of": "2024-01-15"}, {"tags": ["none"]}]
 )
 def test_an_answer_in_json_follows_its_schema(reader_search_request, options):
+    import jsonschema
+
     found = reader_search_request.run(SearchRequest.create("When is the launch?", ANA, **options))
     schema = SearchResult.json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)

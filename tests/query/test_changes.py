@@ -152,7 +152,8 @@ def test_all_that_ended_parts_of_a_memory_answer_for_it_through_others_too(tmp_p
     ]
     of_parts = [ended(", and my"), relation("m9", "m6", "UPDATE", part=json.dumps([[TWO.index("and my"), len(TWO)]]))]
     index = indexed(tmp_path / "i.duckdb", *of_parts, updates=[("m7", "m6"), ("m10", "m9")], more=more)
-    assert {m.memory_id for m in search(index, TWO, k=2).memories} == {"m7", "m10"}
+    for filters in ({}, {"now": "2024-12-01"}):
+        assert {m.memory_id for m in search(index, TWO, k=2, **filters).memories} == {"m7", "m10"}
 
 
 def test_a_reranker_reads_no_part_that_ended(tmp_path):

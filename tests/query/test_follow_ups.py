@@ -112,7 +112,8 @@ def test_turns_are_read_in_order_five_at_most_and_the_brief_where_they_say_nothi
 
 
 def test_turns_find_what_the_question_alone_does_not(reader):
-    turns = ["Who teaches the pottery class?", {"role": "assistant", "content": "Gwen teaches it."}]
+    content = [{"type": "text", "text": "Gwen teaches it."}]
+    turns = [{"role": "user", "content": "Who teaches the pottery class?"}, {"role": "assistant", "content": content}]
     found = reader.search("What does she drive?", ANA, k=1, turns=turns, explain=True)
     assert found.memories[0].memory_id == "gwen-van"
     assert found.to_json()["resolved"] == {"text": "What does Gwen drive?", "changes": ["she = Gwen"]}
@@ -160,9 +161,10 @@ def test_a_path_fits_a_source_by_their_common_end(uri, path, score):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"turns": "Who?"}, "turns: must be a list of texts, or of messages"),
-        ({"turns": [{"text": "Who?"}]}, "turns: a message must have the texts role and content"),
-        ({"turns": [3]}, "turns: must be a list of texts"),
+        ({"turns": "Who?"}, "turns: must be a list of messages with role and content"),
+        ({"turns": [{"role": "user"}]}, "turns: message 1: content: Field required"),
+        ({"turns": [{"role": "user", "content": "a", "tool_calls": [1]}]}, "turns: message 1: tool_calls: not a field"),
+        ({"turns": [3]}, "turns: message 1: Input should be a valid dictionary"),
         ({"paths": "a.md"}, "paths: must be a list of texts"),
         ({"brief": 3}, "brief=3: must be a text"),
     ],

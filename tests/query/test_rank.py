@@ -519,7 +519,7 @@ def test_what_is_as_old_as_most_is_half_as_new_as_the_newest_and_undated_is_neit
     # ages 0, 10, 20, 30 and 40 days: the median is 20
     days = np.array([40.0, 30.0, 20.0, 10.0, 0.0, np.nan]) * DAY
     assert recency(days).tolist() == pytest.approx([1.0, 2**-0.5, 0.5, 2**-1.5, 0.25, 0.5])
-    # asked on day 20: of 0, 10 and 20 the median is 10; what came later is new, and counts for no median
+    # on day 20: of 0, 10 and 20 the median is 10; what came later is new, and counts for no median
     assert recency(days, 20 * DAY).tolist() == [1.0, 1.0, 1.0, 0.5, 0.25, 0.5]
     assert recency(days, -DAY).tolist() == [1.0] * 5 + [0.5]
     assert recency(np.array([np.nan, np.nan])).tolist() == [0.5, 0.5]

@@ -43,7 +43,7 @@ reader = reader_fixture(MADE)
     ],
 )
 def test_a_memory_holds_from_its_beginning_until_before_its_end(reader, option, time, valid):
-    # What states an end and no beginning held always, but its end is known: as_of and now agree on all of these.
+    # What states an end and no beginning was so always, but its end is known: as_of and now agree on all of these.
     assert {m.memory_id for m in reader.search("gate", ANA, k=10, **{option: time}).memories} == valid
 
 
@@ -170,8 +170,8 @@ def test_answers_show_the_day_of_the_speaker_and_a_question_means_it(reader_cloc
     found = reader_clock.search("What was said of the ferry on 1 March 2026?", ANA, k=4, strategy="dated", explain=True)
     scores = {m.memory_id: m.time_score for m in found.memories}
     assert scores["late"] == 1.0 > scores["next"]
-    asked = reader_clock.search("the ferry yesterday", ANA, now="2026-03-02T20:00:00-08:00").times[ANA]
-    assert asked.first == dt.date(2026, 3, 1)
+    found = reader_clock.search("the ferry yesterday", ANA, now="2026-03-02T20:00:00-08:00").times[ANA]
+    assert found.first == dt.date(2026, 3, 1)
 
 
 @pytest.mark.parametrize(

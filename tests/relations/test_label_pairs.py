@@ -15,7 +15,7 @@ from tests.memories.frames import by_text, chunk, day, document, formed, word_ve
 
 
 class Counting:
-    """A labeler of the test's own: says EXTEND, remembers what it was asked, costs something."""
+    """A labeler of the test's own: says EXTEND, remembers its pairs, costs something."""
 
     name, reads_together = "counting", False
 

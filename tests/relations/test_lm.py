@@ -19,7 +19,7 @@ from palimpsest.lm.settings import LmSettings, lm_settings
 from palimpsest.relations.labelers.label_types import LabelPair
 from palimpsest.relations.labelers.lm_labeler import LmLabeler, read_answer
 from palimpsest_eval.testing.fake_lm_server import FakeLMServer
-from palimpsest_eval.testing.right_labels import RightLabels
+from palimpsest_eval.testing.right_lm import RightLm
 from tests.memories.frames import day
 
 LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
@@ -171,7 +171,7 @@ WORLD = {
 def test_the_candidates_of_a_memory_are_one_question_and_a_quoted_part_is_what_ends(tmp_path, form):
     *olders, newer = (note["text"] for note in WORLD["notes"])
     pairs = [LabelPair("n", f"o{i}", newer, older, day(9), day(1 + i), "", "") for i, older in enumerate(olders)]
-    with FakeLMServer({}, chat=RightLabels([WORLD])) as server:
+    with FakeLMServer({}, chat=RightLm.of_worlds([WORLD]).chat) as server:
         got = labeler(server, tmp_path, answer_format=form).label(pairs)
         again = labeler(server, tmp_path, answer_format=form).label(pairs)
         assert server.counts.requests == 1 and sum(r.lm_calls for r in again) == 0
@@ -229,8 +229,8 @@ def test_the_ledger_keeps_the_first_answer_forgets_for_good_and_may_be_asked_aga
     assert ledger.claim("k", "n", "o") is None
     ledger.release("k")
     assert ledger.claim("k", "n", "o") is None
-    ledger.put("k", "n", "o", "p", "m", LmAnswer("told", 1, 1, 0.0))
-    assert ledger.claim("k", "n", "o") == LmAnswer("told", 1, 1, 0.0) and ledger.totals().unanswered == 0
+    ledger.put("k", "n", "o", "p", "m", LmAnswer("text", 1, 1, 0.0))
+    assert ledger.claim("k", "n", "o") == LmAnswer("text", 1, 1, 0.0) and ledger.totals().unanswered == 0
 
 
 WORKER = """

@@ -50,7 +50,7 @@ def test_mostly_unreadable_answers_stop_the_build_and_only_those_are_requested_a
         relations(READ, FAILED), relations(FAILED, READ, READ, OPEN, OPEN), relations(OPEN, OPEN, ORDERS), relations(),
         relations(FAILED, labeler="offline"),
     ],
-    ids=["half", "few", "not asked", "none", "no model"],
+    ids=["half", "few", "not sent", "none", "no model"],
 )  # fmt: skip
 def test_a_build_goes_on_where_most_answers_are_readable_or_nothing_was_answered(tmp_path, table):
     check_answers(table, Home(tmp_path))
@@ -68,4 +68,4 @@ def test_a_server_that_answers_nonsense_ends_with_exit_3_and_what_was_published_
         answered = server.counts.answered
         server.fault_share = 0.0
         again = last_json(run("build", "--home", home, "--json", **env))
-        assert again["published"] and server.counts.answered == 2 * answered, "all are asked again"
+        assert again["published"] and server.counts.answered == 2 * answered, "all are sent again"

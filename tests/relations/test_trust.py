@@ -30,10 +30,10 @@ def trusted(inputs, **trust):
 class Counting(FixedLabeler):
     def __init__(self, label="UPDATE"):
         super().__init__(label, 0.9, rule="slot:deadline", older=[0, 3], newer=[0, 3])
-        self.asked = 0
+        self.pairs = 0
 
     def label(self, pairs):
-        self.asked += len(pairs)
+        self.pairs += len(pairs)
         return super().label(pairs)
 
 
@@ -97,7 +97,7 @@ def test_another_trust_labels_nothing_again_and_equals_a_build_from_scratch():
         labeler = Counting()
         previous, usage = labelled(memories, pairs, labeler, previous)
         scratch, _ = labelled(memories, pairs, Counting())
-        assert previous.equals(scratch) and (labeler.asked, usage["labelled"]) == (0, 0)
+        assert previous.equals(scratch) and (labeler.pairs, usage["labelled"]) == (0, 0)
         assert latest(tables(inputs, memories, previous)) == expected
     assert previous.equals(first)
 

@@ -1,4 +1,4 @@
-"""`python -m tests.secrets`: recall by kind and false alarms, the held-out half first."""
+"""`python -m tests.secrets`: recall by kind and false alarms, the half that was kept apart first."""
 
 import sys
 
@@ -7,7 +7,7 @@ from tests.secrets.measure import DetectionMetrics, examples, measure_detection
 
 def main() -> None:
     """Prints the metrics; with `--misses` also every error on the half that may be read."""
-    for name, held_out in (("held out", True), ("tuned on", False)):
+    for name, held_out in (("kept apart", True), ("tuned on", False)):
         metrics = measure_detection(examples(held_out))
         sys.stdout.write("\n".join(_format_metrics(name, metrics)) + "\n")
         if not held_out and "--misses" in sys.argv:

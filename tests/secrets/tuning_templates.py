@@ -1,6 +1,6 @@
 """Sentences, settings and code that were read while the detector was written; `{v}` is the drawn value.
 
-TUNE was read first. SEEN was held out first, and showed that the detector found too little. *_CLEAN surround values
+TUNE was read first. SEEN was kept apart first, and showed that the detector found too little. *_CLEAN surround values
 that only look like secrets.
 """
 

@@ -7,20 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
-import schemathesis
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
-from schemathesis import GenerationMode
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.websockets import WebSocketDisconnect
 
 from palimpsest.serve.app import MCP_PATH
 from palimpsest.serve.guard import make_token
 from tests.serve.conftest import TOKENS, TOOLS, client_of, examples_of, serving
 
-# What a description cannot say is refused too: a question without a word, a condition that is none, no such collection.
-NOT_CHECKED = [positive_data_acceptance]
 ENDLESS = "/events"
 DELETES_ALL = "DELETE /users/me"
 
@@ -33,6 +28,11 @@ def app(home):
 
 def send_requests(operation, mode, examples, known) -> int:
     """Sends requests of one endpoint, half of those about a memory for one that the caller has; returns how many."""
+    from schemathesis import GenerationMode
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+    # What a description cannot say is refused too: a question without a word, a condition that is none.
+    not_checked = [positive_data_acceptance]
     token = {"Authorization": f"Bearer {make_token(TOKENS, 'nobody' if operation.label == DELETES_ALL else 'ann')}"}
     sent = 0
 
@@ -43,7 +43,7 @@ def send_requests(operation, mode, examples, known) -> int:
         sent += 1
         if is_known and mode is GenerationMode.POSITIVE and "memory_id" in (case.path_parameters or {}):
             case.path_parameters["memory_id"] = memory_id
-        case.call_and_validate(headers=token, excluded_checks=NOT_CHECKED)
+        case.call_and_validate(headers=token, excluded_checks=not_checked)
 
     try:
         send()
@@ -54,13 +54,15 @@ def send_requests(operation, mode, examples, known) -> int:
 
 @pytest.mark.parametrize("examples", [4, pytest.param(1000, marks=pytest.mark.slow)])
 def test_every_endpoint_keeps_its_contract(app, examples):
+    import schemathesis
+
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     known = [m["memory_id"] for m in client_of(app, "ann").get("/search?q=bike+work&k=10").json()["memories"]]
     operations = [o for o in (result.ok() for result in schema.get_all_operations()) if o.path != ENDLESS]
     assert len(operations) > 25
     sent = 0
     for operation in operations:
-        for mode in GenerationMode:
+        for mode in schemathesis.GenerationMode:
             sent += send_requests(operation, mode, examples, known)
         # A delete that still runs has the home, and a change is then answered 503, as described; others are dropped.
         deletions = app.state.service.deletions

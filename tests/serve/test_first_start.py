@@ -36,7 +36,7 @@ def test_a_home_without_a_build_answers_with_nothing_and_with_what_is_pending(ne
             "My bike is red."
         ]
         assert bob.get("/search?q=bike&include_pending=true").json()["pending"] == []
-        body = {"session": "s1", "messages": [{"role": "user", "content": "And the bell?"}]}
+        body = {"session": "s1", "turns": [{"role": "user", "content": "And the bell?"}]}
         working = ann.post("/working-set", json=body).json()
         assert [t["text"] for t in working["turns"]] == ["My bike is red.", "user: And the bell?"]
         assert bob.post("/working-set", json={"session": "s1"}).json()["turns"] == []

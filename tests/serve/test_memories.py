@@ -46,7 +46,7 @@ def test_a_text_or_file_is_pending_then_published_once_and_only_its_caller_sees_
     assert [p["text"] for p in pending] == [dock["text"]]
     assert bob.get("/search?q=Where+is+the+boat&include_pending=true").json()["pending"] == []
     assert bob.get(f"/operations/{operation}").status_code == 404
-    turns = [{"text": "When do you sail?", "role": "user"}, {"text": "At noon zqnoon.", "role": "assistant"}]
+    turns = [{"role": "user", "content": "When do you sail?"}, {"role": "assistant", "content": "At noon zqnoon."}]
     assert ann.post("/memory", json={"turns": turns, "session": "s9", "collection": "chats"}).status_code == 202
     file = ann.post("/memory", files={"file": ("../../logbook.txt", b"The logbook says zqlog.")}, data=CHATS)
     assert file.status_code == 202

@@ -116,7 +116,7 @@ def test_a_summary_is_of_the_callers_sessions(clients):
 
 
 def test_a_working_set_has_the_turns_of_a_session_in_a_window(clients):
-    body = {"session": "s1", "messages": [{"role": "user", "content": "Is it zqnew?"}], "max_turns": 1}
+    body = {"session": "s1", "turns": [{"role": "user", "content": "Is it zqnew?"}], "max_turns": 1}
     found = clients("ann").post("/working-set", json=body).json()
     assert [t["text"] for t in found["turns"]] == ["user: Is it zqnew?"]
     assert found["left_out"] == 1 and "<session>" in found["message"]["content"]

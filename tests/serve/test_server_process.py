@@ -50,13 +50,13 @@ def head(path: str, length: int, headers: dict[str, str] | None = None) -> bytes
 def test_connections_without_a_request_or_with_half_a_body_are_closed_and_keep_nobody_out(address):
     with ExitStack() as stack, httpx.Client(base_url=f"http://{address[0]}:{address[1]}", headers=BEARER) as client:
         begun = b"GET /health HTTP/1.1\r\nHost: x"
-        held = [stack.enter_context(sent(address, begun)) for _ in range(MAX_WAITING + 44)]
+        waiting = [stack.enter_context(sent(address, begun)) for _ in range(MAX_WAITING + 44)]
         assert client.get("/health").status_code == 200
         assert client.get("/search", params={"q": "My bike"}).status_code == 200
         half = [stack.enter_context(sent(address, head("/memory", 8 * MIB, BEARER) + b"{" * 1000)) for _ in range(8)]
         assert client.post("/memories/search", json={"q": "My bike"}).status_code == 200
         time.sleep(max(HEADER_S, BODY_S) + 1)
-        assert all(answer(connection) == b"" for connection in held)
+        assert all(answer(connection) == b"" for connection in waiting)
         assert answer(half[0])[:12] == b"HTTP/1.1 408"
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.message import Message
 from palimpsest_eval.metrics import numbered_lines
 
 UNANSWERABLE = "unanswerable"
@@ -59,12 +60,12 @@ class Question(BaseModel):
         return self.type != UNANSWERABLE
 
     @property
-    def filters(self) -> dict[str, date | str | tuple[str, ...]]:
+    def filters(self) -> dict[str, date | str | tuple[Message, ...]]:
         """The arguments of `Reader.search` that the question names in addition to its user."""
-        given: dict[str, date | str | tuple[str, ...] | None] = {
+        given: dict[str, date | str | tuple[Message, ...] | None] = {
             "as_of": self.as_of,
             "project": self.project,
-            "turns": self.turns or None,
+            "turns": tuple(Message.of_text(turn) for turn in self.turns) or None,
         }
         return {name: value for name, value in given.items() if value is not None}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from palimpsest.core.ids import JsonRecord
+from palimpsest.core.message import Message
 from palimpsest.query.context.quotes import Quote
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
@@ -50,7 +51,7 @@ class RetrievalQuery:
     query_id: str
     text: str
     scope: Scope
-    filters: Mapping[str, date | str | tuple[str, ...]] = field(default_factory=dict)
+    filters: Mapping[str, date | str | tuple[Message, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def search_queries(
     base |= {"strategy": settings.strategy, "budget_tokens": settings.budget_tokens}
     if hops is not None:
         base["hops"] = hops
-    warm: set[tuple[Scope, date | str | tuple[str, ...] | None]] = set()
+    warm: set[tuple[Scope, date | str | tuple[Message, ...] | None]] = set()
     results: dict[str, QueryResult] = {}
     for query in queries:
         filters = {**base, **query.filters}

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from palimpsest.core.ids import JsonObject
 from palimpsest.query.request.types import shorten_text
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def to_svg(chart: "Chart", label: str, *, alone: bool = False) -> str:
     return f"{named}{head}>{style}{body}"
 
 
-def to_spec(chart: "Chart", width: int | None = None) -> dict[str, Any]:
+def to_spec(chart: "Chart", width: int | None = None) -> JsonObject:
     """Returns a picture as Vega-Lite, in another width where one is named; what is pointed at is explained."""
     spec: dict[str, Any] = chart.to_dict()
     spec["width"] = width or spec["width"]

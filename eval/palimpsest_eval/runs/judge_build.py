@@ -116,7 +116,7 @@ def run_collection(
     retracted = retracted_questions(golden, own_tables, decisions)
     key = _run_key(build, collection)
     if earlier is not None and (earlier.key, earlier.retracted) == (key, retracted):
-        say(f"{collection}: nothing changed, so its {counted(len(earlier.questions), 'question')} are not asked again")
+        say(f"{collection}: nothing changed, no search again of its {counted(len(earlier.questions), 'question')}")
         return replace(earlier, build_id=build.build_id)
     judged = replace(golden, questions=tuple(q for q in questions if q.id not in retracted))
     searches: list[GoldenSearch] = []

@@ -25,7 +25,7 @@ of a proxy in the place of an answer, OpenAI's field for a refusal, or no text: 
 
 FAULTS: tuple[Fault, ...] = ("429", "500", "timeout", "cut", "garbage")
 MODEL = "stand-in"
-_FIELD = r"\[\[ ## {0} ## \]\]\s*\n(.*?)(?=\n\s*\[\[ ## |\n+Respond with|\Z)"
+_FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]\s*\n(.*?)(?=\n\s*\[\[ ## |\n+Respond with|\Z)", re.DOTALL)
 _ERRORS = {
     "401": (401, "invalid_api_key"),
     "429": (429, "rate_limit_exceeded"),
@@ -259,10 +259,14 @@ def _completion(path: str, answer: str, tokens_in: int, tokens_out: int, *, is_r
     }
 
 
+def prompt_fields(prompt: str) -> dict[str, str]:
+    """Returns the fields of a prompt of dspy's ChatAdapter, the last value of each."""
+    return {name: value.strip() for name, value in _FIELD.findall(prompt)}
+
+
 def prompt_field(prompt: str, name: str) -> str:
-    """Returns the last value of a field in a prompt of dspy's ChatAdapter, empty where it has none."""
-    found = re.findall(_FIELD.format(name), prompt, re.DOTALL)
-    return found[-1].strip() if found else ""
+    """Returns one of them, empty where the prompt has none."""
+    return prompt_fields(prompt).get(name, "")
 
 
 def _draw(*parts: str) -> float:

@@ -77,7 +77,7 @@ def recall(worlds: Sequence[World], newer: np.ndarray, older: np.ndarray, most: 
 
 
 def main() -> None:
-    """Fits the maps to all worlds but those held out, prints the recall on these, and writes the file."""
+    """Fits the maps to all worlds but those kept apart, prints the recall on these, and writes the file."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--out", type=Path, default=SHIPPED, help="The data folder.")
     out: Path = arguments.parse_args().out

@@ -378,7 +378,7 @@ def main() -> None:
     torch.manual_seed(given.seed)
     worlds = load_worlds()
     training = [w for w in worlds if not w.is_held_out]
-    say(f"{len(training)} worlds, {len(worlds) - len(training)} held out")
+    say(f"{len(training)} worlds, {len(worlds) - len(training)} kept apart")
     given.weights.parent.mkdir(parents=True, exist_ok=True)
     network = Network(given.base, given.frozen)
     if given.init:

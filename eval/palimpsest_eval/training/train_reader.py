@@ -124,7 +124,7 @@ def article_lists(path: Path, rng: random.Random) -> Iterator[QuestionList]:
     for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
         title = article["title"].replace("_", " ")
         lines: list[str] = []
-        asked: list[tuple[str, set[int]]] = []
+        questions: list[tuple[str, set[int]]] = []
         for paragraph in article["paragraphs"]:
             text = paragraph["context"]
             parts = passages(text, rng.choice(_ROOMS))
@@ -132,8 +132,8 @@ def article_lists(path: Path, rng: random.Random) -> Iterator[QuestionList]:
             lines += parts
             for entry in paragraph["qas"]:
                 starts = {min(bisect_right(ends, a["answer_start"]), len(parts) - 1) for a in entry["answers"]}
-                asked.append((entry["question"].strip(), {first + n for n in starts}))
-        for question, evidence in asked:
+                questions.append((entry["question"].strip(), {first + n for n in starts}))
+        for question, evidence in questions:
             head = f"{title}: " if rng.random() < _TITLED else ""
             yield _list(question, [head + line for line in lines], evidence)
 
@@ -268,7 +268,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--home", type=Path, required=True, help="A built home with golden sets.")
     arguments.add_argument("--suite", type=Path, action="append", default=[], help="A suite; may be given again.")
-    arguments.add_argument("--held-out", action="append", default=[], help="A golden set that trains nothing.")
+    arguments.add_argument("--apart", action="append", default=[], help="A golden set that trains nothing.")
     arguments.add_argument("--dialogues", type=Path, action="append", default=[], help="A file of FriendsQA.")
     arguments.add_argument("--sentences", type=Path, action="append", default=[], help="A file of SelQA.")
     arguments.add_argument("--articles", type=Path, action="append", default=[], help="A file of SQuAD.")

@@ -1,7 +1,7 @@
 """Fits the relevance of results: `python -m palimpsest_eval.training.train_relevance --home HOME --suite FOLDER ...`.
 
 Searches the golden questions of a home and the queries of suites, and writes data/models/relevance.json with figures of
-each set by a model of all the others. A set that nobody is to tune on is named with `--held-out`. The reader of answers
+each set by a model of all the others. A set that nobody is to tune on is named with `--apart`. The reader of answers
 is trained before: `palimpsest_eval.training.train_reader`.
 """
 
@@ -139,7 +139,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--home", type=Path, required=True, help="A built home with golden sets.")
     arguments.add_argument("--suite", type=Path, action="append", default=[], help="A suite; may be given again.")
-    arguments.add_argument("--held-out", action="append", default=[], help="A set to measure on only, by name.")
+    arguments.add_argument("--apart", action="append", default=[], help="A set to measure on only, by name.")
     given = arguments.parse_args()
     sets: dict[str, Sequence[JudgedResults]] = dict(golden_results(Home(given.home)))
     sets |= {folder.name: suite_results(folder) for folder in given.suite} | {"worlds": world_results()}

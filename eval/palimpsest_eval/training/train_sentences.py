@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from sklearn.linear_model import LogisticRegression
 
 from palimpsest.formation.rules import form_items, read_by_rules
 from palimpsest.formation.sentence_model import (
@@ -96,6 +95,10 @@ _ITERATIONS = 300
 
 def train(examples: Sequence[Example]) -> SentenceModel:
     """Returns the model of labeled sentences: multinomial logistic regression, l2."""
+    from sklearn.linear_model import (
+        LogisticRegression,
+    )  # a second and a half, which readers of the golden notes need not
+
     counts = Counter(g for e in examples for g in set(e.features.ngrams))
     ngrams = tuple(sorted(g for g, n in counts.items() if n >= _MIN_SENTENCES))
     rarity = 1 + np.log((1 + len(examples)) / (1 + np.array([counts[g] for g in ngrams])))

@@ -266,7 +266,7 @@ KINDS: dict[str, Kind] = {
 # Labeled pairs generated from structured facts with a time: for training next to those of people.
 #
 # data/golden/fact_properties.jsonl lists the properties: those with one value at a time, and those with many. A
-# property, with all its subjects, values and statements, is one group: it is held out as a whole.
+# property, with all its subjects, values and statements, is one group: it is kept apart as a whole.
 
 _PER_PROPERTY = 10
 _PAST = ("Years ago, ", "Back in 2009 this was different: ", "For a while before that, ", "Formerly, ")

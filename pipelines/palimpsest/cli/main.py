@@ -9,7 +9,9 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -131,6 +133,7 @@ def main() -> None:
     Raises:
         SystemExit: a command failed, or ended with an exit code of its own.
     """
+    warnings.showwarning = _show_warning  # type: ignore[assignment]  # its further arguments are not used
     try:
         cli(standalone_mode=False)
         _ignore_interrupts()
@@ -157,6 +160,15 @@ def main() -> None:
         if os.environ.get("PALIMPSEST_DEBUG"):
             raise
         _fail_unexpected(e)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+    """Shows a warning of ours as one line on stderr, and any other as Python does."""
+    ours = category.__module__.startswith("palimpsest.")
+    click.echo(
+        f"warning: {message}" if ours else warnings.formatwarning(message, category, filename, lineno).rstrip(),
+        err=True,
+    )
 
 
 def _option_name(argument: str) -> str:

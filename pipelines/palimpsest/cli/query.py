@@ -90,6 +90,7 @@ def query(
     **options: Unpack[SearchOptions],
 ) -> None:
     """Search memories by scope: ranked memories, then the packed, cited context."""
+    from palimpsest.core.message import Message
     from palimpsest.query.reader import open_home
     from palimpsest.query.result import results_text
 
@@ -105,6 +106,7 @@ def query(
         )
         if collection is None and not all_collections:
             say_collection(reader, scopes)
+        options["turns"] = [Message.of_text(str(turn)) for turn in options["turns"]]
         results = reader.search(text, scopes, **options)
         call.text(results.message()["content"] if as_message else results_text(results, options["explain"]))
         call.result(results.to_json() | ({"message": {**results.message()}} if as_message else {}))

@@ -106,6 +106,13 @@ class JsonRecord:
     json_hidden: ClassVar[tuple[str, ...]] = ()
     json_has_none: ClassVar[bool] = True
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Returns the schema of its JSON, wherever it is a field of an answer that pydantic describes."""
+        from palimpsest.core.json_model import json_model
+
+        return handler.generate_schema(json_model(cast(Any, cls)))
+
     def to_json(self) -> JsonObject:
         """Returns the fields as JSON values."""
         names = [f.name for f in fields(cast(Any, self)) if f.name not in self.json_hidden]

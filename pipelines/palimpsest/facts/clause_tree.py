@@ -16,7 +16,7 @@ _DENYING = frozenset({"never", "neither", "nor"})
 _REPORTING = frozenset({"that", "how", "what", "why", "who", "when", "where", "which"})
 _ABLE = frozenset({"can", "could"})
 _REMINDING = frozenset({"remember", "note", "mind"})
-"""Verbs by which a listener is asked to keep what is so: `Remember that my visa ends in May`."""
+"""Verbs by which a listener is to keep what is so: `Remember that my visa ends in May`."""
 _ARRANGED = frozenset({"move", "relocate", "join", "start", "leave", "marry"})
 """What somebody is doing is still to come: `I'm moving to Ghent`."""
 _EXCLUDING = frozenset({"not", "instead", "rather", "than", "except"})

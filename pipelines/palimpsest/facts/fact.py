@@ -74,7 +74,7 @@ class Fact:
         value: the words that fill the predicate; empty where there is another entity.
         start, end: the clause, in characters of the text.
         is_negated: the clause denies it.
-        modality: `stated`, `past`, `planned` or `ended`; what is wished, supposed, reported or asked is no fact.
+        modality: `stated`, `past`, `planned` or `ended`; what is wished, supposed, reported or a question is no fact.
         confidence: in [0, 1].
     """
 

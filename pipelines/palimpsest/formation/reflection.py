@@ -12,11 +12,12 @@ from palimpsest.formation.note_table import NoteInputs, Notes, note_table, sessi
 from palimpsest.formation.rules import form_items as form_items_by_rules
 from palimpsest.formation.session import LM, STATED_KINDS, Kind, NoteItem, Session, Turn
 from palimpsest.lm.client import Ledger, ledger_to_estimate
-from palimpsest.lm.engine import LmProgram, contains_instructions, find_quote
+from palimpsest.lm.engine import LmProgram, contains_instructions
 from palimpsest.lm.run_program import (
     ProgramInput,
     ProgramRun,
     ProgramRunner,
+    find_quote_by,
     list_schema,
     numbers_in,
     object_schema,
@@ -121,10 +122,10 @@ class ReadNote:
 def read_reflection(session: Session, earlier: EarlierNotes, answer: Mapping[str, object]) -> ReadNote:
     """Returns the items of an answer.
 
-    One counts where each of its quotes is in the turn that it names, a person says that turn, its numbers are in the
-    turns that it quotes, and no word of it, but for a few ordinary ones, is from a turn that it does not quote, or from
-    an earlier note. What a note says therefore goes with the turns it quotes: no name, no number and no rare word of
-    another turn is left when that one is deleted.
+    One counts where each of its quotes is in the turn that it names, or else in one other alone, a person says that
+    turn, its numbers are in the turns that it quotes, and no word of it, but for a few ordinary ones, is from a turn
+    that it does not quote, or from an earlier note. What a note says therefore goes with the turns it quotes: no name,
+    no number and no rare word of another turn is left when that one is deleted.
 
     Args:
         session: that was read; turns are counted from 1.
@@ -190,15 +191,21 @@ def _evidence(session: Session, part: Mapping[str, object]) -> tuple[_Spans, str
         number = _turn_number(quoted.get("turn")) if isinstance(quoted, Mapping) else 0
         if not isinstance(quoted, Mapping) or not 1 <= number <= len(session.turns):
             return (), "its evidence is no turn of the session"
-        turn = session.turns[number - 1]
-        quote = str(quoted.get("quote") or "").removeprefix(f"{turn.name}: ")  # as the prompt shows a turn
-        span = find_quote(turn.text, quote)
-        if span is None:
+        quote = str(quoted.get("quote") or "")
+        found = _places(session.turns[number - 1 : number], quote) or _places(session.turns, quote)
+        if len(found) != 1:
             return (), "its quote is not in the turn"
+        (turn, span), *_ = found
         if not turn.is_person:
             return (), "it quotes no person"
         spans[turn.start + span[0], turn.start + span[1]] = None
     return tuple(spans), ""
+
+
+def _places(turns: Sequence[Turn], quote: str) -> list[tuple[Turn, tuple[int, int]]]:
+    """Returns the turns that have a quote, with its span; it may begin with its speaker, as the prompt shows a turn."""
+    quotes = [(turn, quote.removeprefix(f"{turn.name}: ")) for turn in turns]
+    return [(turn, span) for turn, q in quotes if (span := find_quote_by(turn.name, turn.text, q)) is not None]
 
 
 def _problem(session: Session, earlier: EarlierNotes, item: NoteItem, count: int) -> str:
@@ -392,6 +399,7 @@ class LmReflection:
             PalimpsestError: a budget is set, and no price.
         """
         self._instructions, self._with_rules = instructions, with_rules
+        self._reads_earlier = not settings.is_local
         self._parts: dict[str, _Part] = {}
         self._runner = ProgramRunner(self._program(), settings, ledger, max_cost)
         self.run: ProgramRun[ReadNote] = ProgramRun()
@@ -421,7 +429,9 @@ class LmReflection:
         return self._runner.estimate([p.input for p in parts])
 
     def _parts_of(self, sessions: Sequence[Session], by_rules: Sequence[Sequence[NoteItem]]) -> list[_Part]:
-        earlier = earlier_notes(sessions, by_rules)
+        # A small model states what it finds in earlier notes as facts of the session.
+        none = [EarlierNotes(note_ids={})] * len(sessions)
+        earlier = earlier_notes(sessions, by_rules) if self._reads_earlier else none
         parts = [p for session, notes in zip(sessions, earlier, strict=True) for p in _split(session, notes)]
         self._parts = {p.input.input_id: p for p in parts}
         return parts

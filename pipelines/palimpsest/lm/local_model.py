@@ -21,7 +21,7 @@ from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NotRequired, TypedDict
 
 from palimpsest.core.errors import PalimpsestError, missing_extra
 from palimpsest.core.files import counted, progress, say
@@ -272,6 +272,23 @@ def threads() -> int:
     return max(1, min(_MAX_THREADS, cpu_count() // 2))
 
 
+class ResponseFormat(TypedDict):
+    """The form of an answer: a schema, as llama.cpp's own server or as OpenAI has it."""
+
+    schema: NotRequired[JsonObject]
+    json_schema: NotRequired["ResponseFormat"]
+
+
+class ChatRequest(TypedDict):
+    """A request in the form of OpenAI's chat completions."""
+
+    messages: list[JsonObject]
+    response_format: NotRequired[ResponseFormat | None]
+    temperature: NotRequired[float]
+    max_tokens: NotRequired[int]
+    seed: NotRequired[int]
+
+
 class _Server(ThreadingHTTPServer):
     """Answers chat completions, one at a time, to those who have its key."""
 
@@ -291,7 +308,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
-    def complete(self, request: dict[str, Any]) -> Any:
+    def complete(self, request: ChatRequest) -> Any:
         """Returns the answer to a request, in the form of OpenAI's chat completions."""
         wanted = request.get("response_format") or {}
         schema = wanted.get("schema") or wanted.get("json_schema", {}).get("schema")

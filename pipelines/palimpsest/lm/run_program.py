@@ -22,7 +22,7 @@ from palimpsest.lm.client import (
     RequestRefused,
     ServerDown,
 )
-from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, Found, LmEngine, LmProgram, contains_instructions
+from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, Found, LmEngine, LmProgram, contains_instructions, find_quote
 from palimpsest.lm.settings import Budget, LmSettings, as_budget, highest_cost
 from palimpsest.text.words import content_words, stem_words
 
@@ -306,6 +306,44 @@ def stemmed_words(text: str) -> set[str]:
 def numbers_in(text: str) -> set[str]:
     """Returns the runs of digits of a text."""
     return set(re.findall(r"\d+", text))
+
+
+_FIRST_PERSON = frozenset(["i", "me", "my", "mine", "we", "us", "our", "ours"])
+_THIRD_PERSON = frozenset(["he", "she", "they", "him", "her", "them", "his", "their"])
+_FORMS = tuple(
+    frozenset(forms.split())
+    for forms in ("am m is s are re", "have ve has", "do does", "don doesn", "was were", "ll will")
+)
+_WORD = re.compile(r"[^\W_]+")
+
+
+def find_quote_by(speaker: str, text: str, quote: str) -> tuple[int, int] | None:
+    """Returns the span of a quote in a text, as `find_quote` does, also where the quote names the speaker.
+
+    Small models copy `I moved our queue` as `Ann moved her queue`. Every word of such a quote is in the text, in the
+    same order: for the first person the speaker's name, or a pronoun, and a verb may agree with it. A sentence without
+    a subject (`Moved it.`) may be quoted with the speaker's name.
+    """
+    if (span := find_quote(text, quote)) is not None or not speaker:
+        return span
+    named = re.sub(rf"\b{re.escape(speaker)}\b(?:['’]s\b)?", "I", quote, flags=re.IGNORECASE)  # noqa: RUF001
+    wanted = _WORD.findall(named.casefold())
+    words = list(_WORD.finditer(text))
+    for start in range(len(words)):
+        is_first = text[: words[start].start()].rstrip()[-1:] in ("", ".", "!", "?")
+        for part in (wanted, wanted[1:] if is_first and wanted[:1] == ["i"] else []):
+            run = words[start : start + len(part)]
+            if run and len(run) == len(part) and all(map(_is_same_word, run, part)):
+                return run[0].start(), run[-1].end()
+    return None
+
+
+def _is_same_word(found: re.Match[str], quoted: str) -> bool:
+    said = found[0].casefold()
+    if said in _FIRST_PERSON:
+        return quoted in _FIRST_PERSON | _THIRD_PERSON
+    is_verb = quoted in (said + "s", said + "es", said[:-1] + "ies")
+    return said == quoted or is_verb or any({said, quoted} <= forms for forms in _FORMS)
 
 
 def stated_confidence(value: object, highest: float) -> float:

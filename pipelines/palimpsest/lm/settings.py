@@ -85,6 +85,11 @@ class LmSettings:
         return (self.model,) if self.answer_format == "text" else (self.model, self.answer_format)
 
     @property
+    def is_local(self) -> bool:
+        """Whether the model runs in this process."""
+        return bool(self.url) and not self.url.startswith(("http://", "https://"))
+
+    @property
     def where(self) -> str:
         """The model and its server, for people."""
         return f"{self.model} at {self.url}" if self.url else self.model

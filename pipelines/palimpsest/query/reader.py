@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.files import nothing_published, published_build_id
+from palimpsest.core.ids import JsonValue
+from palimpsest.core.message import Message
 from palimpsest.query.context.changes import name_changes, reasons_of_latest
 from palimpsest.query.context.explain import Version, histories
 from palimpsest.query.context.pack import neighbor_ids
@@ -254,7 +256,7 @@ class Reader:
         self,
         scope: ScopeArgument,
         session: str,
-        turns: Sequence[str | Mapping[str, str]] = (),
+        turns: Sequence[Message | Mapping[str, JsonValue] | str] = (),
         *,
         budget_tokens: int = 800,
         max_turns: int = 50,
@@ -265,7 +267,7 @@ class Reader:
         Args:
             scope: as in `search`.
             session: its id.
-            turns: what is not stored yet, oldest first.
+            turns: messages that are not stored yet, oldest first.
             budget_tokens: of all files and turns; files take half of it at most.
             max_turns: at most.
             paths: active files: uris of sources, read from their start.

@@ -45,25 +45,10 @@ if TYPE_CHECKING:
     from palimpsest.query.graph.subgraph import Subgraph
     from palimpsest.query.pending import PendingMemory
 
-_TEXT: JsonObject = {"type": "string"}
-_NUMBER: JsonObject = {"type": "number"}
-_TEXTS: JsonObject = {"type": "array", "items": {"type": "string"}}
-_SCHEMAS: dict[Any, JsonObject] = {
-    str: _TEXT,
-    str | None: {"type": ["string", "null"]},
-    int: {"type": "integer"},
-    int | None: {"type": ["integer", "null"]},
-    float: _NUMBER,
-    bool: {"type": "boolean"},
-    dt.datetime | None: {"type": ["string", "null"], "format": "date-time"},
-    tuple[str, ...]: _TEXTS,
-}
 _JSON_FIELDS = {kind: json_fields(kind) for kind in (Memory, ShownMemory, RankedMemory)}
-_MEMORY_FIELDS = {name: _SCHEMAS[kind] for name, kind in _JSON_FIELDS[RankedMemory].items()}
-"""The fields of a memory in JSON, with the schema of each."""
-_VERSION_FIELDS = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
+VERSION_FIELDS = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
 _UNCHANGED = ResolvedText("")
-_TIME_NAMES = {"unresolved_phrase": "untold"}
+TIME_NAMES = {"unresolved_phrase": "untold"}
 """Names in JSON of fields of `TemporalInterpretation`, where they differ."""
 
 
@@ -153,11 +138,11 @@ class SearchResult:
         """Tokens of the context, as the embedder counts them."""
         return context_tokens(self.lines, self.citations, count_tokens)
 
-    def message(self, role: Role = "system", budgets: Mapping[str, int] | None = None) -> ChatMessage:
+    def message(self, role: Role = "user", budgets: Mapping[str, int] | None = None) -> ChatMessage:
         """Returns the context as one message of a chat: marked as data, each line with its scope and date.
 
         Args:
-            role: of the message: system, developer or user.
+            role: of the message: user, or developer where a model knows that role; never system.
             budgets: tokens for lines of a memory type, at most, such as `{"episodic": 600, "preference": 200}`.
 
         Raises:
@@ -220,51 +205,10 @@ class SearchResult:
     @staticmethod
     def json_schema() -> JsonObject:
         """Returns the JSON schema (draft 2020-12) of `to_json`."""
-        added: JsonObject = {
-            "is_cut": {"type": "boolean"},
-            "disputed_by": {"type": ["object", "null"]},
-            "later": {"type": "array", "items": {"type": "object"}},
-            "history": {"type": "array", "items": {"type": "object"}},
-            "time_score": {"type": ["number", "null"]},
-            "path": {"type": "array", "items": {"type": "object"}},
-            "premises": {"type": "array", "items": {"type": "object"}},
-            "rerank_score": _NUMBER,
-        }
-        memory: JsonObject = {
-            "type": "object",
-            "properties": {**_MEMORY_FIELDS, **added},
-            "required": [*_MEMORY_FIELDS, "is_cut", "disputed_by", "later"],
-            "additionalProperties": False,
-        }
-        properties: JsonObject = {
-            "memories": {"type": "array", "items": memory},
-            "context": _TEXT,
-            "citations": _TEXTS,
-            "packed_ids": _TEXTS,
-            "quotes": {"type": "array", "items": {"type": "object"}},
-            "beside": _TEXTS,
-            "context_tokens": {"type": "integer"},
-            "timings": {"type": "object", "additionalProperties": _NUMBER},
-            "strategy": _TEXT,
-            "build_id": _TEXT,
-            "filters": {"type": "object"},
-            "time": {"type": ["object", "null"]},
-            "resolved": {"type": ["object", "null"]},
-            "reranker": {"type": ["object", "null"]},
-            "compression": {"type": ["object", "null"]},
-            "subgraph": {"type": ["object", "null"]},
-            "pending": {"type": "array", "items": {"type": "object"}},
-            "answerable": {"type": "boolean"},
-            "abstained": {"type": "boolean"},
-        }
-        return {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "title": "SearchResult",
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        }
+        from palimpsest.query.answer_models import SearchAnswer
+
+        schema = SearchAnswer.model_json_schema(mode="serialization")
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def empty_result(build_id: str) -> SearchResult:
@@ -277,13 +221,13 @@ def time_json(temporal: TemporalInterpretation) -> JsonObject | None:
     if not (temporal.as_of_phrase or temporal.phrase or temporal.unresolved_phrase):
         return None
     fields = {name: value for name, value in asdict(temporal).items() if name != "period"}
-    return {_TIME_NAMES.get(name, name): _plain(value) for name, value in fields.items()}
+    return {TIME_NAMES.get(name, name): _plain(value) for name, value in fields.items()}
 
 
 def history_json(versions: Sequence[Version]) -> list[JsonObject]:
     """Returns the versions of one fact, newest first; `why` is null where latest, `disputed_by` where not disputed."""
     return [
-        {name: _plain(getattr(v.memory, name)) for name in _VERSION_FIELDS}
+        {name: _plain(getattr(v.memory, name)) for name in VERSION_FIELDS}
         | {"why": _reason_json(v.why) if v.why else None, "kept": [_reason_json(k) for k in v.kept]}
         | {"premises": _premises_json(v.premises), "disputed_by": _newer_json(v.disputed_by)}
         for v in versions
@@ -298,7 +242,7 @@ def memory_json(memory: Memory) -> JsonObject:
 
 def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
     versions = result.versions.get(memory.memory_id)
-    fields = {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS}
+    fields = {name: _plain(getattr(memory, name)) for name in _JSON_FIELDS[RankedMemory]}
     if versions:
         fields["history"] = history_json(versions)
     fields |= _changes_json(memory)

@@ -35,7 +35,7 @@ PER_RETIRED = 1
 MIN_SIMILARITY = 0.1
 """Of the vectors of `change_vectors`; see there."""
 MAX_TOKENS = 160
-"""Chunks that are both longer are no pair: each says many things, and which of them changed cannot be told."""
+"""Chunks that are both longer are no pair: each says many things, and which of them changed is not clear."""
 _SCALE = 4000  # integers below it: any sum of products is under 2^24, so float32 adds them exactly in every order
 _UNIT = float(_SCALE * _SCALE)
 _BLOCK_ROWS = 512

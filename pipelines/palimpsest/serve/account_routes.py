@@ -12,6 +12,7 @@ from palimpsest.consolidation.consolidate import by_worth
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject, JsonValue
 from palimpsest.query.result import memory_json
+from palimpsest.serve.answers import CallerAnswer, ProposalAnswer, ProposalDecided, ProposalsAnswer
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.search_routes import Name
@@ -34,7 +35,7 @@ class Decision(BaseModel):
     keep: str = Field(default="", max_length=64, description="the memory that stays, of a contradiction")
 
 
-@router.get("/users/me", summary="Who is the caller?")
+@router.get("/users/me", summary="Who is the caller?", response_model=CallerAnswer)
 def me(view: MayRead) -> JsonObject:
     """Returns the user of the token, what it allows, its projects and collections, and how many memories there are."""
     identity, scopes = view.identity, view.own_scopes()
@@ -51,7 +52,9 @@ def me(view: MayRead) -> JsonObject:
     }
 
 
-@router.get("/proposals", summary="List what consolidation proposes of the caller's memories")
+@router.get(
+    "/proposals", summary="List what consolidation proposes of the caller's memories", response_model=ProposalsAnswer
+)
 def proposals(
     view: MayRead,
     service: SharedService,
@@ -67,7 +70,11 @@ def proposals(
     return {"proposals": shown, "total": len(own), "next_offset": more}
 
 
-@router.post("/proposals/{proposal_id}/confirm", summary="Apply a proposal, from the next build on")
+@router.post(
+    "/proposals/{proposal_id}/confirm",
+    summary="Apply a proposal, from the next build on",
+    response_model=ProposalAnswer | ProposalDecided,
+)
 def confirm(
     proposal_id: Name, view: MayWriteView, service: SharedService, decision: Decision | None = None
 ) -> JsonObject:
@@ -75,13 +82,21 @@ def confirm(
     return _decide(view, service, proposal_id, "confirm", decision.keep if decision else "")
 
 
-@router.post("/proposals/{proposal_id}/reject", summary="Close a proposal for good")
+@router.post(
+    "/proposals/{proposal_id}/reject",
+    summary="Close a proposal for good",
+    response_model=ProposalAnswer | ProposalDecided,
+)
 def reject(proposal_id: Name, view: MayWriteView, service: SharedService) -> JsonObject:
     """Returns the proposal as it is then."""
     return _decide(view, service, proposal_id, "reject")
 
 
-@router.post("/proposals/{proposal_id}/undo", summary="Take back what was decided of a proposal")
+@router.post(
+    "/proposals/{proposal_id}/undo",
+    summary="Take back what was decided of a proposal",
+    response_model=ProposalAnswer | ProposalDecided,
+)
 def undo(proposal_id: Name, view: MayWriteView, service: SharedService) -> JsonObject:
     """Returns the proposal as it is then: open again."""
     return _decide(view, service, proposal_id, "undo")

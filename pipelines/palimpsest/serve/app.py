@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from threading import BoundedSemaphore
+from typing import Any
 
 from anyio.to_thread import run_sync
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
 from palimpsest.core.errors import PalimpsestError
@@ -31,8 +33,9 @@ from palimpsest.serve.drawing_library import DrawingLibrary
 from palimpsest.serve.events import Rooms, Watch
 from palimpsest.serve.guard import AtPath, Envelope, Guard
 from palimpsest.serve.mcp_server import create_mcp
+from palimpsest.serve.memories_routes import SentMemory
 from palimpsest.serve.open_reader import SharedReader
-from palimpsest.serve.problems import add_handlers
+from palimpsest.serve.problems import ProblemDetails, add_handlers, describe_problem
 from palimpsest.serve.scheduled_builds import ScheduledBuilds
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import Service, Warming, Writer
@@ -125,9 +128,13 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
-        responses={status: _problem(text) for status, text in _PROBLEMS.items()},
+        generate_unique_id_function=lambda route: "_".join(
+            [*map(str, route.tags), route.name]
+        ),  # names of methods of clients
+        responses={status: describe_problem(text) for status, text in _PROBLEMS.items()},
     )
     app.state.service, app.state.guard, app.state.builds = service, guard, builds
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     own = (account_routes, review_routes, session_routes, graph_routes)
     for routes in (search_routes, memories_routes, *own, event_routes, system_routes):
         app.include_router(routes.router)
@@ -136,6 +143,20 @@ def create_app(
     app.add_middleware(AtPath, path=MCP_PATH, other=mcp_app)
     app.add_middleware(Envelope, guard=guard, is_untimed=("/events",), takes_large=("/memory", MCP_PATH))
     return app
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """Returns the OpenAPI document of an app, with the schemas that its endpoints name and FastAPI does not find."""
+    if app.openapi_schema is None:
+        app.openapi_schema = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        template = "#/components/schemas/{model}"
+        schemas = app.openapi_schema["components"]["schemas"]
+        for kind in (ProblemDetails, SentMemory):
+            schema = kind.model_json_schema(ref_template=template)
+            schemas |= schema.pop("$defs", {}) | {kind.__name__: schema}
+    return app.openapi_schema
 
 
 def make_service(home: Home, reader: SharedReader, settings: ServeSettings) -> Service:
@@ -148,14 +169,3 @@ def make_service(home: Home, reader: SharedReader, settings: ServeSettings) -> S
     warming = Warming(reader, searching)
     parts = (Writer(home), positions, DrawingLibrary(), searching, warming)
     return Service(home, reader, deletions, settings, rooms, watch, *parts)
-
-
-def _problem(description: str) -> dict[str, object]:
-    schema = {
-        "type": "object",
-        "required": ["type", "title", "status", "detail"],
-        "properties": {
-            n: {"type": "integer" if n == "status" else "string"} for n in ("type", "title", "status", "detail")
-        },
-    }
-    return {"description": description, "content": {"application/problem+json": {"schema": schema}}}

@@ -27,7 +27,15 @@ _TOO_SLOW = Event("ERROR", {"code": 4408, "message": "events were lost: the clie
 _EXPIRED = Event("ERROR", {"code": 4401, "message": "the token has expired"})
 
 
-@router.get("/events", summary="Events of the caller, as server-sent events", response_class=StreamingResponse)
+_STREAM = {"type": "string", "description": "server-sent events; the data of each is a JSON object"}
+
+
+@router.get(
+    "/events",
+    summary="Events of the caller, as server-sent events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": _STREAM}}}},
+)
 async def events(
     identity: MayReadOperations,
     service: SharedService,

@@ -9,10 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from palimpsest.core.errors import ArgumentError, ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.core.ids import JsonObject, JsonValue, ScopeKey
 from palimpsest.nodes import node_decisions
+from palimpsest.query.answer_models import GraphAnswer, ProfileAnswer
 from palimpsest.query.graph.graph_answer import MAX_LINKS
 from palimpsest.query.graph.graph_answer import MAX_NODES as MAX_OUTLINE_NODES
 from palimpsest.query.graph.subgraph import MAX_NODES
 from palimpsest.query.request.types import Scope
+from palimpsest.serve.answers import EdgesAnswer, GraphPageAnswer, NodesAnswer, OutlineAnswer
 from palimpsest.serve.guard import Identity
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.search_routes import Collection, Name, Project
@@ -62,7 +64,7 @@ class SentEdge(BaseModel):
     weight: Share = 1.0
 
 
-@router.get("/graph", summary="Show the caller's whole graph, page by page")
+@router.get("/graph", summary="Show the caller's whole graph, page by page", response_model=GraphPageAnswer)
 def graph(
     view: MayRead,
     service: SharedService,
@@ -82,7 +84,7 @@ def graph(
     return {**page, "nodes": placed, "build_id": reader.build_id}
 
 
-@router.get("/graph/outline", summary="Show the shape of the caller's whole graph")
+@router.get("/graph/outline", summary="Show the shape of the caller's whole graph", response_model=OutlineAnswer)
 def outline(
     view: MayRead,
     service: SharedService,
@@ -96,7 +98,7 @@ def outline(
     return {**found, "nodes": [*placed], "build_id": reader.build_id}
 
 
-@router.get("/api/v1/knowledge/nodes", summary="List or find nodes")
+@router.get("/api/v1/knowledge/nodes", summary="List or find nodes", response_model=NodesAnswer)
 def nodes(
     view: MayRead,
     name: Annotated[Name | None, Query(description="a name; without it all")] = None,
@@ -117,7 +119,7 @@ def nodes(
     return {"nodes": page["nodes"], "next_offset": page["next_offset"]}
 
 
-@router.get("/api/v1/knowledge/edges", summary="List edges")
+@router.get("/api/v1/knowledge/edges", summary="List edges", response_model=EdgesAnswer)
 def edges(view: MayRead, collection: Collection = None, offset: Offset = 0, limit: Limit = 1000) -> JsonObject:
     """Returns the edges that lead from or to a page of nodes."""
     scopes = view.scopes(collection)
@@ -125,7 +127,7 @@ def edges(view: MayRead, collection: Collection = None, offset: Offset = 0, limi
     return {"edges": page["edges"], "next_offset": page["next_offset"]}
 
 
-@router.get("/api/v1/knowledge/graph", summary="Show what is near a node")
+@router.get("/api/v1/knowledge/graph", summary="Show what is near a node", response_model=GraphAnswer)
 def near(
     view: MayRead,
     name: Annotated[Name, Query()],
@@ -143,7 +145,7 @@ def near(
 
 
 @router.post("/api/v1/knowledge/nodes", status_code=202, summary="Add a node")
-def add_node(sent: SentNode, identity: MayWrite, service: SharedService) -> JsonObject:
+def add_node(sent: SentNode, identity: MayWrite, service: SharedService) -> node_decisions.Decided:
     """Adds a node to the caller's graph, from the next build on."""
     values = NodeValues(
         type=sent.type, description=sent.description, aliases=tuple(sent.aliases), importance=sent.importance
@@ -152,7 +154,7 @@ def add_node(sent: SentNode, identity: MayWrite, service: SharedService) -> Json
 
 
 @router.post("/api/v1/knowledge/edges", status_code=202, summary="Add an edge")
-def add_edge(sent: SentEdge, identity: MayWrite, service: SharedService) -> JsonObject:
+def add_edge(sent: SentEdge, identity: MayWrite, service: SharedService) -> node_decisions.Decided:
     """Adds an edge between two nodes of the caller's graph, from the next build on."""
     values = NodeValues(type=sent.type, weight=sent.weight)
     return _decide(
@@ -168,21 +170,21 @@ def _decide(
     identity: Identity,
     sent: SentNode | SentEdge,
     decide: Callable[[Home, ScopeKey], node_decisions.Decided],
-) -> JsonObject:
+) -> node_decisions.Decided:
     scope = Scope(sent.collection, identity.user, sent.project or "")
     with service.reader.view(identity) as view:
         if scope not in view.own_scopes():
             raise NotFound
     with service.writer.change() as home:
         try:
-            return decide(home, (scope.collection, scope.user_id, scope.project_id)).to_json()
+            return decide(home, (scope.collection, scope.user_id, scope.project_id))
         except (DamagedFile, ComponentFailed):
             raise
         except PalimpsestError:
             raise Problem(409, _REFUSED) from None
 
 
-@router.get("/profile", summary="Show what is known of the caller")
+@router.get("/profile", summary="Show what is known of the caller", response_model=ProfileAnswer)
 def profile(view: MayRead, collection: Collection = None, project: Project = None) -> JsonObject:
     """Returns what lasts and what is recent, each line with the memories that it rests on, read without a search."""
     mine = view.own_scopes(collection, project)

@@ -8,10 +8,11 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import jwt
-from fastapi import Request
+from fastapi import Request, Security
+from fastapi.security import HTTPBearer
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
@@ -230,10 +231,18 @@ def bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def caller(permission: Permission) -> Callable[[Request], Identity]:
+_BEARER = HTTPBearer(
+    bearerFormat="JWT",
+    scheme_name="bearer",
+    description="A JSON Web Token: `sub` is the user, `scope` has the permissions read, write, delete.",
+    auto_error=False,  # the guard answers, and counts what fails
+)
+
+
+def caller(permission: Permission) -> Callable[..., Identity]:
     """Returns a dependency that gives the caller of a request, who must have a permission."""
 
-    def identify(request: Request) -> Identity:
+    def identify(request: Request, _: Annotated[object, Security(_BEARER)] = None) -> Identity:
         guard: Guard = request.app.state.guard
         address = request.client.host if request.client else ""
         identity = guard.identify(bearer_token(request.headers.raw), address)
@@ -329,8 +338,10 @@ class Envelope:
         except (Problem, TimeoutError) as e:
             if has_begun:
                 raise
-            answer = (e.status, e.detail, e.headers) if isinstance(e, Problem) else (503, "the request took too long")
-            await problem_response(*answer)(scope, receive, with_headers)
+            problem = e if isinstance(e, Problem) else Problem(503, "the request took too long")
+            await problem_response(problem.status, problem.detail, problem.headers, problem.type)(
+                scope, receive, with_headers
+            )
         finally:
             body.close()
 

@@ -6,18 +6,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import Header, Query, Request
+from fastapi import Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError, Rejected
 from palimpsest.core.ids import JsonObject
+from palimpsest.core.message import Message
 from palimpsest.export.edit_document import MAX_CHARS, edit_memory
 from palimpsest.pipeline.document_info import operation_status
+from palimpsest.query.answer_models import MemoryAnswer
 from palimpsest.relations.relation_review import decide
+from palimpsest.serve.answers import (
+    EditReceived,
+    MemoryHistory,
+    MemorySource,
+    OperationAnswer,
+    ReceivedOperation,
+    UpdateUndone,
+)
 from palimpsest.serve.deletions import DocumentName
 from palimpsest.serve.guard import Identity
-from palimpsest.serve.problems import NotFound, Problem
-from palimpsest.serve.search_routes import IsoTime, Name
+from palimpsest.serve.problems import NotFound, Problem, invalid_argument
+from palimpsest.serve.search_routes import IsoTime, Name, mark_older_shapes
 from palimpsest.serve.state import (
     JsonRouter,
     MayDelete,
@@ -38,29 +48,23 @@ Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, desc
 _FIELDS = ("collection", "project", "session", "type", "tags", "observed_at")
 
 
-class SentTurn(BaseModel):
-    """One turn of a conversation."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    text: str = Field(max_length=1_000_000)
-    speaker: Name | None = None
-    role: Name | None = None
-    timestamp: IsoTime | None = None
-
-
 class SentMemory(BaseModel):
     """What is remembered: a text, or the turns of a conversation. Whose it is follows from the token."""
 
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={"examples": [{"text": "I moved to Ghent."}, {"turns": [{"text": "Hi", "role": "user"}]}]},
+        json_schema_extra={
+            "examples": [
+                {"text": "I moved to Ghent.", "collection": "chats"},
+                {"turns": [{"role": "user", "content": "Hi"}], "collection": "chats"},
+            ]
+        },
     )
 
     text: str | None = Field(default=None, max_length=1_000_000)
-    turns: list[SentTurn] = Field(default=[], max_length=10_000)
-    speaker: Name | None = None
+    turns: list[Message] = Field(default=[], max_length=10_000)
+    speaker: Name | None = Field(default=None, description="who says the text; a message has a name of its own")
     collection: Name | None = None
     project: Name | None = None
     session: Name | None = None
@@ -89,7 +93,7 @@ _BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": SentMemory.model_json_schema(ref_template="#/components/schemas/{model}")},
+            "application/json": {"schema": {"$ref": f"#/components/schemas/{SentMemory.__name__}"}},
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
@@ -105,8 +109,16 @@ _BODY = {
 }
 
 
-@router.post("/memory", status_code=202, summary="Remember a text, a conversation or a file", openapi_extra=_BODY)
-async def add(request: Request, identity: MayWrite, service: SharedService, key: Key = None) -> JsonObject:
+@router.post(
+    "/memory",
+    status_code=202,
+    summary="Remember a text, a conversation or a file",
+    openapi_extra=_BODY,
+    response_model=ReceivedOperation,
+)
+async def add(
+    request: Request, response: Response, identity: MayWrite, service: SharedService, key: Key = None
+) -> JsonObject:
     """Receives it; a build makes memories of it. The answer names the operation."""
     from starlette.concurrency import run_in_threadpool
 
@@ -126,16 +138,16 @@ async def add(request: Request, identity: MayWrite, service: SharedService, key:
         content = json.loads(await request.body())
     except (ValueError, RecursionError):
         raise Problem(422, "body: not JSON") from None
-    return await run_in_threadpool(receive, service, identity, _parse(content), key)
+    sent = _parse(content)
+    mark_older_shapes(sent.turns, response)
+    return await run_in_threadpool(receive, service, identity, sent, key)
 
 
 def _parse(content: object) -> SentMemory:
     try:
         return SentMemory.model_validate(content)
     except ValidationError as e:
-        first = e.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "body"
-        raise Problem(422, f"{place}: {first['msg']}"[:300]) from None
+        raise Problem(422, invalid_argument(e)) from None
 
 
 def _options(sent: SentMemory, identity: Identity, key: str | None) -> InboxOptions:
@@ -147,9 +159,8 @@ def _options(sent: SentMemory, identity: Identity, key: str | None) -> InboxOpti
 
 def receive(service: Service, identity: Identity, sent: SentMemory, key: str | None) -> JsonObject:
     """Sends a text or a conversation of a caller to the inbox; returns the operation."""
-    turns = sent.turns or [SentTurn(text=sent.text or "", speaker=sent.speaker)]
-    rows = [t.model_dump(mode="json", exclude_none=True) for t in turns]
-    receipt = ingest_session(service.home, rows, **_options(sent, identity, key))
+    turns = sent.turns or [Message.of_text(sent.text or "", sent.speaker)]
+    receipt = ingest_session(service.home, turns, **_options(sent, identity, key))
     service.watch.follow(identity.user, receipt.operation_id)
     return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
 
@@ -183,25 +194,25 @@ def _check_type(name: str, data: bytes) -> None:
         raise Problem(415, f"file: {e}") from None
 
 
-@router.get("/memory/{memory_id}", summary="Show a memory")
+@router.get("/memory/{memory_id}", summary="Show a memory", response_model=MemoryAnswer)
 def show(memory_id: Name, view: MayRead) -> JsonObject:
     """Returns one memory of the caller, a superseded one too."""
     return show_memory(view, memory_id)
 
 
-@router.get("/memory/{memory_id}/history", summary="Show the versions of a memory's fact")
+@router.get("/memory/{memory_id}/history", summary="Show the versions of a memory's fact", response_model=MemoryHistory)
 def history(memory_id: Name, view: MayRead) -> JsonObject:
     """Returns all versions of the fact, newest first, each with what replaced it and why."""
     return show_history(view, memory_id)
 
 
-@router.get("/memory/{memory_id}/source", summary="Show a memory in its source")
+@router.get("/memory/{memory_id}/source", summary="Show a memory in its source", response_model=MemorySource)
 def source(memory_id: Name, view: MayRead, reach: Annotated[int, Query(ge=0, le=50)] = 12) -> JsonObject:
     """Returns the memory among those before and after it in its session or document, in their order."""
     return show_source(view, memory_id, reach)
 
 
-@router.put("/memory/{memory_id}", summary="Edit the words of a memory")
+@router.put("/memory/{memory_id}", summary="Edit the words of a memory", response_model=EditReceived)
 def edit(memory_id: Name, sent: EditedText, view: MayWriteView, service: SharedService) -> JsonObject:
     """Replaces its words in its source; the next build forms it anew and keeps what it was as history."""
     scope = own_scope(view, memory_id)
@@ -216,7 +227,9 @@ def edit(memory_id: Name, sent: EditedText, view: MayWriteView, service: SharedS
     return {"memory_id": memory_id, "collection": done.collection, "uri": done.uri}
 
 
-@router.post("/memory/{memory_id}/undo", summary="Take back the update that retired a memory")
+@router.post(
+    "/memory/{memory_id}/undo", summary="Take back the update that retired a memory", response_model=UpdateUndone
+)
 def undo(memory_id: Name, view: MayWriteView, service: SharedService) -> JsonObject:
     """Takes the update back: the next build serves the memory as latest again, unless something else retires it."""
     own_scope(view, memory_id)
@@ -229,14 +242,18 @@ def undo(memory_id: Name, view: MayWriteView, service: SharedService) -> JsonObj
     return {"relation_id": done.relation_id, "label": done.label, "stays_retired": done.stays_retired}
 
 
-@router.delete("/memory/{memory_id}", status_code=202, summary="Delete a memory for good")
+@router.delete(
+    "/memory/{memory_id}", status_code=202, summary="Delete a memory for good", response_model=ReceivedOperation
+)
 def remove(memory_id: Name, view: MayDelete, service: SharedService) -> JsonObject:
     """Deletes a memory of the caller and all that came from it; the operation has the proof."""
     check_own(view, memory_id)
     return begin_delete(service, view.identity, [memory_id])
 
 
-@router.delete("/users/me", status_code=202, summary="Delete everything of the caller for good")
+@router.delete(
+    "/users/me", status_code=202, summary="Delete everything of the caller for good", response_model=ReceivedOperation
+)
 def remove_all(identity: MayDeleteAll, service: SharedService) -> JsonObject:
     """Deletes all memories of the caller, in every project; the operation has the proof."""
     return begin_delete(service, identity, ())
@@ -251,7 +268,7 @@ def begin_delete(
     return {"operation_id": begun, "state": "received"}
 
 
-@router.get("/operations/{operation_id}", summary="Show what became of an operation")
+@router.get("/operations/{operation_id}", summary="Show what became of an operation", response_model=OperationAnswer)
 def operation(operation_id: Name, identity: MayReadOperations, service: SharedService) -> JsonObject:
     """Returns the state of what was sent or deleted: received, rejected, built, published, deleted or failed."""
     return find_operation(service, identity, operation_id)

@@ -1,19 +1,23 @@
 """Endpoints that search the caller's memories."""
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Query, Response
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.ids import JsonObject
+from palimpsest.core.message import DEPRECATED_SINCE, OLDER_SHAPES, Message
 from palimpsest.core.times import parse_time
-from palimpsest.query.request.search_request import OPTIONS, StrategyName, bounds, offer
+from palimpsest.query.context.lines import Role
+from palimpsest.query.request.search_request import OPTIONS, StrategyName, Tier, bounds, offer
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.where import MAX_CHARS, Where
 from palimpsest.query.result import SearchResult, empty_result
+from palimpsest.serve.answers import SearchWithMessage
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 
@@ -68,6 +72,9 @@ _TYPES: dict[Any, Any] = {
     tuple[str, ...]: Annotated[list[Name], Field(max_length=20)],
     Where | None: Annotated[str | None, Field(max_length=MAX_CHARS)],
     str | Weights: StrategyName,
+    tuple[Tier, ...]: list[Tier],
+    dt.timedelta | None: Annotated[str | None, Field(max_length=20)],
+    str: Annotated[str, Field(max_length=10_000)],
 }
 """The types of fields of a search in a request, where they differ."""
 
@@ -100,6 +107,7 @@ class _Names(BaseModel):
     q: str = Field(min_length=1, max_length=10_000, description="the question", examples=["Where do I work now?"])
     collection: Name | None = Field(default=None, description="only this collection")
     project: Name | None = Field(default=None, description="only this project and the general memory")
+    role: Role = Field(default="user", description="of the message with the context")
 
 
 class SearchParameters(create_model("Served", __base__=_Names, **_served_fields())):  # type: ignore[misc]
@@ -109,33 +117,42 @@ class SearchParameters(create_model("Served", __base__=_Names, **_served_fields(
 class SearchBody(SearchParameters):
     """A search as a JSON body."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"q": "Where?", "k": 5, "turns": [{"role": "user", "content": "I moved."}]}]},
+    )
 
-    turns: list[str] = Field(default=[], max_length=20, description="what was written before, oldest first")
+    turns: list[Message] = Field(default=[], max_length=20, description="what was written before, oldest first")
     use_graph: bool = Field(default=True, description="follow links between memories; false sets hops to 0")
 
 
-@router.get("/search", summary="Search memories")
+@router.get("/search", summary="Search memories", response_model=SearchWithMessage)
 def search(parameters: Annotated[SearchParameters, Query()], view: MayRead, service: SharedService) -> JsonObject:
     """Returns the memories that best answer a question, a cited context, and the context as one message of a chat."""
     return answer(service, view, parameters)
 
 
-@router.post("/memories/search", summary="Search memories, by a JSON body")
-def search_by_body(body: SearchBody, view: MayRead, service: SharedService) -> JsonObject:
+@router.post("/memories/search", summary="Search memories, by a JSON body", response_model=SearchWithMessage)
+def search_by_body(body: SearchBody, view: MayRead, service: SharedService, response: Response) -> JsonObject:
     """Returns what GET /search returns; the body may have the turns before the question."""
+    mark_older_shapes(body.turns, response)
     return answer(service, view, body)
 
 
-@router.post("/memories/search/hierarchical", summary="Search by the hierarchy of topics")
-def search_hierarchical(body: SearchBody, view: MayRead, service: SharedService) -> JsonObject:
+@router.post(
+    "/memories/search/hierarchical", summary="Search by the hierarchy of topics", response_model=SearchWithMessage
+)
+def search_hierarchical(body: SearchBody, view: MayRead, service: SharedService, response: Response) -> JsonObject:
     """Returns what GET /search returns with `strategy=hierarchical`."""
+    mark_older_shapes(body.turns, response)
     return answer(service, view, body.model_copy(update={"strategy": "hierarchical"}))
 
 
-@router.post("/memories/search/hybrid", summary="Search by vectors and words")
-def search_hybrid(body: SearchBody, view: MayRead, service: SharedService) -> JsonObject:
+@router.post("/memories/search/hybrid", summary="Search by vectors and words", response_model=SearchWithMessage)
+def search_hybrid(body: SearchBody, view: MayRead, service: SharedService, response: Response) -> JsonObject:
     """Returns what GET /search returns with `strategy=hybrid`."""
+    mark_older_shapes(body.turns, response)
     return answer(service, view, body.model_copy(update={"strategy": "hybrid"}))
 
 
@@ -144,10 +161,10 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
     known = view.pending_scopes if parameters.include_pending else view.scopes
     scopes = known(parameters.collection, parameters.project)
     if not scopes:
-        return _shown(empty_result(view.reader.build_id))
-    options = parameters.model_dump(exclude={"q", "collection", "project", "use_graph"})
-    if isinstance(parameters, SearchBody) and not parameters.use_graph:
-        options["hops"] = 0
+        return _shown(empty_result(view.reader.build_id), parameters.role)
+    options = parameters.model_dump(exclude={"q", "collection", "project", "role", "use_graph", "turns"})
+    if isinstance(parameters, SearchBody):
+        options |= {"turns": parameters.turns} | ({} if parameters.use_graph else {"hops": 0})
     service.warming.searched(view.identity.user)
     with service.searching:
         try:
@@ -155,9 +172,16 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
         except ArgumentError as e:
             raise ArgumentError("q", e.problem, e.value) if e.argument == "text" else e from None
     service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
-    return _shown(found)
+    return _shown(found, parameters.role)
 
 
-def _shown(found: SearchResult) -> JsonObject:
-    message = found.message()
+def _shown(found: SearchResult, role: Role) -> JsonObject:
+    message = found.message(role)
     return {**found.to_json(), "message": {"role": message["role"], "content": message["content"]}}
+
+
+def mark_older_shapes(messages: Iterable[Message], response: Response) -> None:
+    """Says in the answer to a request that a message of it has a shape that the next release does not read."""
+    if any(m.is_older for m in messages):
+        response.headers["Deprecation"] = f"@{DEPRECATED_SINCE.timestamp():.0f}"  # RFC 9745
+        response.headers["Palimpsest-Deprecated"] = OLDER_SHAPES

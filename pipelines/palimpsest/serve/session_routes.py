@@ -7,27 +7,17 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from palimpsest.core.ids import JsonObject, json_value
+from palimpsest.core.message import Message
 from palimpsest.query.pending import unbuilt_texts
 from palimpsest.query.reader import real_time
 from palimpsest.query.summarize import MAX_SENTENCES, Summary
 from palimpsest.query.task import WorkingTurn
 from palimpsest.serve.open_reader import CallerView
-from palimpsest.serve.search_routes import IsoTime, Name
+from palimpsest.serve.search_routes import Name
 from palimpsest.serve.state import JsonRouter, MayRead, SharedService
 
 router = JsonRouter(tags=["sessions"])
 Sentences = Annotated[int, Query(ge=1, le=MAX_SENTENCES, description="at most")]
-
-
-class SessionMessage(BaseModel):
-    """A message of the session that is not stored yet."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    role: Name
-    content: str = Field(min_length=1, max_length=1_000_000)
-    name: Name | None = None
-    created_at: IsoTime | None = None
 
 
 class WorkingSetBody(BaseModel):
@@ -36,25 +26,16 @@ class WorkingSetBody(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={
-            "examples": [{"session": "s1", "messages": [{"role": "user", "content": "Where were we?"}]}]
-        },
+        json_schema_extra={"examples": [{"session": "s1", "turns": [{"role": "user", "content": "Where were we?"}]}]},
     )
 
     session: Name
-    messages: list[SessionMessage] = Field(default=[], max_length=1_000, description="not stored yet, oldest first")
+    turns: list[Message] = Field(default=[], max_length=1_000, description="not stored yet, oldest first")
     collection: Name | None = None
     project: Name | None = None
     budget_tokens: int = Field(default=800, ge=1, le=100_000, description="of all files and turns")
     max_turns: int = Field(default=50, ge=1, le=1_000)
     paths: list[Name] = Field(default=[], max_length=20, description="active files: uris of sources")
-
-
-class ContextMessage(BaseModel):
-    """One message for a chat, marked as data."""
-
-    role: str
-    content: str
 
 
 class WorkingSetAnswer(BaseModel):
@@ -66,7 +47,7 @@ class WorkingSetAnswer(BaseModel):
     left_out: int = Field(description="earlier turns that do not fit")
     files: list[WorkingTurn] = Field(description="the active files from their start")
     files_left_out: int = Field(description="memories of these files that do not fit half of the window")
-    message: ContextMessage
+    message: Message
 
 
 class SummaryOf(BaseModel):
@@ -101,12 +82,11 @@ def summary(of: Annotated[SummaryOf, Query()], view: MayRead) -> JsonObject:
 @router.post("/working-set", summary="Show the last turns of a session", response_model=WorkingSetAnswer)
 def working_set(body: WorkingSetBody, view: MayRead, service: SharedService) -> JsonObject:
     """Returns the active files and the last turns, whatever their content; those too that no build has yet."""
-    sent = [f"{m.name or m.role}: {m.content}" for m in body.messages]
     with service.searching:
         found = view.reader.working_set(
             view.pending_scopes(body.collection, body.project),
             body.session,
-            [*_pending_turns(view, body), *sent],
+            [*_pending_turns(view, body), *body.turns],
             budget_tokens=body.budget_tokens,
             max_turns=body.max_turns,
             paths=body.paths,
@@ -114,10 +94,10 @@ def working_set(body: WorkingSetBody, view: MayRead, service: SharedService) -> 
     return {**json_value(found), "message": dict(found.message())}
 
 
-def _pending_turns(view: CallerView, body: WorkingSetBody) -> list[str]:
+def _pending_turns(view: CallerView, body: WorkingSetBody) -> list[Message]:
     """Returns the turns of the session that are in no build yet, in their order."""
     scopes = set(view.pending_scopes(body.collection, body.project))
     pending = unbuilt_texts(view.home.path, view.reader.build_id, scopes, real_time())
     of_session = [t.text for t in pending if t.text.session_id == body.session]
     of_session.sort(key=lambda t: t.observed_at or dt.datetime.min.replace(tzinfo=dt.UTC))
-    return [f"{t.speaker}: {t.text}" if t.speaker else t.text for t in of_session]
+    return [Message.of_text(t.text, t.speaker) for t in of_session]

@@ -11,20 +11,22 @@ from dataclasses import dataclass, field
 from functools import wraps
 from inspect import iscoroutinefunction
 from threading import BoundedSemaphore, Lock
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.datastructures import DefaultPlaceholder
 from fastapi.responses import JSONResponse
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.drawing_library import DrawingLibrary
 from palimpsest.serve.events import Event, Rooms, Watch
 from palimpsest.serve.guard import Identity, Permission, caller
 from palimpsest.serve.open_reader import REFRESH_S, CallerView, PublishedState, SharedReader
-from palimpsest.serve.problems import Problem
+from palimpsest.serve.problems import BUSY, Problem
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.views import Positions
 from palimpsest.store.home import Home
@@ -122,12 +124,12 @@ class Writer:
         """
         with ExitStack() as locks:
             if not self._lock.acquire(timeout=WAIT_S):
-                raise Problem(503, _BUSY, _RETRY)
+                raise Problem(503, _BUSY, _RETRY, BUSY)
             locks.callback(self._lock.release)
             try:
                 locks.enter_context(self._home.lock(WAIT_S))
             except PalimpsestError:
-                raise Problem(503, _BUSY, _RETRY) from None
+                raise Problem(503, _BUSY, _RETRY, BUSY) from None
             yield self._home
 
 
@@ -187,15 +189,37 @@ MayDeleteAll = Annotated[Identity, Depends(caller("delete"))]
 
 
 class JsonRouter(APIRouter):
-    """Endpoints that return JSON objects as they are: they are made by functions whose form is tested."""
+    """Endpoints whose answers are described by a model and sent as they are: a test compares both.
+
+    The model is `response_model`, else what the endpoint is annotated to return, where that is no `JsonObject`.
+    """
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """Adds an endpoint whose answer is not validated or encoded again: of a large graph that takes .2 s."""
+        """Adds an endpoint whose answer is not validated or encoded again: of a large graph that takes .2 s.
+
+        An endpoint that takes `response: Response` sets headers by it.
+        """
+
+        def send(found: Any, values: dict[str, Any]) -> Any:
+            if not isinstance(found, JsonRecord | dict):
+                return found
+            given = values.get("response")
+            headers = dict(given.headers) if isinstance(given, Response) else None
+            content = found.to_json() if isinstance(found, JsonRecord) else found
+            return JSONResponse(content, options.get("status_code") or 200, headers)
 
         @wraps(endpoint)
         def answer(*args: Any, **values: Any) -> Any:
-            found = endpoint(*args, **values)
-            return JSONResponse(found, options.get("status_code") or 200) if isinstance(found, dict) else found
+            return send(endpoint(*args, **values), values)
 
-        is_async = iscoroutinefunction(endpoint)
-        super().add_api_route(path, endpoint if is_async else answer, **{**options, "response_model": None})
+        @wraps(endpoint)
+        async def answer_async(*args: Any, **values: Any) -> Any:
+            return send(await endpoint(*args, **values), values)
+
+        if isinstance(options.get("response_model"), DefaultPlaceholder) and _returns(endpoint) in (JsonObject, str):
+            options["response_model"] = None
+        super().add_api_route(path, answer_async if iscoroutinefunction(endpoint) else answer, **options)
+
+
+def _returns(endpoint: Callable[..., Any]) -> Any:
+    return get_type_hints(endpoint).get("return")

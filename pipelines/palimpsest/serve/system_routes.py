@@ -1,35 +1,26 @@
 """Endpoints for those who run the service: is it alive, can it answer, its figures."""
 
-from typing import Literal
-
 from fastapi import Request
 from fastapi.responses import PlainTextResponse
-from typing_extensions import TypedDict
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, json_value
+from palimpsest.serve.answers import Health, Ready
 from palimpsest.serve.problems import Problem
-from palimpsest.serve.scheduled_builds import BuildsStatus, ScheduledBuilds
+from palimpsest.serve.scheduled_builds import ScheduledBuilds
 from palimpsest.serve.state import JsonRouter, SharedService
 
 router = JsonRouter(tags=["system"])
 
 
-class Health(TypedDict):
-    """That the process is alive, and the builds that it runs."""
-
-    status: Literal["ok"]
-    builds: BuildsStatus
-
-
-@router.get("/health", summary="Is the process alive?", responses={200: {"model": Health}})
-async def health(request: Request) -> Health:  # in the event loop: it waits for no thread
+@router.get("/health", summary="Is the process alive?", response_model=Health)
+async def health(request: Request) -> JsonObject:  # in the event loop: it waits for no thread
     """Returns that it is, and how its builds went: a failed one is no reason to start the process again."""
     builds: ScheduledBuilds = request.app.state.builds
-    return {"status": "ok", "builds": builds.status()}
+    return {"status": "ok", "builds": json_value(builds.status())}
 
 
-@router.get("/ready", summary="Can it answer?")
+@router.get("/ready", summary="Can it answer?", response_model=Ready)
 def ready(service: SharedService) -> JsonObject:
     """Returns the build that answers; empty before the first one."""
     try:

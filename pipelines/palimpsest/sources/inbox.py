@@ -14,7 +14,8 @@ import yaml
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.files import file_hash, write_bytes, write_private
-from palimpsest.core.ids import JsonObject, JsonRecord, content_id
+from palimpsest.core.ids import JsonObject, JsonRecord, JsonValue, content_id
+from palimpsest.core.message import Message, read_messages
 from palimpsest.core.times import with_offset
 from palimpsest.sources.discovery import hash_source
 from palimpsest.sources.extracted import TYPES
@@ -264,23 +265,28 @@ def ingest_text(
     Raises:
         ArgumentError: the text or an option cannot be used, or the operation id was used for another text.
     """
-    turn = {"text": text} | ({"speaker": speaker} if speaker else {})
-    return ingest_session(home, [turn], **options)
+    if not isinstance(text, str):
+        raise ArgumentError("text", "has no words; write a sentence, or name a file")
+    return _ingest(home, [Message.of_text(text, speaker)], options)
 
 
 def ingest_session(
-    home: Home | Path | str, turns: Sequence[Mapping[str, str]], **options: Unpack[InboxOptions]
+    home: Home | Path | str, turns: Sequence[Message | Mapping[str, JsonValue] | str], **options: Unpack[InboxOptions]
 ) -> Receipt:
     """Sends the turns of a conversation to the inbox of a home, as one operation.
 
     Args:
         home: the home or its path.
-        turns: each with `text` or `content`, `speaker` or `role`, and a `timestamp` where it is known; in order.
+        turns: messages with `role` and `content`, and `name` and `created_at` where these are known; in order.
         **options: see `InboxOptions`; `session` names the conversation.
 
     Raises:
         ArgumentError: as `ingest_text` does.
     """
+    return _ingest(home, read_messages(turns), options)
+
+
+def _ingest(home: Home | Path | str, turns: Sequence[Message], options: InboxOptions) -> Receipt:
     home = home if isinstance(home, Home) else Home(Path(home))
     destination = resolve_destination(home, options)
     if not 0 < len(turns) <= MAX_TURNS:
@@ -323,23 +329,17 @@ def ingest_file(home: Home | Path | str, path: Path | str, **options: Unpack[Inb
     return _receive(home, destination, operation_id, name, data, sidecar=json.dumps(fields, ensure_ascii=False))
 
 
-def check_turn(turn: Mapping[str, str], config: CollectionConfig) -> JsonObject:
+def check_turn(turn: Message, config: CollectionConfig) -> JsonObject:
     """Returns the fields of a turn as a source states them.
 
     Raises:
-        ArgumentError: its text or its time cannot be used.
+        ArgumentError: its text has no words, or secrets that the collection refuses.
     """
-    text = turn.get("text", turn.get("content"))
-    if not isinstance(text, str) or not any(c.isalnum() for c in text):
+    if not any(c.isalnum() for c in turn.text):
         raise ArgumentError("text", "has no words; write a sentence, or name a file")
-    row: JsonObject = {"text": without_secrets(clean_text(text).strip(), config, "text")}
-    row |= {name: value for name in ("speaker", "role") if (value := turn.get(name))}
-    if stamp := turn.get("timestamp"):
-        try:
-            row["timestamp"] = _iso(dt.datetime.fromisoformat(str(stamp)))
-        except ValueError:
-            raise ArgumentError("timestamp", "not a time; write 2024-05-31T12:00:00Z", stamp) from None
-    return row
+    row: JsonObject = {"text": without_secrets(clean_text(turn.text).strip(), config, "text")}
+    row |= {name: value for name, value in (("speaker", turn.name), ("role", turn.role)) if value}
+    return row | ({"timestamp": _iso(turn.created_at)} if turn.created_at else {})
 
 
 def without_secrets(text: str, config: CollectionConfig, what: str) -> str:
@@ -520,8 +520,8 @@ _CONTENT = ("text", "speaker", "role", "timestamp")
 def replace_source(home: Home, collection: str, uri: str, file: Path) -> Path:
     """Replaces the bytes of a source of the inbox by those of a file; its scope and stated fields stay.
 
-    A source that was a text, or turns, takes a text file, or a `.jsonl` file of turns with `text`, `speaker` and
-    `timestamp`; any other takes a file of its own suffix.
+    A source that was a text, or turns, takes a text file, or a `.jsonl` file with a message of `role` and
+    `content` a line; any other takes a file of its own suffix.
 
     Args:
         home: the home.
@@ -573,19 +573,19 @@ def _turns(source: InboxFile, data: bytes, file: Path, config: CollectionConfig)
     scope = {name: value for name, value in before[0].items() if name not in _CONTENT}
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     if file.suffix.lower() == ".jsonl":
-        turns = [check_turn(turn, config) for turn in _read_turns(data, file)]
+        turns = [check_turn(turn, config) for turn in read_messages(_read_turns(data, file), "file")]
     else:
         speaker = {name: before[0][name] for name in ("speaker", "role") if before[0].get(name)}
-        turns = [{**speaker, **check_turn({"text": data.decode("utf-8", "replace")}, config)}]
+        turns = [{**speaker, **check_turn(Message.of_text(data.decode("utf-8", "replace")), config)}]
     rows: list[JsonObject] = [{"timestamp": now, **scope, **turn} for turn in turns]
     return "".join(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows).encode()
 
 
-def _read_turns(data: bytes, file: Path) -> list[dict[str, str]]:
+def _read_turns(data: bytes, file: Path) -> list[JsonObject]:
     try:
         rows = [json.loads(line) for line in data.decode("utf-8").splitlines() if line.strip()]
     except (ValueError, RecursionError):
         rows = []
     if not rows or not all(isinstance(row, dict) for row in rows):
-        raise ArgumentError("file", "must have a JSON object a line, each with text", str(file))
+        raise ArgumentError("file", "must have a message a line, a JSON object with role and content", str(file))
     return rows

@@ -1,6 +1,6 @@
 """The language of a text, found when it is built, and which of a scope's languages a question is in.
 
-fastText's model of 176 languages (Joulin et al. 2016, `lid.176.ftz`) decides; Chinese and Japanese are told apart by
+fastText's model of 176 languages (Joulin et al. 2016, `lid.176.ftz`) decides; Chinese and Japanese are distinguished by
 their scripts, which it confuses in short texts.
 """
 

@@ -175,11 +175,11 @@ def test_a_folder_without_a_model_is_one_clear_line(index, tmp_path):
 
 @pytest.mark.parametrize("name", ["nosuchmodel", "no such model", "nobody/nosuchmodel"])
 def test_a_model_that_nobody_has_is_one_clear_line_at_once(monkeypatch, name):
-    asked = Mock(side_effect=ConnectionError("nobody answers"))
-    monkeypatch.setattr("huggingface_hub.HfApi.model_info", asked)
+    look_up = Mock(side_effect=ConnectionError("nobody answers"))
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", look_up)
     with pytest.raises(ArgumentError, match=r"^reranker='.*': is no folder and no model that the hub gives"):
         open_reranker(name, None).score(QUESTION, ["a", "b"])
-    assert asked.call_count == 1
+    assert look_up.call_count == 1
 
 
 @pytest.fixture(scope="module")

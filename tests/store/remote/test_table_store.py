@@ -75,20 +75,20 @@ def test_wrong_variables_of_a_store_are_one_line_and_exit_code_2(url, variables,
 
 
 @pytest.mark.parametrize(
-    ("url", "variables", "asked"),
+    ("url", "variables", "sent"),
     [
         ("az://box/home", {f"AZURE_STORAGE_{k}": v for k, v in (AZURE | {"ENDPOINT": "{}"}).items()}, "/box/home/a"),
         ("gs://box/home", {"GOOGLE_BASE_URL": "{}", "GOOGLE_SKIP_SIGNATURE": "true"}, "/box/home%2Fa"),
     ],
 )
 def test_the_url_names_bucket_and_prefix_at_the_endpoint_of_the_environment(
-    url, variables, asked, monkeypatch, other_server
+    url, variables, sent, monkeypatch, other_server
 ):
     address, requests = other_server
     for name, value in variables.items():
         monkeypatch.setenv(name, value.format(address))
     assert open_store(url).read("a") is None
-    assert requests == [asked]
+    assert requests == [sent]
 
 
 def test_a_bucket_that_is_not_there_is_one_line(s3):

@@ -159,9 +159,9 @@ def _likely_later(query: ScopeQuery, ids: Sequence[str], relevance: Mapping[str,
 
 def _is_about(query: ScopeQuery, memory: Memory, part: Sequence[tuple[int, int]]) -> bool:
     """Returns whether more of a question's words are in a part of a memory's text than in the rest."""
-    asked, text = set(query.terms), memory.text
+    wanted, text = set(query.terms), memory.text
     of_part, of_rest = (
-        asked.intersection(terms(" ".join(text[a:b] for a, b in spans), memory.language))
+        wanted.intersection(terms(" ".join(text[a:b] for a, b in spans), memory.language))
         for spans in (part, kept_spans(text, part))
     )
     return len(of_part) > len(of_rest)

@@ -337,7 +337,8 @@ def lift_successors(
     at = view.cached("successors", lambda: Successors.of(view.links()))
     if len(at.older) == 0:
         return
-    visible, allowed = view.allowed(replace(query.filters, history=True)), view.allowed(query.filters)
+    of_any_time = replace(query.filters, history=True, now=None)  # what ended is valid no more
+    visible, allowed = view.allowed(of_any_time), view.allowed(query.filters)
     kept = visible[at.older] & allowed[at.newer]
     older, by, newer = at.older[kept], at.by[kept], at.newer[kept]
     if len(older) == 0:

@@ -26,6 +26,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.ids import MEMORY_TYPES, TASK, JsonObject, JsonValue
+from palimpsest.core.message import Message, read_messages
 from palimpsest.core.times import with_offset
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Filters, Scope
@@ -73,24 +74,15 @@ def clean_texts(name: str, texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(cleaned for text in texts if (cleaned := _clean(text)))
 
 
-def clean_turns(turns: Sequence[str | Mapping[str, str]]) -> tuple[str, ...]:
-    """Returns the turns before a question as texts; one given as a message begins with its role.
+def clean_turns(turns: Sequence[Message | Mapping[str, JsonValue] | str]) -> tuple[str, ...]:
+    """Returns the turns before a question as texts, each after its role; blank ones are left out.
 
     Raises:
-        ArgumentError: they are no sequence of texts, or of messages with `role` and `content`.
+        ArgumentError: they are no messages; see `palimpsest.core.message.Message`.
     """
-    if isinstance(turns, str) or not isinstance(turns, Sequence):
-        raise ArgumentError("turns", "must be a list of texts, or of messages with role and content")
-    texts: list[str] = []
-    for turn in turns:
-        if isinstance(turn, Mapping):
-            role, content = turn.get("role"), turn.get("content")
-            if not isinstance(role, str) or not isinstance(content, str):
-                raise ArgumentError("turns", "a message must have the texts role and content")
-            texts.append(f"{role}: {content}")
-        else:
-            texts.append(turn)
-    return clean_texts("turns", texts)
+    return clean_texts(
+        "turns", [f"{m.role}: {m.text}" if m.role else m.text for m in read_messages(turns) if m.text.strip()]
+    )
 
 
 def _clean(text: str) -> str:
@@ -351,7 +343,7 @@ class SearchRequest(BaseModel):
     types: Annotated[_Names, _SERVED] = Field(
         (), description="Only memories of this type; several times: of any of them."
     )
-    tiers: Annotated[tuple[Tier, ...], PlainValidator(_tiers, list[Tier])] = Field(
+    tiers: Annotated[tuple[Tier, ...], PlainValidator(_tiers, list[Tier]), _SERVED] = Field(
         (), description="Only the user's general memory, that of projects, or tasks; several times: any of them."
     )
     tags: Annotated[_Names, _SERVED] = Field(
@@ -362,7 +354,7 @@ class SearchRequest(BaseModel):
         description="Only memories whose fields satisfy this, such as 'category = \"academic\" and year >= 2024'.",
         examples=["year >= 2025"],
     )
-    accessed_within: Annotated[dt.timedelta | None, PlainValidator(_duration, str | None)] = Field(
+    accessed_within: Annotated[dt.timedelta | None, PlainValidator(_duration, str | None), _SERVED] = Field(
         None, description="Only memories that a search returned in the last 12h, 30d or 4w."
     )
     min_score: Annotated[float | None, _SERVED] = Field(
@@ -374,20 +366,24 @@ class SearchRequest(BaseModel):
     until: Annotated[dt.datetime | None, PlainValidator(_end, str | None), _SERVED] = Field(
         None, description="Only memories observed on or before this date."
     )
-    now: _EndInUtc = Field(
+    now: Annotated[_EndInUtc, _SERVED] = Field(
         None, description="Time of the question: last week counts from it; what is not valid then is left out."
     )
     budget_tokens: Annotated[int, Offer(served=True, flag="--budget", least=50, most=16_000)] = Field(
         1200, ge=0, description="Tokens of packed context."
     )
-    turns: Annotated[tuple[str, ...], PlainValidator(clean_turns, list[str | dict[str, str]])] = Field(
+    turns: Annotated[tuple[str, ...], PlainValidator(clean_turns, list[Message])] = Field(
         (), description="What was written before; repeat it, oldest first."
     )
-    task: _Text = Field(
+    task: Annotated[_Text, _SERVED] = Field(
         "", description="The task: uri or title of its source of type task. Its text leads the context."
     )
-    brief: _Text = Field("", description="What the task is about: what fits it ranks a little higher.")
-    paths: _Texts = Field((), description="A file of the task; repeat it. Its sources rank a little higher.")
+    brief: Annotated[_Text, _SERVED] = Field(
+        "", description="What the task is about: what fits it ranks a little higher."
+    )
+    paths: Annotated[_Texts, _SERVED] = Field(
+        (), description="A file of the task; repeat it. Its sources rank a little higher."
+    )
     compress: Literal["words", "lm", "none"] = Field(
         "words",
         description="What picks sentences of long memories that do not fit: the question's words, PALIMPSEST_LM's "
@@ -504,7 +500,7 @@ class SearchOptions(TypedDict, total=False):
     """The fields of `SearchRequest` as keyword arguments, with the types that they may be given in.
 
     A date alone means the start of that day for `since`, else its end; `since` and `until` are then by each speaker's
-    own clock. `turns` are texts, or messages with `role` and `content`; the last five are read.
+    own clock. `turns` are messages with `role` and `content`; the last five are read.
     """
 
     project: str | None
@@ -529,7 +525,7 @@ class SearchOptions(TypedDict, total=False):
     until: When | None
     now: When | None
     budget_tokens: int
-    turns: Sequence[str | Mapping[str, str]]
+    turns: Sequence[Message | Mapping[str, JsonValue] | str]
     task: str
     brief: str
     paths: Sequence[str]

@@ -259,7 +259,7 @@ class RankedMemory(ShownMemory):
     repeats: tuple[str, ...] = ()
 
 
-def json_fields(kind: type[Memory]) -> dict[str, Any]:
+def json_fields(kind: type[Memory]) -> dict[str, type]:
     """Returns the fields of a kind of memory that its JSON form has as they are, with their types."""
     types = get_type_hints(kind)
     return {f.name: types[f.name] for f in fields(kind) if not f.metadata}

@@ -1,4 +1,4 @@
-"""From the numbers of chooser and judge to a probability, and from that to consequences: fitted to held-out worlds.
+"""From the numbers of chooser and judge to a probability, and from that to consequences: fitted to worlds kept apart.
 
 All of it is one file, written by `palimpsest_eval.training.calibrate`.
 """

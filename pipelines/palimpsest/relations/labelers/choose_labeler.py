@@ -83,7 +83,7 @@ def _key_of(group: Sequence[LabelPair]) -> str:
 
 
 LABELERS = ("offline", "dspy", "cascade")
-_CASCADE_LM_SHARE = 0.7  # of memories, in small scopes; in large ones more of them are asked about
+_CASCADE_LM_SHARE = 0.7  # of memories, in small scopes; in large ones the model reads more of them
 _TOKENS_PER_CALL = (1200, 120)  # read, written
 
 
@@ -165,7 +165,7 @@ def expected_calls(home: Home, new_memories: int, relations: pl.DataFrame | None
 # The cascade: the language model decides where the offline labeler thinks a change possible.
 
 POSSIBLE = 0.03
-"""Probability that a memory ends any of its candidates, from which the model is asked."""
+"""Probability that a memory ends any of its candidates, from which the model reads them."""
 SHOWN = 0.002
 """The same of one candidate, from which the model sees it."""
 

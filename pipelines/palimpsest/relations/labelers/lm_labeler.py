@@ -367,7 +367,7 @@ def _date(value: datetime | None) -> str:
 
 
 class _Question(NamedTuple):
-    """Pairs of one newer statement that are asked about at once, and what the program reads."""
+    """Pairs of one newer statement that one request is about, and what the program reads."""
 
     pairs: Sequence[LabelPair]
     input: ProgramInput
@@ -439,7 +439,7 @@ class LmLabeler:
         self._runners = [ProgramRunner(program, settings, ledger, budget) for program in (of_pair, of_several)]
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
-        """Returns one result for each pair, in order; all pairs of one newer memory are asked about together."""
+        """Returns one result for each pair, in order; all pairs of one newer memory are in one request."""
         questions = {q.input.input_id: q for q in self._questions(pairs)}
         results: dict[tuple[str, str], LabelResult] = {}
         for runner, of_runner in zip(self._runners, self._by_runner(questions.values()), strict=True):
@@ -472,7 +472,7 @@ class LmLabeler:
         return [q for q in listed if len(q.pairs) == 1], [q for q in listed if len(q.pairs) > 1]
 
     def _questions(self, pairs: Sequence[LabelPair]) -> Iterator[_Question]:
-        """Yields what is asked; texts that give orders are not shown."""
+        """Yields the requests; texts that give orders are not shown."""
         of_newer: dict[str, dict[str, LabelPair]] = {}
         for pair in pairs:
             if not contains_instructions(pair.newer) and not contains_instructions(pair.older):

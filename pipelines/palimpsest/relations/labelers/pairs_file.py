@@ -17,7 +17,7 @@ _REQUIRED = ("id", "older", "newer")
 class PairRow(TypedDict):
     """A line of a pairs file; other fields are kept as they are.
 
-    `older_date` and `newer_date` are ISO 8601; pairs of one `group` are held out together in training; `split` is
+    `older_date` and `newer_date` are ISO 8601; pairs of one `group` are kept apart together in training; `split` is
     train or test; `source` is the data set a pair comes from. `domain` (what it is about), `form` (how the change, or
     what only looks like one, is said) and `conflict` (dynamic, static, conditional, none) are stated of written pairs:
     figures are reported by them.
@@ -71,7 +71,7 @@ def write_pairs_file(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
 
 
 def group_of(row: PairRow) -> str:
-    """Returns the group of a pair, its id where it has none: pairs of one group are held out together."""
+    """Returns the group of a pair, its id where it has none: pairs of one group are kept apart together."""
     return str(row.get("group") or row["id"])
 
 

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 MAX_WRONG, MAX_WRONG_UNDATED = 0.005, 0.02
-"""Of the training pairs that are no UPDATE, how many may get one while they are held out. An UPDATE without dates
+"""Of the training pairs that are no UPDATE, how many may get one while they are kept apart. An UPDATE without dates
 retires nothing."""
 DEFAULT_LEAST_UPDATE = 0.9
-"""Probability from which a pair is an UPDATE, where none can be held out."""
+"""Probability from which a pair is an UPDATE, where none can be kept apart."""
 _MIN_PAIRS = 40
 _CODE = ("palimpsest.relations.labelers.trained_labeler",)
 _FOLDS = 5
@@ -90,7 +90,7 @@ class TrainedLabeler:
 def train_labeler(rows: Sequence[PairRow]) -> TrainedLabeler:
     """Trains a labeler on labelled pairs, the same for every order of them.
 
-    Pairs that share a domain (where there are several), a group or a text are held out together while the threshold
+    Pairs that share a domain (where there are several), a group or a text are kept apart together while the threshold
     of UPDATE is fitted.
 
     Raises:
@@ -144,7 +144,7 @@ def text_groups(rows: Sequence[PairRow]) -> np.ndarray:
 
 
 def least_update(numbers: np.ndarray, labels: np.ndarray, groups: np.ndarray, max_wrong: float = MAX_WRONG) -> float:
-    """Returns the least probability that gives no more than a share of the other pairs an UPDATE while held out."""
+    """Returns the least probability that gives no more than a share of the other pairs an UPDATE while kept apart."""
     from sklearn.model_selection import GroupKFold
 
     folds = min(_FOLDS, len(set(groups.tolist())))

@@ -484,7 +484,7 @@ def _signal_name(recipient: JsonObject) -> str:
     return full or parse_name(contact.get("e164")) or parse_name(title) or ""
 
 
-# Gemini (Takeout): what a person asked, with the answer as a page; Grok: {"conversation", "responses"}.
+# Gemini (Takeout): what a person wrote, with the answer as a page; Grok: {"conversation", "responses"}.
 
 
 def _are_gemini_activities(rows: Sequence[JsonObject]) -> bool:

@@ -95,7 +95,7 @@ def test_a_conversation_that_must_not_be_remembered_is_not_and_a_problem_names_c
 
 def test_of_claude_the_content_is_read_and_attached_texts_are_documents(read) -> None:
     notice = "Sure.\n```\nThis block is not supported on your current device yet.\n```"
-    asked = {
+    question = {
         "uuid": "m1", "text": "Read this.", "content": [{"type": "text", "text": "Read this."}], "sender": "human",
         "created_at": "2026-01-02T10:00:00.123456Z",
         "attachments": [{"file_name": "notes.md", "extracted_content": "# Boat\n\nThe mast is oak."}],
@@ -112,7 +112,7 @@ def test_of_claude_the_content_is_read_and_attached_texts_are_documents(read) ->
         "sender": "assistant", "created_at": "2026-01-02T10:00:05Z",
     }  # fmt: skip
     empty = {"uuid": "m3", "text": "", "content": [], "sender": "human", "created_at": "2026-01-02T10:01:00Z"}
-    found = read("conversations.json", claude(asked, answered, empty))
+    found = read("conversations.json", claude(question, answered, empty))
     chat, attached = found.documents
     assert (chat.session_id, chat.title, chat.kind) == ("k1", "Plans", "import")
     assert [(s.speaker, t) for s, (_, _, t) in zip(chat.segments, segment_texts(chat), strict=True)] == [
