@@ -1,8 +1,10 @@
 """The documentation is true: generated pages are current, links resolve, every environment variable is listed."""
 
+import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -38,6 +40,25 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.slow
+def test_the_first_lines_of_the_service_work_as_they_are_on_a_new_machine(tmp_path: Path) -> None:
+    section = (ROOT / "README.md").read_text().partition("## A service from nothing\n")[2].partition("\n## ")[0]
+    lines = section.partition("```python\n")
+    (tmp_path / "lines.py").write_text(lines[2].partition("```")[0])
+    commands = "\n".join(re.findall(r"^    (.*)$", lines[0], re.M))
+    script = f"set -e\n{commands}\n{sys.executable} lines.py"
+    environment = {n: v for n, v in os.environ.items() if not n.startswith("PALIMPSEST_")}
+    environment |= {"PALIMPSEST_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    run = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    try:
+        done = run(["bash", "-c", script], timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert "I live in Ghent." in done.stdout and "I work at Heron." in done.stdout.splitlines()[-1]
+    finally:
+        run(["palimpsest", "service", "stop"], timeout=60)
 
 
 def test_at_most_40000_words_are_written_by_hand() -> None:

@@ -11,7 +11,6 @@ from palimpsest.core.edit_settings import write_settings
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.setting_layers import (
     apply_layers,
-    missing,
     project_file,
     read_layers,
     resolve,
@@ -257,12 +256,6 @@ def test_a_key_in_the_environment_hides_another_kind_of_key_in_a_file(folders):
         "PALIMPSEST_JWKS_URL": "https://id.example.org"
     }
     assert values({"PALIMPSEST_JWKS_URL": ""})["PALIMPSEST_JWT_SECRET"] == "k" * 40
-
-
-def test_a_required_setting_that_no_layer_gives_names_key_and_variable(folders):
-    found = str(missing("service.jwt_secret", "service.jwks_url"))
-    assert "service.jwt_secret (PALIMPSEST_JWT_SECRET) or service.jwks_url" in found
-    assert "palimpsest config set service.jwt_secret" in found
 
 
 def test_secrets_and_passwords_in_addresses_are_not_shown(folders):

@@ -47,8 +47,9 @@ def test_an_instance_runs_and_another_one_does_not(home):
         "work": ("running", "built"),
         "empty": ("stopped", "empty"),
     }
-    failed = run("instance", "start", "empty")
-    assert failed.returncode == 3 and "no published build" in failed.stderr
+    started = process("instance", "start", "empty", "--json")
+    assert last_json(started)["service"]["state"] == "running", started.stderr
+    assert last_json(run("instance", "stop", "empty", "--json"))["stopped"] == ["service"]
     assert "serving home" in run("instance", "logs", "work").stdout
     deleted = run("instance", "delete", "work", "--yes")
     assert deleted.returncode == 0 and "is still there" in deleted.stdout

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -114,19 +115,33 @@ def test_a_damaged_build_is_not_served(home):
     assert "index.duckdb of build 000001 is damaged; run palimpsest build" in fails(home)
 
 
-def test_without_a_build_nothing_is_written_into_the_folder(tmp_path, monkeypatch):
+def test_a_folder_with_other_files_is_no_home_and_nothing_is_written_into_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PALIMPSEST_JWT_SECRET", "k" * 48)
     (tmp_path / "etc").mkdir()
-    assert "no published build" in fails(Home(tmp_path / "etc"))
-    assert not list((tmp_path / "etc").iterdir())
-    assert "no published build" in fails(Home(tmp_path / "gone"))
+    (tmp_path / "etc" / "hosts").touch()
+    with pytest.raises(PalimpsestError, match="has files and is no home"):
+        start_service(Home(tmp_path / "etc"), 0, "duckdb")
+    assert [p.name for p in (tmp_path / "etc").iterdir()] == ["hosts"]
 
 
-def test_without_a_key_the_setting_is_named_before_anything_starts(home, monkeypatch):
+def test_a_new_home_without_a_key_is_served_with_a_secret_of_its_own(home, tmp_path, monkeypatch):
     monkeypatch.delenv("PALIMPSEST_JWT_SECRET")
-    done = run("service", "start", "--home", home.path)
-    assert done.returncode == 2 and "service.jwt_secret (PALIMPSEST_JWT_SECRET)" in done.stderr
-    assert not service_folder(home.path).exists()
+    new = Home(tmp_path / "new")
+    early = run("serve", "token", "--user", "ann", "--home", new.path)
+    assert early.returncode == 2 and "to verify tokens; none is set" in early.stderr and not new.path.exists()
+    started = last_json(process("service", "start", "--port", "0", "--build-every", "0", "--home", new.path, "--json"))
+    assert started["build_id"] == ""
+    token = last_json(run("serve", "token", "--user", "ann", "--home", new.path, "--json"))["token"]
+    with httpx.Client(base_url=started["url"], headers={"Authorization": f"Bearer {token}"}) as client:
+        assert client.post("/memory", json={"text": "My bike is red."}).status_code == 202
+        found = client.get("/search", params={"q": "bike", "include_pending": True}).json()
+        assert [m["text"] for m in found["pending"]] == ["My bike is red."]
+    secret = service_folder(new.path) / "jwt-secret"
+    assert secret.stat().st_mode & 0o077 == 0 and not (service_folder(home.path) / secret.name).exists()
+    assert stop(new, SERVICE)
+    secret.chmod(0o644)
+    refused = run("service", "start", "--home", new.path)
+    assert refused.returncode == 2 and str(secret) in refused.stderr
     monkeypatch.setenv("PALIMPSEST_JWT_SECRET", "short")
     with pytest.raises(PalimpsestError, match="32 bytes"):
         start_service(home, 0, "duckdb")

@@ -42,7 +42,7 @@ def test_the_ops_write_proposals_apply_what_settings_name_and_keep_house(built, 
     assert any("no backup" in line for line in said)
 
 
-def test_a_night_without_a_rebuild_consolidates_and_one_with_a_rebuild_waits_for_it(built):
+def test_a_night_without_a_rebuild_consolidates_and_one_with_a_rebuild_waits_for_it(built, monkeypatch):
     from palimpsest.orchestration.publishing import consolidate_after_publishing, nightly_consolidation
 
     resource, corpus = built
@@ -56,6 +56,13 @@ def test_a_night_without_a_rebuild_consolidates_and_one_with_a_rebuild_waits_for
         write_notes(corpus, {"c.md": "The harbour has two cranes.\n"})
         assert isinstance(tick(), dg.SkipReason)
     body = consolidate_after_publishing._run_status_sensor_fn
-    for batch, kind in (("nightly-1", dg.RunRequest), ("folders-1", dg.SkipReason)):
-        run = SimpleNamespace(tags={"palimpsest/batch": batch}, asset_selection=None)
-        assert isinstance(body(SimpleNamespace(dagster_run=run)), kind)
+    for batch, by, usual, always in (
+        ("nightly-1", "nightly", dg.RunRequest, dg.RunRequest),
+        ("folders-1", "folders", dg.SkipReason, dg.RunRequest),
+        ("hand-1", "cli", dg.SkipReason, dg.SkipReason),  # `palimpsest build` consolidates by itself
+    ):
+        tags = {"palimpsest/batch": batch, "palimpsest/by": by}
+        run = SimpleNamespace(tags=tags, run_id="1", asset_selection=None)
+        for setting, kind in (("nightly", usual), ("always", always)):
+            monkeypatch.setenv("PALIMPSEST_CONSOLIDATE", setting)
+            assert isinstance(body(SimpleNamespace(dagster_run=run)), kind)

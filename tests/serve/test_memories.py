@@ -239,11 +239,10 @@ def test_proposals_are_seen_and_decided_by_their_owner_alone(writers, home, tmp_
     for verb in ("confirm", "reject", "undo"):
         assert bob.post(f"{place}/{verb}").status_code == 404
         assert writers("ann", permissions=["read"]).post(f"{place}/{verb}").status_code == 403
-    assert ann.post(f"{place}/undo").status_code == 409
-    assert ann.post(f"{place}/confirm").json()["state"] == "confirmed"
+    for verb, state in (("undo", "open"), ("confirm", "confirmed"), ("undo", "open"), ("reject", "rejected")):
+        for _ in range(2):  # who sends it again gets the same answer
+            assert ann.post(f"{place}/{verb}").json()["state"] == state
     assert ann.post(f"{place}/confirm").status_code == 409
-    assert ann.post(f"{place}/undo").json()["state"] == "open"
-    assert ann.post(f"{place}/reject").json()["state"] == "rejected"
     assert first["proposal_id"] not in {p["proposal_id"] for p in ann.get("/proposals").json()["proposals"]}
     assert ann.get("/proposals", params={"state": "rejected"}).json()["total"] == 1
 

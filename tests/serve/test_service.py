@@ -106,7 +106,9 @@ def test_a_request_that_is_too_large_takes_too_long_or_fails_shows_nothing_of_th
 
 def test_it_is_alive_without_a_build_and_ready_with_one(tmp_path, clients):
     empty = client_of(create_app(Home(tmp_path / "empty"), ServeSettings(TOKENS)), None)
-    assert empty.get("/health").json() == {"status": "ok"} and empty.get("/ready").status_code == 503
+    builds = {"every_minutes": 0, "state": "off", "last": None}
+    assert empty.get("/health").json() == {"status": "ok", "builds": builds}
+    assert empty.get("/ready").json() == {"status": "ready", "build_id": ""}
     assert clients().get("/ready").json()["build_id"] == "000001"
     assert "palimpsest_build_number 1.0" in clients().get("/metrics").text
 
@@ -156,7 +158,7 @@ def test_a_node_and_an_edge_are_added_to_the_callers_own_graph(writers, home):
 
 
 def test_the_command_serves_and_makes_tokens(served, tmp_path):
-    refused = run("serve", "--home", served / "home", PALIMPSEST_JWT_SECRET="")
+    refused = run("serve", "--home", served / "home", "--host", "0.0.0.0", PALIMPSEST_JWT_SECRET="")
     assert refused.returncode == 2 and "set one of PALIMPSEST_JWT_SECRET" in refused.stderr
     made = run("serve", "token", "--user", "ann", PALIMPSEST_JWT_SECRET=TOKENS.secret).stdout.strip()
     with start_server(served / "home") as (_, url):
@@ -280,8 +282,10 @@ def test_a_sound_or_copied_home_starts_and_what_changed_without_a_trace_is_named
         check_start(home, "duckdb")
 
 
-def test_a_home_without_a_build_does_not_start(tmp_path):
-    with pytest.raises(PalimpsestError, match="no published build"):
+def test_a_new_home_is_made_and_a_folder_with_other_files_is_refused(tmp_path):
+    check_start(Home(tmp_path / "new"), "duckdb")
+    assert (tmp_path / "new" / "builds").is_dir()
+    with pytest.raises(PalimpsestError, match="has files and is no home"):
         check_start(Home(tmp_path), "duckdb")
 
 

@@ -138,7 +138,7 @@ def start_instance(name: str, with_builds: bool = False) -> InstanceStatus:
 
         start_server(instance.neo4j_home)
     with instance_environment(instance):
-        start_service(Home(instance.home), instance.port, instance.backend)
+        start_service(Home(instance.home), instance.port, instance.backend, build_every=0 if with_builds else None)
         if with_builds:
             start_builds(Home(instance.home))
     return _status(instance)

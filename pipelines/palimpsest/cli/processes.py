@@ -14,19 +14,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import psutil
 from filelock import FileLock, Timeout
 
-from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
+from palimpsest.core.errors import ComponentFailed, DamagedFile
 from palimpsest.core.files import read_sealed_json, write_sealed_json
 from palimpsest.core.ids import JsonObject
 from palimpsest.core.parallel import process_started
-from palimpsest.core.setting_layers import FILES_VARIABLE, missing
+from palimpsest.core.setting_layers import FILES_VARIABLE
 from palimpsest.query.reader import published_or_fail
-from palimpsest.serve.settings import JWKS, PUBLIC_KEY, SECRET, serve_settings
+from palimpsest.serve.settings import make_secret, serve_settings
 from palimpsest.store.home import OLDER, Home, home_option, make_service_folder, service_folder
 
 # Sends what this process and its children print to a file that does not grow without end.
@@ -222,7 +223,14 @@ class ProcessStatus:
         return found | {name: None if r is None else getattr(r, name) for name in names}
 
 
-def start(home: Home, component: Component, port: int, backend: str, wait_s: float = START_S) -> ProcessStatus:
+def start(
+    home: Home,
+    component: Component,
+    port: int,
+    backend: str,
+    wait_s: float = START_S,
+    build_every: float | None = None,
+) -> ProcessStatus:
     """Starts a component of a home unless it runs, waits until it is ready, and returns where it answers.
 
     Raises:
@@ -240,7 +248,7 @@ def start(home: Home, component: Component, port: int, backend: str, wait_s: flo
         remove_record(home.path, component.name)
         log = log_path(home, component)
         begin = log.stat().st_size if log.exists() else 0
-        process = _launch(home, component, port, backend)
+        process = _launch(home, component, port, backend, build_every)
         try:
             return _wait_until_ready(home, component, process, wait_s)
         except BaseException as e:
@@ -313,9 +321,12 @@ def _start_lock(home: Home, component: Component, wait_s: float) -> Iterator[Non
         lock.release()
 
 
-def _launch(home: Home, component: Component, port: int, backend: str) -> subprocess.Popen[bytes]:
+def _launch(
+    home: Home, component: Component, port: int, backend: str, build_every: float | None
+) -> subprocess.Popen[bytes]:
     path = str(home.path.resolve())
     options = ["--home", path, "--port", str(port), "--backend", backend, "--component", component.name]
+    options += [] if build_every is None else ["--build-every", str(build_every)]
     # What is written before the process has opened its log: an error of the interpreter, or of an import.
     log = open_log(log_path(home, component))
     try:
@@ -396,7 +407,9 @@ def _tail(path: Path, begin: int) -> str:
 # The service of a home in the background and, beside it, its nightly builds.
 
 
-def start_service(home: Home, port: int, backend: str, wait_s: float = START_S) -> ProcessStatus:
+def start_service(
+    home: Home, port: int, backend: str, wait_s: float = START_S, build_every: float | None = None
+) -> ProcessStatus:
     """Starts the service of a home unless it runs, waits until it is ready, and returns where it answers.
 
     Args:
@@ -404,18 +417,16 @@ def start_service(home: Home, port: int, backend: str, wait_s: float = START_S) 
         port: of the loopback address; 0 means any free one.
         backend: duckdb or neo4j.
         wait_s: seconds to wait.
+        build_every: minutes between its builds; None means `default_minutes`.
 
     Raises:
-        PalimpsestError: a setting is missing or wrong.
-        ComponentFailed: it did not come up: the home is damaged or has no published build, the port is in use, or a
+        PalimpsestError: a setting is wrong, or the folder has other files and is no home.
+        ComponentFailed: it did not come up: the home is damaged, the port is in use, or a
             server does not answer. The message has the reason, and nothing is left running.
     """
-    _check_settings()
-    try:
-        published_or_fail(home.path)  # before anything is written into a folder that need not be a home
-    except PalimpsestError as e:
-        raise ComponentFailed(f"service: did not start: {e}") from None
-    return start(home, SERVICE, port, backend, wait_s)
+    home.create_alone()  # before anything else is written into a folder that need not be one
+    serve_settings(partial(make_secret, home.path))
+    return start(home, SERVICE, port, backend, wait_s, build_every)
 
 
 def start_builds(home: Home, wait_s: float = START_S) -> ProcessStatus:
@@ -429,7 +440,7 @@ def start_builds(home: Home, wait_s: float = START_S) -> ProcessStatus:
     return start(home, BUILDS, 0, "duckdb", wait_s)
 
 
-def run_component(home: Home, component: Component, port: int, backend: str) -> None:
+def run_component(home: Home, component: Component, port: int, backend: str, build_every: float | None = None) -> None:
     """Runs a component in this process until it is stopped, and writes what it prints into the home's log."""
     make_service_folder(home.path)
     BoundedLog(log_path(home, component)).start()
@@ -447,21 +458,9 @@ def run_component(home: Home, component: Component, port: int, backend: str) -> 
         return
     from palimpsest.serve.run_server import run_server
 
-    run_server(home, backend, HOST, port, on_listening=record)
+    run_server(home, backend, HOST, port, on_listening=record, build_every=build_every)
 
 
 def _free_port() -> int:
     with socket.create_server((HOST, 0)) as listening:
         return int(listening.getsockname()[1])
-
-
-def _check_settings() -> None:
-    """Checks what can be checked before a process is started.
-
-    Raises:
-        PalimpsestError: a setting is missing or wrong.
-    """
-    if not any(os.environ.get(variable, "").strip() for variable in (SECRET, PUBLIC_KEY, JWKS)):
-        problem: PalimpsestError = missing("service.jwt_secret", "service.jwt_public_key", "service.jwks_url")
-        raise problem
-    serve_settings()

@@ -1,6 +1,7 @@
 """Commands of the service: run it, keep it in the background, make a token for development."""
 
 import datetime as dt
+from functools import partial
 
 import click
 from click.core import ParameterSource
@@ -18,23 +19,34 @@ PORT_OPTION = click.option(
     help="0 means any free port.",
 )
 
+BUILD_OPTION = click.option(
+    "--build-every",
+    type=click.FloatRange(0),
+    envvar="PALIMPSEST_SERVE_BUILD_EVERY",
+    metavar="MINUTES",
+    help="Build what was sent or changed, this often; 0 never. [default: 10; 0 where others build: of a home on object "
+    "storage, and where other machines reach the address]",
+)
+
 
 @click.group(invoke_without_command=True)
 @common
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @PORT_OPTION
+@BUILD_OPTION
 @click.pass_context
-def serve(context: click.Context, call: Call, host: str, port: int) -> None:
-    """Serve the published build, the inbox and deletes over HTTP, until it is stopped.
+def serve(context: click.Context, call: Call, host: str, port: int, build_every: float | None) -> None:
+    """Serve a home over HTTP, until it is stopped: its published build, the inbox, deletes. A new home is made.
 
     Whose memories are read follows from the token of a request alone: PALIMPSEST_JWT_SECRET, or
-    PALIMPSEST_JWT_PUBLIC_KEY or PALIMPSEST_JWKS_URL of an identity provider.
+    PALIMPSEST_JWT_PUBLIC_KEY or PALIMPSEST_JWKS_URL of an identity provider. On the loopback address, the home has a
+    secret of its own where none is set.
     """
     if context.invoked_subcommand is not None:
         return
     from palimpsest.serve.run_server import run_server
 
-    run_server(call.home, call.backend, host, port)
+    run_server(call.home, call.backend, host, port, build_every=build_every)
 
 
 @serve.command(short_help="Make a token for development.")
@@ -46,11 +58,12 @@ def serve(context: click.Context, call: Call, host: str, port: int) -> None:
     "--hours", type=click.FloatRange(0.01, 24 * 30), default=1.0, show_default=True, help="How long it is valid."
 )
 def token(call: Call, user: str, projects: tuple[str, ...], permissions: tuple[str, ...], hours: float) -> None:
-    """Print a token that is signed with PALIMPSEST_JWT_SECRET."""
+    """Print a token that is signed with PALIMPSEST_JWT_SECRET, else with the secret of a home whose service ran."""
     from palimpsest.serve.guard import PERMISSIONS, make_token
-    from palimpsest.serve.settings import token_settings
+    from palimpsest.serve.settings import read_secret, token_settings
 
-    made = make_token(token_settings(), user, projects, permissions or PERMISSIONS, dt.timedelta(hours=hours))
+    settings = token_settings(own_secret=partial(read_secret, call.home_path))
+    made = make_token(settings, user, projects, permissions or PERMISSIONS, dt.timedelta(hours=hours))
     call.show(made, {"token": made})
 
 
@@ -77,25 +90,32 @@ def service() -> None:
 @service.command(short_help="Start it, and wait until it is ready.")
 @common
 @PORT_OPTION
+@BUILD_OPTION
 @click.option("--builds", "with_builds", is_flag=True, help="Also run the nightly builds and the Dagster UI.")
 @click.pass_context
-def start(context: click.Context, call: Call, port: int, with_builds: bool) -> None:
-    """Start the service of a home unless it runs, and wait until it can answer.
+def start(context: click.Context, call: Call, port: int, build_every: float | None, with_builds: bool) -> None:
+    """Start the service of a home unless it runs, and wait until it can answer. A new home is made.
 
     Exit code 2: a setting is missing or wrong, or it runs with another port or backend than the named one. Exit code 3:
     it did not come up, and nothing is left running.
     """
     from palimpsest.cli.processes import start_builds, start_service
 
-    found = start_service(call.home, port, call.backend)
+    if with_builds and build_every is None:
+        build_every = 0  # Dagster builds
+    found = start_service(call.home, port, call.backend, build_every=build_every)
     if found.record is not None:
         _check_same(context, call.home, port=found.record.port, backend=found.record.backend)
-    call.text(f"serving build {found.answer} at {found.record.url if found.record else ''}")
+    call.text(f"serving {_build_text(found.answer)} at {found.record.url if found.record else ''}")
     builds = start_builds(call.home) if with_builds else None
     if builds is not None and builds.record is not None:
         call.text(f"nightly builds run; the Dagster UI is at {builds.record.url}")
     extra = {} if builds is None else {"builds": builds.to_json()}
     call.result({**found.to_json(), "build_id": found.answer, "home": str(call.home_path), **extra})
+
+
+def _build_text(build_id: str | None) -> str:
+    return f"build {build_id}" if build_id else "a home without a build"
 
 
 def _check_same(context: click.Context, home: Home, **running: object) -> None:
@@ -135,7 +155,7 @@ def status(call: Call) -> None:
     from palimpsest.cli.processes import status as status_of
 
     found, builds = status_of(call.home, SERVICE), status_of(call.home, BUILDS)
-    where = f": build {found.answer} at {found.record.url}, process {found.record.pid}" if found.record else ""
+    where = f": {_build_text(found.answer)} at {found.record.url}, process {found.record.pid}" if found.record else ""
     call.text(f"{found.state}{where}")
     call.text(f"nightly builds: {builds.state}{f', the Dagster UI is at {builds.record.url}' if builds.record else ''}")
     rest = {"build_id": found.answer, "home": str(call.home_path), "builds": builds.to_json()}
@@ -159,9 +179,10 @@ def logs(call: Call, shown: int, of_builds: bool) -> None:
 @service.command(hidden=True)
 @common
 @PORT_OPTION
+@BUILD_OPTION
 @click.option("--component", "name", type=click.Choice(["service", "builds"]), default="service")
-def run(call: Call, port: int, name: str) -> None:
+def run(call: Call, port: int, build_every: float | None, name: str) -> None:
     """Run in this process, and write what it prints into the home: what `start` runs in the background."""
     from palimpsest.cli.processes import BUILDS, SERVICE, run_component
 
-    run_component(call.home, BUILDS if name == "builds" else SERVICE, port, call.backend)
+    run_component(call.home, BUILDS if name == "builds" else SERVICE, port, call.backend, build_every)

@@ -21,6 +21,7 @@ from palimpsest.consolidation.find_proposals import (
 from palimpsest.consolidation.lm_findings import estimate_groups, read_groups
 from palimpsest.consolidation.scope_memories import TABLES
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import ScopeKey
 from palimpsest.memories.embedders import memory_vectors
 from palimpsest.store.builds import Build
 from palimpsest.store.collection_config import ConsolidationConfig
@@ -59,6 +60,7 @@ def consolidate(
     *,
     everything: bool = False,
     only: Collection[str] = (),
+    scopes: frozenset[ScopeKey] | None = None,
     now: dt.datetime | None = None,
     max_cost: float | None = None,
 ) -> ConsolidationResult:
@@ -68,6 +70,7 @@ def consolidate(
         home: the home.
         everything: look at every memory; the first run of a home does in any case.
         only: names of collections; none means all.
+        scopes: look at every memory of these alone, by rules alone; None means all scopes.
         now: the time; None reads the clock.
         max_cost: the most that a language model may cost; None means no limit.
 
@@ -79,7 +82,7 @@ def consolidate(
     with home.lock():
         build = published_build(home)
         finish_confirmed(home, build)
-        work = _work(home, build, _settings(build, only), now, everything, max_cost)
+        work = _work(home, build, _settings(build, only), now, everything or scopes is not None, max_cost, scopes)
         everything = work.everything
         known = settled(read_proposals(home.path), build)
         done = find_proposals(work)
@@ -87,11 +90,12 @@ def consolidate(
         looked_at = frozenset(i for scope in work.scopes for i in scope.looked_at)
         merged = _merge(known, found, looked_at, _latest(work.tables), now)
         write_proposals(home.path, merged.values())
-        if not only:
+        if not only and scopes is None:
             record_run(home.path, now.isoformat(timespec="seconds"))
-    opened = [p for p in merged.values() if p.state == "open" and (not only or p.scope[0] in only)]
+    mine = {i: p for i, p in merged.items() if scopes is None or p.scope in scopes}
+    opened = [p for p in mine.values() if p.state == "open" and (not only or p.scope[0] in only)]
     before = {i for i, p in known.items() if p.state == "open"}
-    expired = sum(1 for i, p in merged.items() if p.state == "expired" and i in before)
+    expired = sum(1 for i, p in mine.items() if p.state == "expired" and i in before)
     new = len({p.proposal_id for p in opened} - before)
     run = done.by_model.run
     return ConsolidationResult(build.build_id, opened, new, expired, everything, run.calls, run.cost, len(run.open))
@@ -134,6 +138,7 @@ def _work(
     now: dt.datetime,
     everything: bool,
     max_cost: float | None,
+    scopes: frozenset[ScopeKey] | None = None,
 ) -> Consolidation:
     """Returns what proposals are found in; a home's first run looks at everything."""
     tables = build.tables((*TABLES, "embed_inputs"))
@@ -146,10 +151,9 @@ def _work(
     last = {i: time for i, (_, time) in reads_of(home.path, set(tables["memories"]["memory_id"])).items()}
     reads, decided = Reads(last, first_read(home.path)), read_decisions(home.decisions).paired
     everything = everything or not last_run(home.path)
-    read = (
-        partial(read_groups, home, max_cost=max_cost) if any(c.read_by != "rules" for c in settings.values()) else None
-    )
-    return Consolidation(tables, settings, vectors, reads, now, everything, decided, read)
+    reads_groups = scopes is None and any(c.read_by != "rules" for c in settings.values())
+    read = partial(read_groups, home, max_cost=max_cost) if reads_groups else None
+    return Consolidation(tables, settings, vectors, reads, now, everything, decided, read, scopes)
 
 
 def _latest(tables: Mapping[str, pl.DataFrame]) -> frozenset[str]:

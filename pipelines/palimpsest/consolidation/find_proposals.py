@@ -477,6 +477,7 @@ class Consolidation:
         everything: whether every memory is looked at, and not only what came in and a sample.
         decided: pairs of ids of names and nodes that people decided about, each ascending.
         read_groups: reads groups of memories with a language model; None where no collection lets it.
+        only: the scopes that are looked at; None means all.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -487,6 +488,7 @@ class Consolidation:
     everything: bool = False
     decided: frozenset[tuple[str, str]] = frozenset()
     read_groups: ReadGroups | None = None
+    only: frozenset[ScopeKey] | None = None
 
     @cached_property
     def scopes(self) -> tuple[ScopeMemories, ...]:
@@ -497,7 +499,7 @@ class Consolidation:
             )
             for name, c in self.settings.items()
         }
-        return tuple(scopes_of(self.tables, windows))
+        return tuple(s for s in scopes_of(self.tables, windows) if self.only is None or s.scope in self.only)
 
 
 @dataclass(frozen=True)

@@ -327,19 +327,6 @@ def check_trusted(files: list[SettingsFile], found: list[Resolved]) -> None:
             )
 
 
-def missing(*keys: str) -> PalimpsestError:
-    """Returns the error for a setting that a command needs and no layer gives.
-
-    Args:
-        *keys: of the settings, one of which is enough.
-    """
-    names = " or ".join(f"{key} ({BY_KEY[key].variable})" for key in keys)
-    return PalimpsestError(
-        f"{names} is required, and neither the environment nor a file sets it; palimpsest config set {keys[0]}, or "
-        "palimpsest config init"
-    )
-
-
 def _set_by(files: list[SettingsFile], environment: Mapping[str, str]) -> Iterator[tuple[str, Resolved]]:
     """Yields the layer that sets each setting that one sets.
 

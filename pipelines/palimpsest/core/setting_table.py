@@ -219,6 +219,9 @@ _TABLE: dict[Setting, str] = {
     Setting("service.port", "PALIMPSEST_SERVE_PORT", "8765", "whole", 0, 65_535): (
         "port of `palimpsest serve` and `palimpsest service start`; `0` means any free port"
     ),
+    Setting("service.build_every", "PALIMPSEST_SERVE_BUILD_EVERY", "`10`, `0` where others build", "amount"): (
+        "minutes between builds by the service of what was sent or changed; `0` never ([service](../service.md#builds))"
+    ),
     Setting(
         "service.jwt_secret", "PALIMPSEST_JWT_SECRET", lowest=MIN_SECRET_BYTES, is_secret=True, alternatives=_JWT
     ): (
@@ -362,6 +365,10 @@ _TABLE: dict[Setting, str] = {
         "`off`: the schedules and the folder sensor start stopped"
     ),
     Setting("schedule.nightly", "PALIMPSEST_SCHEDULE", "`0 3 * * *`", "cron"): "cron expression of the nightly build",
+    Setting("schedule.consolidate", "PALIMPSEST_CONSOLIDATE", "`nightly`", "choice", choices=("nightly", "always")): (
+        "`always`: every build that publishes something is followed by [consolidation](../consolidation.md), not only "
+        "that of the night"
+    ),
     Setting("schedule.weekly", "PALIMPSEST_WEEKLY_SCHEDULE", "`0 4 * * 0`", "cron"): (
         "cron expression of the weekly evaluation, which is off until it is started"
     ),

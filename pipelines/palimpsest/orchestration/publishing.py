@@ -18,8 +18,8 @@ from palimpsest.orchestration.automation import (
     rebuild,
     serve_graph,
 )
-from palimpsest.orchestration.resources import BATCH, BY, CLI, HOME, LM, HomeResource, step
-from palimpsest.orchestration.schedule import schedule_timezone
+from palimpsest.orchestration.resources import BATCH, BY, CLI, HOME, LM, HomeResource, run_of, step
+from palimpsest.orchestration.schedule import consolidates_always, schedule_timezone
 from palimpsest.orchestration.watch import report_failure
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.sources.crawl.ingest_web import ingest_due, list_sites
@@ -278,11 +278,13 @@ def nightly_consolidation(context: dg.ScheduleEvaluationContext, home: HomeResou
     request_job=consolidate_home,
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=5,
-    description="Consolidates what the nightly rebuild published.",
+    description="Consolidates what the nightly rebuild published; each rebuild with PALIMPSEST_CONSOLIDATE=always.",
 )
 def consolidate_after_publishing(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
-    """Follows the batch of the night only: a build by day waits for the next night."""
-    batch = context.dagster_run.tags.get(BATCH, "")
-    if not batch.startswith(NIGHTLY) or not publishes(context.dagster_run):
+    """Follows the batch of the night, and with PALIMPSEST_CONSOLIDATE=always each other batch, too."""
+    run = context.dagster_run
+    batch = run_of(run)
+    is_due = batch.startswith(NIGHTLY) or (run.tags.get(BY) != CLI and consolidates_always())
+    if not publishes(run) or not is_due:
         return dg.SkipReason("not the nightly rebuild; palimpsest consolidate runs it at any time")
     return dg.RunRequest(run_key=f"{batch}/consolidate", job_name="consolidate_home", tags={BY: "nightly"})

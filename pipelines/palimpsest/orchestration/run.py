@@ -15,6 +15,7 @@ from palimpsest.core.parallel import configured_runner
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.alerts import send_alert, unreadable_message
 from palimpsest.orchestration.dev_server import DEFINITIONS, write_dagster_yaml
+from palimpsest.orchestration.schedule import consolidates_always
 from palimpsest.pipeline.build_clock import timed_build
 from palimpsest.pipeline.deletion.run_storage import LOST_CONNECTION, no_answer, plain_postgres_errors
 from palimpsest.pipeline.deletion.target import delete_due, unfinished_deletes
@@ -164,6 +165,7 @@ def build(
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
     configured_runner()  # a wrong name is an error now, not after the stages before the first batch
+    with_proposals = consolidates_always()
     home = replace(home, embedder=embedder)
     options = _Options(corpora, only, graph, max_cost, allow_removals, allow_lost, repair)
     with run_scope(), observed(home.path, "build") as event:
@@ -178,7 +180,22 @@ def build(
             "status": str(summary.gate.get("status", "")),
             **summary.work,
         }
+    if with_proposals and summary.published and summary.changed:
+        _consolidate(home, max_cost)
     return summary
+
+
+def _consolidate(home: Home, max_cost: float | None) -> None:
+    """Looks for proposals in what was published; a failure is a warning, because the build is done."""
+    from palimpsest.consolidation.consolidate import consolidate
+
+    say("stage consolidation")
+    try:
+        done = consolidate(home, max_cost=max_cost)
+    except PalimpsestError as e:
+        say(f"warning: consolidation: {e}; palimpsest consolidate runs it again")
+    else:
+        say(f"{counted(len(done.proposals), 'open proposal')}, {done.new} new")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ SCHEDULE, WEEKLY, TIMEZONE, AUTOMATION = (
     "PALIMPSEST_TIMEZONE",
     "PALIMPSEST_AUTOMATION",
 )
+CONSOLIDATE = "PALIMPSEST_CONSOLIDATE"
 _NIGHTLY, _WEEKLY = "0 3 * * *", "0 4 * * 0"
 _ON, _OFF = ("", "on", "1", "true", "yes"), ("off", "0", "false", "no")
 _LOCALTIME = Path("/etc/localtime")
@@ -44,6 +45,18 @@ def _cron(variable: str, default: str) -> str:
     if not is_valid_cron_string(found):
         raise PalimpsestError(f"{variable}={found}: no cron expression; write five fields, such as '{default}'")
     return found
+
+
+def consolidates_always() -> bool:
+    """Returns whether each build that publishes something is followed by consolidation, not only that of the night.
+
+    Raises:
+        PalimpsestError: the variable has another word.
+    """
+    found = os.environ.get(CONSOLIDATE, "").strip() or "nightly"
+    if found not in ("nightly", "always"):
+        raise PalimpsestError(f"{CONSOLIDATE}={found[:40]}: must be nightly or always")
+    return found == "always"
 
 
 def schedule_timezone() -> str:

@@ -1,6 +1,7 @@
 """The profile of a user: its values, and how it is read from a build."""
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from palimpsest.query.scope.served_scope import LATER, PART, ServedScope
 from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.terms import name_words
-from palimpsest.text.words import NO_PERSON_ROLES, fold
+from palimpsest.text.words import CHAT_ROLES, USER_ROLES, fold
 
 Section: TypeAlias = Literal["static", "dynamic"]
 
@@ -123,7 +124,8 @@ _PERMANENT = frozenset(
 _PREFERENCES = f'unit = "{REFLECTION}" and type = "preference"'
 _FACTS = f'unit = "{REFLECTION}" and kind = "fact"'  # of which those that a language model wrote are shown
 _MAX_READ = 200  # formed memories, and memories that state facts, that are read of a scope, newest first
-_SPEAKERS_READ = 40  # newest memories whose speakers are the user
+_SPEAKERS_READ = 40  # newest memories whose speakers may be the user
+_OF_SPEAKER = re.compile(r"\b(?:i|me|my|mine|we|us|ours?)\b", re.IGNORECASE)  # who says so speaks of themselves
 
 
 def read_profile(scopes: Sequence[ServedScope], user: str) -> Profile:
@@ -164,14 +166,13 @@ def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
     latest = served.memories(newest[:_SPEAKERS_READ])
     newest_time = _time(latest[newest[0]]) if newest and newest[0] in latest else None
     day = served.filters.now or newest_time
-    names = _speaker_names(latest.values())
-    facts = _facts_of_user(graph, names, user, day) if graph else []
+    own = _own_names(latest.values(), user)
+    facts = _facts_of_user(graph, own, user, day) if graph else []
     stating = _first(newest, {i for f in facts for i in f.memory_ids})
     found = served.memories([*formed_ids, *stating])
     shown = name_changes(served, found, reasons_of_latest(served, found.values()), is_cut=not served.filters.history)
     memories = {i: m for i, m in shown.items() if _is_valid(m.valid_until, day)}
     recent_since = newest_time - RECENT if newest_time else None
-    own = _own_names(names, user)
     said = [memories[i] for i in formed_ids if i in memories and _is_said_by(memories[i], own)]
     formed = [m for m in said if m.type == "preference" or (m.confidence_source == BY_MODEL and _names(m.text, own))]
     lines = [_formed_line(served, memory, recent_since) for memory in formed]
@@ -192,35 +193,41 @@ def _first(ordered: Iterable[str], wanted: Collection[str]) -> list[str]:
     return [i for i in ordered if i in wanted][:_MAX_READ] if wanted else []
 
 
-def _speaker_names(newest: Iterable[Memory]) -> list[str]:
-    """Returns the names of the persons who speak, who speaks most first."""
-    speakers = Counter(
-        name_words(m.speaker) for m in newest if m.speaker and m.speaker.casefold() not in NO_PERSON_ROLES
-    )
-    return sorted(speakers, key=lambda name: (-speakers[name], name))
+def _own_names(newest: Iterable[Memory], user: str) -> list[str]:
+    """Returns the names that the user has: the id, and the speaker with this name, else who speaks of themselves most.
 
-
-def _own_names(names: Sequence[str], user: str) -> list[str]:
-    """Returns the speakers that are the user: those with their id as name, else who speaks most."""
-    return [n for n in names if n in (name_words(user), name_words(user).split(" ")[0])] or list(names[:1])
+    Turns of the role of a user are the user's: where there are some, another speaker is the user only if alone
+    (`fact_tables.first_person` names them so).
+    """
+    turns = [((m.speaker or "").strip().casefold(), m) for m in newest if m.speaker or m.unit == "turn"]
+    said: Counter[str] = Counter()
+    for role, memory in turns:
+        if role and role not in CHAT_ROLES:
+            said[name_words(role)] += _OF_SPEAKER.search(memory.text) is not None
+    names = sorted(said, key=lambda name: (-said[name], name))
+    user_name = name_words(user)
+    same = [n for n in names if n in (user_name, user_name.split(" ")[0])]
+    is_chat = any(role in USER_ROLES or not role for role, _ in turns)
+    others = names if len(names) == 1 or not is_chat else []
+    return list(dict.fromkeys([user_name, *(same or others[:1])]))
 
 
 def _is_said_by(memory: Memory, own: Sequence[str]) -> bool:
     speaker = memory.speaker
-    return not speaker or speaker.casefold() in NO_PERSON_ROLES or not own or name_words(speaker) in own
+    return not speaker or speaker.casefold() in CHAT_ROLES or name_words(speaker) in own
 
 
 def _names(text: str, own: Sequence[str]) -> bool:
     """Returns whether a text names somebody by the first name or in full."""
     words = f" {name_words(text)} "
-    return any(f" {name.split(' ')[0]} " in words for name in own)
+    return any(f" {name.split(' ')[0]} " in words for name in own[1:] or own)  # the id is no name where there is one
 
 
-def _facts_of_user(graph: ServedGraph, names: Sequence[str], user: str, day: dt.datetime | None) -> list[Fact]:
-    """Returns the latest facts of the nodes that are the user: those with their id as name, else who speaks most."""
-    found = graph.named([name_words(user), *names])
-    ids = found.get(name_words(user)) or [i for n in _own_names(names, user) for i in found.get(n, ())]
-    facts = [f for f in graph.facts_of(ids) if f.subject_id in set(ids) and f.is_latest]
+def _facts_of_user(graph: ServedGraph, own: Sequence[str], user: str, day: dt.datetime | None) -> list[Fact]:
+    """Returns the latest facts of the nodes with a name of the user."""
+    found = graph.named(own)
+    ids = {i for name in own for i in found.get(name, ())}
+    facts = [f for f in graph.facts_of(sorted(ids)) if f.subject_id in ids and f.is_latest]
     return [f for f in facts if _is_valid(f.valid_until, day) and not f.is_negated]
 
 

@@ -20,6 +20,8 @@ from palimpsest.serve.state import JsonRouter, MayRead, MayWriteView, SharedServ
 from palimpsest.store.proposals import Proposal, read_proposals
 
 router = JsonRouter(tags=["account"])
+_DECIDED = {"confirm": ("confirmed", "applied"), "reject": ("rejected",), "undo": ("open",)}
+"""States in which a decision has been made: who sends it again gets the same answer."""
 _CONFLICT = "it cannot be decided so: it is not open any more, or it needs the memory that stays"
 
 
@@ -104,6 +106,8 @@ def _decide(view: CallerView, service: SharedService, proposal_id: str, what: st
     known = read_proposals(service.home.path).get(proposal_id)
     if known is None or not _is_own(view, known):
         raise NotFound
+    if known.state in _DECIDED[what] and keep in ("", known.keep):
+        return _answer(view, known)
     with service.writer.change() as home:
         try:
             if what == "confirm":
@@ -112,9 +116,13 @@ def _decide(view: CallerView, service: SharedService, proposal_id: str, what: st
                 (done,) = (decide.reject if what == "reject" else decide.undo)(home, [proposal_id])
         except PalimpsestError:
             raise Problem(409, _CONFLICT) from None
+    return _answer(view, done)
+
+
+def _answer(view: CallerView, proposal: Proposal) -> JsonObject:
     if "read" not in view.identity.permissions:
-        return {"proposal_id": proposal_id, "state": done.state}
-    return next(_shown(view, [done]))
+        return {"proposal_id": proposal.proposal_id, "state": proposal.state}
+    return next(_shown(view, [proposal]))
 
 
 def _is_own(view: CallerView, proposal: Proposal) -> bool:

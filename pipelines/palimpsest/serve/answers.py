@@ -11,6 +11,7 @@ from palimpsest.pipeline.document_info import OperationStatus
 from palimpsest.query.answer_models import AnyEdge, SearchAnswer, StoredMemory, VersionAnswer
 from palimpsest.query.request.types import Fact, Node
 from palimpsest.serve.guard import Permission
+from palimpsest.serve.scheduled_builds import BuildsStatus
 from palimpsest.store.proposals import Proposal
 from palimpsest.store.proposals import State as ProposalState
 
@@ -32,11 +33,14 @@ class ReceivedOperation(JsonModel):
 class OperationAnswer(json_model(OperationStatus, ("state", "collection", "uri"), optional=True)):  # type: ignore[misc]
     """What became of something that was sent, or of a delete."""
 
-    state: Literal["received", "rejected", "built", "published", "deleted", "failed"]
+    state: Literal["received", "rejected", "built", "published", "deleted", "consolidated", "failed"]
     collection: str = Field(default_factory=str, description="of what is remembered: where its memories are")
     uri: str = Field(default_factory=str, description="of its source")
     proof: dict[str, int | list[str]] = Field(default_factory=dict, description="of a delete: what is gone, in numbers")
-    at: dt.datetime = Field(default_factory=dt.datetime.now, description="of a delete: when it ended")
+    at: dt.datetime = Field(default_factory=dt.datetime.now, description="of a delete or consolidation: when it ended")
+    open: int = Field(default_factory=int, description="of consolidation: open proposals of the caller")
+    new: int = Field(default_factory=int, description="of consolidation: how many of them are new")
+    expired: int = Field(default_factory=int, description="of consolidation: proposals that no longer hold")
 
 
 class MemoryHistory(JsonModel):
@@ -161,9 +165,10 @@ class ProposalsAnswer(JsonModel):
 
 
 class Health(JsonModel):
-    """That the process is alive."""
+    """That the process is alive, and the builds that it runs."""
 
     status: Literal["ok"]
+    builds: BuildsStatus
 
 
 class Ready(JsonModel):

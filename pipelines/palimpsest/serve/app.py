@@ -17,7 +17,16 @@ from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.serve import account_routes, event_routes, graph_routes, memories_routes, search_routes, system_routes
+from palimpsest.serve import (
+    account_routes,
+    event_routes,
+    graph_routes,
+    memories_routes,
+    review_routes,
+    search_routes,
+    session_routes,
+    system_routes,
+)
 from palimpsest.serve import page_routes as page
 from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.drawing_library import DrawingLibrary
@@ -27,6 +36,7 @@ from palimpsest.serve.mcp_server import MCP_PATH, allowed_hosts, create_mcp, res
 from palimpsest.serve.memories_routes import SentMemory
 from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.problems import ProblemDetails, add_handlers, describe_problem
+from palimpsest.serve.scheduled_builds import ScheduledBuilds
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import Service, Warming, Writer
 from palimpsest.serve.views import Positions
@@ -80,7 +90,9 @@ _PROBLEMS = {
 }
 
 
-def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", host: str = "127.0.0.1") -> FastAPI:
+def create_app(
+    home: Home, settings: ServeSettings, backend: str = "duckdb", host: str = "127.0.0.1", build_every: float = 0
+) -> FastAPI:
     """Returns the app over a home; the published build is opened by the first request that needs it.
 
     Args:
@@ -88,9 +100,11 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
         settings: what it allows.
         backend: duckdb or neo4j.
         host: the address that it is served at: at the loopback address, MCP refuses requests for other hosts.
+        build_every: minutes between builds of what was sent or changed; 0 means that the service builds nothing.
     """
     reader = SharedReader(home.path, backend, settings.shared)
     service, guard = make_service(home, reader, settings), Guard(settings)
+    builds = ScheduledBuilds(home, service.rooms, build_every, graph=backend == "neo4j")
     mcp = create_mcp(service, guard)
     mcp_app = mcp.streamable_http_app(
         streamable_http_path=MCP_PATH,
@@ -103,11 +117,12 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with mcp.session_manager.run():
-            parts = (service.watch, service.warming, StoreSync(home.path))
+            parts = (service.watch, service.warming, StoreSync(home.path), builds)
             background = [asyncio.create_task(part.run()) for part in parts]
             yield
             for task in background:
                 task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)  # a build that runs is ended
         service.deletions.close()
         await run_in_threadpool(reader.close)
 
@@ -123,9 +138,10 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
         ),  # names of methods of clients
         responses={status: describe_problem(text) for status, text in _PROBLEMS.items()},
     )
-    app.state.service, app.state.guard = service, guard
+    app.state.service, app.state.guard, app.state.builds = service, guard, builds
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
-    for routes in (search_routes, memories_routes, account_routes, graph_routes, event_routes, system_routes):
+    own = (account_routes, review_routes, session_routes, graph_routes)
+    for routes in (search_routes, memories_routes, *own, event_routes, system_routes):
         app.include_router(routes.router)
     app.include_router(page.router)
     app.router.routes.extend(resource_metadata_routes(settings))

@@ -1,4 +1,4 @@
-"""Deletes that callers requested: each runs by itself and leaves its proof under the id of the operation."""
+"""Deletes and runs of consolidation that callers requested: each leaves its outcome under the id of the operation."""
 
 import datetime as dt
 import hashlib
@@ -7,24 +7,26 @@ import multiprocessing
 import re
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json_object, write_json
-from palimpsest.core.ids import JsonObject
+from palimpsest.core.ids import JsonObject, ScopeKey
 from palimpsest.pipeline.deletion.delete import DeleteResult, delete
 from palimpsest.store.home import Home
 
 _LOG = logging.getLogger("palimpsest.serve")
 LOCK_WAIT_S = 600
-"""How long a delete waits for a build to end."""
+"""How long an operation waits for a build to end."""
 _ID = re.compile(r"[0-9a-f]{32}")
-_STOPPED = "the service was stopped before the delete was finished; send it again"
-_FAILED = "the delete was not finished; send it again"
+_STOPPED = "the service was stopped before it was finished; send it again"
+_FAILED = "it was not finished; send it again"
 
 
 class DocumentName(NamedTuple):
@@ -35,27 +37,40 @@ class DocumentName(NamedTuple):
 
 
 class Deletions:
-    """Runs deletes one after the other, and keeps what became of each in `<home>/deletions`."""
+    """Runs what callers requested one after the other, and keeps what became of each in `<home>/deletions`."""
 
     def __init__(self, home: Home):
         self._home, self._folder = home, home.path / "deletions"
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="delete")
-        self._lock, self._running = threading.Lock(), set[str]()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="operation")
+        self._lock, self._running, self._consolidating = threading.Lock(), set[str](), dict[str, str]()
 
     def begin(self, user: str, memories: Sequence[str] = (), document: DocumentName | None = None) -> str:
         """Begins a delete of memories or a document of a user, of all without either; returns the operation's id."""
+        return self._begin(user, partial(_delete, self._home.path, user, tuple(memories), document))
+
+    def begin_consolidation(self, user: str, scopes: frozenset[ScopeKey]) -> str:
+        """Begins to look for proposals in scopes of a user; returns the operation's id, the same one while it runs."""
+        with self._lock:
+            if (running := self._consolidating.get(user)) in self._running:
+                return str(running)
+        begun = self._begin(user, partial(_consolidate, self._home.path, scopes))
+        with self._lock:
+            self._consolidating[user] = begun
+        return begun
+
+    def _begin(self, user: str, work: Callable[[], JsonObject]) -> str:
         operation_id = uuid.uuid4().hex
         self._write(operation_id, {"state": "received", "user": _hash(user)})
         with self._lock:
             self._running.add(operation_id)
-        self._pool.submit(self._run, operation_id, user, tuple(memories), document)
+        self._pool.submit(self._run, operation_id, user, work)
         return operation_id
 
     def status(self, operation_id: str, user: str) -> JsonObject | None:
-        """Returns what became of a delete; None where the user requested none with this id."""
+        """Returns what became of an operation; None where the user requested none with this id."""
         if not _ID.fullmatch(operation_id):
             return None
-        found = read_json_object(self._folder / f"{operation_id}.json", "send the delete again")
+        found = read_json_object(self._folder / f"{operation_id}.json", "send it again")
         if found is None or found["user"] != _hash(user):
             return None
         if found["state"] == "received":
@@ -65,20 +80,19 @@ class Deletions:
         return {"operation_id": operation_id, **{n: v for n, v in found.items() if n != "user"}}
 
     def close(self) -> None:
-        """Waits for the delete that is running; those that wait are not begun."""
+        """Waits for the operation that is running; those that wait are not begun."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _run(self, operation_id: str, user: str, memories: tuple[str, ...], document: DocumentName | None) -> None:
+    def _run(self, operation_id: str, user: str, work: Callable[[], JsonObject]) -> None:
         outcome: JsonObject = {"state": "failed", "reason": _FAILED}
         try:
             # A process of its own: DuckDB gives the open index to whoever opens that path in this one.
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-                proof = process.submit(_delete, self._home.path, user, memories, document).result()
-            outcome = {"state": "deleted", "proof": proof}
+                outcome = process.submit(work).result()
         except (PalimpsestError, BrokenProcessPool) as e:  # its text may name files and ids of others
-            _LOG.warning("delete %s", operation_id, exc_info=e)
+            _LOG.warning("operation %s", operation_id, exc_info=e)
         except Exception as e:
-            _LOG.error("delete %s", operation_id, exc_info=e)
+            _LOG.error("operation %s", operation_id, exc_info=e)
         finally:
             at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
             self._write(operation_id, {**outcome, "user": _hash(user), "at": at})
@@ -93,7 +107,14 @@ class Deletions:
 def _delete(home: Path, user: str, memories: tuple[str, ...], document: DocumentName | None) -> JsonObject:
     collection, uri = document or (None, None)
     with Home(home).lock(LOCK_WAIT_S):
-        return _counts(delete(Home(home), user=user, memories=memories, collection=collection, document=uri))
+        done = delete(Home(home), user=user, memories=memories, collection=collection, document=uri)
+    return {"state": "deleted", "proof": _counts(done)}
+
+
+def _consolidate(home: Path, scopes: frozenset[ScopeKey]) -> JsonObject:
+    with Home(home).lock(LOCK_WAIT_S):
+        done = consolidate(Home(home), scopes=scopes)
+    return {"state": "consolidated", "open": len(done.proposals), "new": done.new, "expired": done.expired}
 
 
 def _counts(done: DeleteResult) -> JsonObject:

@@ -5,8 +5,9 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
+from typing import Annotated
 
-from fastapi import APIRouter, WebSocket
+from fastapi import APIRouter, Header, WebSocket
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocketDisconnect
@@ -35,20 +36,33 @@ _STREAM = {"type": "string", "description": "server-sent events; the data of eac
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": _STREAM}}}},
 )
-async def events(identity: MayReadOperations, service: SharedService) -> StreamingResponse:
-    """Streams GRAPH_UPDATE, NODE_FOCUS, OPERATION and ERROR, each with its data as JSON."""
+async def events(
+    identity: MayReadOperations,
+    service: SharedService,
+    last_event_id: Annotated[str, Header(max_length=64, description="the last one that the client has")] = "",
+) -> StreamingResponse:
+    """Streams GRAPH_UPDATE, NODE_FOCUS, OPERATION, BUILD and ERROR, each with its data as JSON.
+
+    With `Last-Event-ID`, what came of OPERATION and BUILD after that event is sent first.
+    """
 
     async def stream() -> AsyncIterator[str]:
         try:
-            with service.rooms.join(identity) as connection:
+            with service.rooms.join(identity, last_event_id) as connection:
                 await service.watch.begin(connection)
                 yield ": connected\n\n"
                 async for event in _until_expired(connection):
-                    yield f"event: {event.type}\ndata: {json.dumps(event.data)}\n\n" if event else ": still here\n\n"
+                    yield _lines(event) if event else ": still here\n\n"
         except TooManyConnections:
             yield 'event: ERROR\ndata: {"code": 4429, "message": "too many connections"}\n\n'
 
     return StreamingResponse(stream(), media_type="text/event-stream")
+
+
+def _lines(event: Event) -> str:
+    """Returns an event as lines of a stream."""
+    named = f"id: {event.id}\n" if event.id else ""
+    return f"{named}event: {event.type}\ndata: {json.dumps(event.data)}\n\n"
 
 
 @router.websocket("/ws")

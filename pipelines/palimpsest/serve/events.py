@@ -4,9 +4,11 @@ import asyncio
 import json
 import logging
 import threading
+import uuid
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from starlette.concurrency import run_in_threadpool
@@ -23,11 +25,14 @@ from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import read_failures
 
-EventType = Literal["GRAPH_UPDATE", "NODE_FOCUS", "OPERATION", "ERROR"]
+EventType = Literal["GRAPH_UPDATE", "NODE_FOCUS", "OPERATION", "BUILD", "ERROR"]
 MAX_CONNECTIONS = 16
 """Of one user."""
 MAX_WAITING = 64
 """Events that wait for one connection; one that reads more slowly is closed."""
+MAX_KEPT = 1_024
+"""Of the last events of all users, for those who connect again; of the small types alone."""
+_KEPT: tuple[EventType, ...] = ("OPERATION", "BUILD")
 
 
 class TooManyConnections(Exception):
@@ -36,10 +41,11 @@ class TooManyConnections(Exception):
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened; `data` are the fields of its type."""
+    """Something that happened; `data` are the fields of its type. A client that names `id` gets what came after it."""
 
     type: EventType
     data: JsonObject
+    id: str = ""
 
     def to_json(self) -> JsonObject:
         """Returns the fields of the event with its type."""
@@ -87,10 +93,16 @@ class Rooms:
     def __init__(self) -> None:
         self._rooms: dict[str, set[Connection]] = {}
         self._lock = threading.Lock()
+        self._epoch, self._sent = uuid.uuid4().hex[:8], 0  # ids of another process mean nothing here
+        self._kept: deque[tuple[str | None, Event]] = deque(maxlen=MAX_KEPT)
 
     @contextmanager
-    def join(self, identity: Identity) -> Iterator[Connection]:
+    def join(self, identity: Identity, last_event_id: str = "") -> Iterator[Connection]:
         """Connects a caller, for as long as the block.
+
+        Args:
+            identity: the caller.
+            last_event_id: the last event that the caller has; what came after it is sent again, where it is kept.
 
         Yields:
             The connection.
@@ -104,6 +116,8 @@ class Rooms:
             if len(room) >= MAX_CONNECTIONS:
                 raise TooManyConnections
             room.add(connection)
+            for event in self._after(last_event_id, identity.user):
+                connection.send(event)
         try:
             yield connection
         finally:
@@ -114,8 +128,28 @@ class Rooms:
 
     def send(self, user: str, event: Event) -> None:
         """Sends an event to the connections of a user."""
-        for connection in self.connections(user):
-            connection.send(event)
+        self._send(user, event)
+
+    def send_all(self, event: Event) -> None:
+        """Sends an event to every connection."""
+        self._send(None, event)
+
+    def _send(self, user: str | None, event: Event) -> None:
+        with self._lock:
+            if event.type in _KEPT:
+                self._sent += 1
+                event = replace(event, id=f"{self._epoch}-{self._sent}")
+                self._kept.append((user, event))
+            rooms = self._rooms.values() if user is None else [self._rooms.get(user, ())]
+            for connection in (c for room in rooms for c in room):
+                connection.send(event)
+
+    def _after(self, last_event_id: str, user: str) -> list[Event]:
+        epoch, _, number = last_event_id.partition("-")
+        if epoch != self._epoch or not number.isascii() or not number.isdigit():
+            return []
+        mine = (event for of, event in self._kept if of in (None, user))
+        return [event for event in mine if int(event.id.partition("-")[2]) > int(number)][-MAX_WAITING:]
 
     def connections(self, user: str) -> list[Connection]:
         """Returns the connections of a user."""
@@ -205,7 +239,7 @@ MAX_FOLLOWED = 1_000
 """Operations of one user that are followed until they end; of more the oldest are not."""
 MAX_USERS = 1_000
 """Whose operations are followed; of more, those of users who are not connected go first, longest without one first."""
-_ENDED = ("published", "rejected", "deleted", "failed")
+_ENDED = ("published", "rejected", "deleted", "consolidated", "failed")
 _LOG = logging.getLogger("palimpsest.serve")
 
 
@@ -230,6 +264,7 @@ class Watch:
     _operations: dict[str, dict[str, _Followed]] = field(default_factory=dict)
     _operations_lock: threading.Lock = field(default_factory=threading.Lock)
     _state: PublishedState = ("", 0, 0, "")
+    _build: str | None = None
 
     def follow(self, user: str, operation_id: str) -> None:
         """Follows an operation of a user, from its receipt on."""
@@ -262,12 +297,15 @@ class Watch:
 
     def look(self) -> None:
         """Sends what changed since the last look."""
+        state = self.reader.published_state()
+        if self._build not in (None, state[0]):
+            self.rooms.send_all(Event("BUILD", {"state": "published", "build_id": state[0]}))
+        self._build = state[0]
         connected = self.rooms.users()
         identities = {_key(c.identity): c.identity for user in connected for c in self.rooms.connections(user)}
         self._sent = {key: sent for key, sent in self._sent.items() if key in identities}
         if not connected:
             return
-        state = self.reader.published_state()
         builds = str((state, staged(self.home).is_finished, read_failures(self.home.inbox)))
         for user in connected:
             self._look_at_operations(user, builds)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, cast
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.files import published_build_id
+from palimpsest.query.backends.empty_backend import EmptyBackend
 from palimpsest.query.reader import Reader, open_backend, open_home
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.guard import Identity
@@ -43,12 +45,14 @@ class CallerView:
         identity: the caller.
         shared: collections that every caller may read, with the user of their memories without an owner.
         by_user: the scopes of the build by user: a request looks at those of its caller, not at all.
+        home: whose collections may have what is in no build yet.
     """
 
     reader: Reader
     identity: Identity
     shared: Mapping[str, str]
     by_user: Mapping[str, Sequence[Scope]]
+    home: Home
 
     def scopes(
         self, collection: str | None = None, project: str | None = None, include_pending: bool = False
@@ -80,8 +84,9 @@ class CallerView:
 class SharedReader:
     """Opens the published build at the first request that needs it, and looks for a change every `REFRESH_S`.
 
-    A delete writes the index of a build again, under its name. DuckDB gives an open file to whoever opens its path, so
-    that the reader before is closed first: requests that come wait for those in progress.
+    Before the first build every answer is empty. A delete writes the index of a build again, under its name. DuckDB
+    gives an open file to whoever opens its path, so that the reader before is closed first: requests that come wait for
+    those in progress.
     """
 
     def __init__(self, home: Path, backend: str, shared_collections: frozenset[str] = frozenset()):
@@ -100,10 +105,10 @@ class SharedReader:
             What the caller reads.
 
         Raises:
-            PalimpsestError: nothing is published, or the store cannot be opened.
+            PalimpsestError: the store cannot be opened.
         """
         with self.borrowed() as reader:
-            yield CallerView(reader, identity, self._shared, self._by_user)
+            yield CallerView(reader, identity, self._shared, self._by_user, Home(self._home))
 
     @contextmanager
     def borrowed(self) -> Iterator[Reader]:
@@ -113,7 +118,7 @@ class SharedReader:
             The reader that all share.
 
         Raises:
-            PalimpsestError: nothing is published, or the store cannot be opened.
+            PalimpsestError: the store cannot be opened.
         """
         with self._changed:
             reader = self._current()
@@ -131,15 +136,15 @@ class SharedReader:
             reader.form_pending([scope])
 
     def answering_build(self) -> str:
-        """Returns the build that answers, after the store has answered.
+        """Returns the build that answers, after the store has answered; empty before the first build.
 
         Raises:
-            PalimpsestError: nothing is published, or the store cannot be opened.
+            PalimpsestError: the store cannot be opened.
             ComponentFailed: the server of the store does not answer.
         """
         with self._changed:
             build_id = self._current().build_id
-        if self._backend == "neo4j":  # of an open file nothing can be lost; of a server everything
+        if build_id and self._backend == "neo4j":  # of an open file nothing can be lost; of a server everything
             open_backend(self._home, self._backend).close()
         return build_id
 
@@ -163,11 +168,16 @@ class SharedReader:
                 self._reader, self._state = None, state
         if self._reader is None:
             on_disk = self._state_on_disk()
-            self._reader = open_home(self._home, self._backend, pending_wait_s=0)
+            self._reader = self._open()
             self._state = (*on_disk, self._store.load if self._store else "")
             self._shared, self._by_user = self._find_shared(), _by_user(self._reader.scopes())
             self._looked_at = time.monotonic()
         return self._reader
+
+    def _open(self) -> Reader:
+        if published_build_id(self._home) is None:
+            return Reader(EmptyBackend(), self._home)
+        return open_home(self._home, self._backend, pending_wait_s=0)
 
     def published_state(self) -> PublishedState:
         """Returns what changes with each publication and each delete.
@@ -184,7 +194,8 @@ class SharedReader:
     def _store(self) -> ServedStore | None:
         """The open store, where it is in a server."""
         reader = self._reader
-        return cast(ServedStore, reader.backend) if reader is not None and self._backend == "neo4j" else None
+        is_server = self._backend == "neo4j" and reader is not None and not isinstance(reader.backend, EmptyBackend)
+        return cast(ServedStore, reader.backend) if reader is not None and is_server else None
 
     def _state_on_disk(self) -> tuple[str, int, int]:
         build = published(Home(self._home))

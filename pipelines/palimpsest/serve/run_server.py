@@ -11,6 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -19,12 +20,13 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
-from palimpsest.query.reader import open_backend, published_or_fail
+from palimpsest.query.reader import open_backend
 from palimpsest.serve.app import create_app, make_service
 from palimpsest.serve.guard import MAX_HEADER_BYTES, BadToken, TokenVerifier
 from palimpsest.serve.mcp_server import create_stdio_mcp
 from palimpsest.serve.open_reader import SharedReader
-from palimpsest.serve.settings import serve_settings
+from palimpsest.serve.scheduled_builds import default_minutes
+from palimpsest.serve.settings import is_loopback, make_secret, read_secret, serve_settings
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, home_option
 from palimpsest.store.manifest import has_hash
@@ -172,18 +174,19 @@ def _write_uncaught(kind: type[BaseException], error: BaseException | None, _: T
 def check_start(home: Home, backend: str) -> None:
     """Checks the published build of a home by its checksums, and that the store opens with the schema of this version.
 
-    Files of the build are read where their size or time of change differs from the manifest's; the index always is.
+    A home without one is made where it is not there, and answers with nothing until its first build. Files of the build
+    are read where their size or time of change differs from the manifest's; the index always is.
 
     Args:
         home: the home.
         backend: duckdb or neo4j.
 
     Raises:
-        PalimpsestError: nothing is published, or the store has another schema or not this home.
+        PalimpsestError: the folder has other files and is no home, or the store has another schema or not this home.
         ComponentFailed: a file of the build is damaged, or Neo4j does not answer.
     """
-    published_or_fail(home.path)
     if (build := published(home)) is None:
+        home.create_alone()
         return
     damaged = build.damaged_files()
     index = build.manifest.files.get(build.index.name)
@@ -203,7 +206,12 @@ _CLOSE_S = 10
 
 
 def run_server(
-    home: Home, backend: str, host: str, port: int, on_listening: Callable[[int], None] | None = None
+    home: Home,
+    backend: str,
+    host: str,
+    port: int,
+    on_listening: Callable[[int], None] | None = None,
+    build_every: float | None = None,
 ) -> None:
     """Serves a home until the process is stopped; one that could not answer is not served at all.
 
@@ -213,15 +221,17 @@ def run_server(
         host: address to listen on.
         port: 0 means any free port.
         on_listening: gets the port as soon as it listens.
+        build_every: minutes between builds of what was sent or changed; None means `default_minutes`.
 
     Raises:
-        PalimpsestError: no key for tokens is set, or nothing is published.
+        PalimpsestError: the folder is no home, or no key for tokens is set and other machines reach the address.
         ComponentFailed: the published build is damaged, or Neo4j does not answer.
     """
-    settings = serve_settings()
     log_without_contents()
     check_start(home, backend)
-    app = create_app(home, settings, backend, host)
+    settings = serve_settings(partial(make_secret, home.path) if is_loopback(host) else str)
+    minutes = default_minutes(home, host) if build_every is None else build_every
+    app = create_app(home, settings, backend, host, minutes)
     allow_open_files()
     config = uvicorn.Config(
         app,
@@ -258,14 +268,13 @@ def run_stdio(home: Home, backend: str) -> None:
     """Speaks MCP over the pipes of this process, for the user of the token in `PALIMPSEST_TOKEN`.
 
     Raises:
-        PalimpsestError: the token is not valid, no key for tokens is set, or nothing is published.
+        PalimpsestError: the token is not valid, or no key for tokens is set.
     """
-    settings = serve_settings()
+    settings = serve_settings(partial(read_secret, home.path))
     try:
         identity = TokenVerifier(settings.tokens).verify(os.environ.get(TOKEN, ""))
     except BadToken as e:
         raise PalimpsestError(f"{TOKEN}: {e}; palimpsest serve token makes one") from None
-    published_or_fail(home.path)
     log_without_contents()
     service = make_service(home, SharedReader(home.path, backend, settings.shared), settings)
     threading.Thread(target=service.warming.load_models, daemon=True).start()  # the first text waits for them

@@ -1,13 +1,18 @@
 """Settings of the service: environment variables, read once when it starts."""
 
+import ipaddress
 import os
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import write_private
 from palimpsest.core.setting_table import MIN_SECRET_BYTES
+from palimpsest.store.home import make_service_folder, service_folder
 
 SECRET, PUBLIC_KEY, JWKS = "PALIMPSEST_JWT_SECRET", "PALIMPSEST_JWT_PUBLIC_KEY", "PALIMPSEST_JWKS_URL"
 TOOLS, URL = "PALIMPSEST_MCP_TOOLS", "PALIMPSEST_SERVE_URL"
@@ -65,13 +70,16 @@ class ServeSettings:
     url: str = ""
 
 
-def serve_settings() -> ServeSettings:
+def serve_settings(own_secret: Callable[[], str] = str) -> ServeSettings:
     """Returns the settings that environment variables give.
+
+    Args:
+        own_secret: returns what counts where no key is set; see `make_secret`.
 
     Raises:
         PalimpsestError: no key is set, several are, or a value cannot be used.
     """
-    tokens = token_settings()
+    tokens = token_settings(own_secret=own_secret)
     return ServeSettings(
         tokens,
         whole_number("PALIMPSEST_SERVE_RPM"),
@@ -109,13 +117,69 @@ def _is_address(text: str) -> bool:
     return text.startswith(_ADDRESSES)
 
 
-def token_settings(environment: Mapping[str, str] = os.environ) -> TokenSettings:
+# The secret of a home: what signs tokens where nobody has set a key, on the loopback address alone.
+
+_OWN_SECRET = "jwt-secret"  # noqa: S105 (the name of a file)
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+def make_secret(home: Path) -> str:
+    """Returns the secret of a home, made where there is none: a file that its owner alone may read.
+
+    Raises:
+        PalimpsestError: the file cannot be used.
+    """
+    path = make_service_folder(home) / _OWN_SECRET
+    if not path.exists():
+        made = path.with_name(f".{_OWN_SECRET}.{os.getpid()}")
+        write_private(made, secrets.token_hex(MIN_SECRET_BYTES).encode())
+        with suppress(FileExistsError):  # another process was first: its secret counts
+            os.link(made, path)
+        made.unlink()
+    return read_secret(home)
+
+
+def read_secret(home: Path) -> str:
+    """Returns the secret of a home; empty where there is none.
+
+    Raises:
+        PalimpsestError: the file cannot be used.
+    """
+    path = service_folder(home) / _OWN_SECRET
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            mode, found = os.fstat(file.fileno()).st_mode, file.read(1024).decode("ascii")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError):
+        found, mode = "", 0
+    if len(found) < MIN_SECRET_BYTES or mode & 0o077:
+        raise PalimpsestError(
+            f"{path}: no secret that its owner alone may read; remove it, and start the service again"
+        )
+    return found
+
+
+def token_settings(environment: Mapping[str, str] = os.environ, own_secret: Callable[[], str] = str) -> TokenSettings:
     """Returns how tokens are verified.
+
+    Args:
+        environment: its variables.
+        own_secret: returns the secret of the home, which counts where no variable gives a key; empty for none.
 
     Raises:
         PalimpsestError: no key is set, several are, or one cannot be used.
     """
     secret, key_file, jwks_url = (environment.get(n, "").strip() for n in (SECRET, PUBLIC_KEY, JWKS))
+    secret = secret or ("" if key_file or jwks_url else own_secret())
     if sum(map(bool, (secret, key_file, jwks_url))) != 1:
         given = "none is set" if not (secret or key_file or jwks_url) else "several are set"
         raise PalimpsestError(f"set one of {_KEYS} to verify tokens; {given}")

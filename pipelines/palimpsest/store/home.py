@@ -169,6 +169,17 @@ class Home:
             folder.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)
 
+    def create_alone(self) -> None:
+        """Makes the folders as `create` does, in a folder that is a home or has no files.
+
+        Raises:
+            PalimpsestError: the folder has other files, or it lies inside another home or a collection.
+        """
+        there = {p.name for p in self.path.iterdir() if not p.name.startswith(".")} if self.path.is_dir() else set()
+        if there - {"lost+found"} and not there & {FORMAT_FILE, SOURCES_FILE, "builds", "inbox"}:
+            raise PalimpsestError(f"home {self.path}: it has files and is no home; name another folder, or a new one")
+        self.create()
+
     def check_place(self) -> None:
         """Checks where a new home is made: what is deleted or read in a folder must not be of another.
 

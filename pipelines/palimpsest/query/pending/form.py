@@ -116,22 +116,24 @@ class TextVectors:
 
 @dataclass(frozen=True)
 class BuiltMemories:
-    """The stated memories that a build has of a user in a collection, with what candidates are found by."""
+    """The stated memories that a build has of a user in a collection, with what candidates are found by.
+
+    Before the first build, `build` is None and there are none.
+    """
 
     home: Home
-    build: Build
+    build: Build | None
     collection: str
     user: str
 
     @cached_property
     def inputs(self) -> CandidateInputs:
         """The tables that candidate pairs depend on."""
-        table = self.build.table
-        mine = stated_memories(table(self.collection, "memories").filter(pl.col("user_id") == self.user))
+        mine = stated_memories(self._table("memories").filter(pl.col("user_id") == self.user))
         inputs, mentions = (
-            table(self.collection, t).join(mine, on="memory_id", how="semi") for t in ("embed_inputs", "mentions")
+            self._table(t).join(mine, on="memory_id", how="semi") for t in ("embed_inputs", "mentions")
         )
-        documents = table(self.collection, "documents").filter(pl.col("user_id") == self.user)
+        documents = self._table("documents").filter(pl.col("user_id") == self.user)
         return CandidateInputs(mine, inputs, mentions, documents)
 
     @cached_property
@@ -149,8 +151,10 @@ class BuiltMemories:
     @cached_property
     def versions(self) -> pl.DataFrame:
         """The versions of the memories."""
-        found = self.build.table(self.collection, "versions")
-        return found.join(self.inputs.memories, on="memory_id", how="semi")
+        return self._table("versions").join(self.inputs.memories, on="memory_id", how="semi")
+
+    def _table(self, name: str) -> pl.DataFrame:
+        return self.build.table(self.collection, name) if self.build is not None else empty(name)
 
 
 def load_models() -> None:
@@ -202,7 +206,8 @@ def form_pending(
         if memories.is_empty():
             return None
         tables |= {"memories": memories, "embed_inputs": inputs.join(memories, on="memory_id", how="semi")}
-        space = collection_spaces(built.build).get(built.collection) or configured_space(built.home, config, folder)
+        known = collection_spaces(built.build) if built.build is not None else {}
+        space = known.get(built.collection) or configured_space(built.home, config, folder)
         vectors.add(space, tables["embed_inputs"])
         labelled = _to_label(memories, before, most)
         new = labelled - (before.labelled if before is not None else frozenset())
@@ -280,6 +285,8 @@ def _relate(
 def _means(memories: pl.DataFrame, inputs: pl.DataFrame, space: Space, vectors: TextVectors) -> np.ndarray:
     """Returns a unit vector for each memory, shape (n, 384): of its text, or the mean of its windows."""
     hashes = dict(inputs.sort("ordinal").group_by("memory_id", maintain_order=True).agg("text_hash").iter_rows())
+    if memories.is_empty():
+        return np.zeros((0, space.dimensions), np.float32)
     means = np.stack([vectors.of(space, hashes[i]).mean(axis=0) for i in memories["memory_id"]])
     return np.asarray(means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9), np.float32)
 

@@ -140,7 +140,8 @@ class PendingLayer:
             if before is not None and before.key[0] != key[0]:
                 before = None
             home = Home(self._home)
-            built = before.built if before else BuiltMemories(home, Build(home.builds / key[0]), *owner)
+            build = Build(home.builds / key[0]) if key[0] else None
+            built = before.built if before else BuiltMemories(home, build, *owner)
             self._vectors = self._vectors or TextVectors()
             for most in parts:
                 formed = _Formed(key, built, None)
