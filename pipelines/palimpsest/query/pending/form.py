@@ -130,9 +130,7 @@ class BuiltMemories:
     def inputs(self) -> CandidateInputs:
         """The tables that candidate pairs depend on."""
         mine = stated_memories(self._table("memories").filter(pl.col("user_id") == self.user))
-        inputs, mentions = (
-            self._table(t).join(mine, on="memory_id", how="semi") for t in ("embed_inputs", "mentions")
-        )
+        inputs, mentions = (self._table(t).join(mine, on="memory_id", how="semi") for t in ("embed_inputs", "mentions"))
         documents = self._table("documents").filter(pl.col("user_id") == self.user)
         return CandidateInputs(mine, inputs, mentions, documents)
 
