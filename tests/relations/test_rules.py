@@ -20,6 +20,8 @@ UPDATES = [
     ("Mia Torres leads Project Heron.", "Sam Okafor leads Project Heron.", "slot:head"),
     ("The price of the Pro plan is €20 per month.", "The price of the Pro plan rises to €25 per month.", "slot:price"),
     ("The migration is blocked.", "The migration is done.", "slot:state:0"),
+    ("Ana lives in Rome.", "Ana moved to Oslo last week.", "slot:home"),  # since then
+    ("The deadline is 3 May.", "The deadline was extended to 9 May yesterday.", "slot:deadline"),
     ("Invoices are paid within 30 days.", "Invoices are paid within 45 days.", "count"),
     ("Support hours are 9 to 17.", "Support hours are 8 to 18.", "count"),
     ("The standup is at 9:30 am.", "The standup is at 10:00.", "count"),
@@ -54,6 +56,8 @@ NO_UPDATES = [
     ("Ana lived in Rome in 2019.", "Ana lives in Oslo."),  # said of another time
     ("The cost was 5 euros in 2020.", "The cost is 7 euros."),
     ("Ana lives in Oslo.", "Ana lived in Rome in 2019."),
+    ("Ana lives in Oslo.", "Ana lived in Rome last month."),
+    ("Ana lives in Oslo.", "Ana moved to Rome two years ago."),
     ("Ana visited Rome.", "Ana moved from Rome to Oslo."),
     ("Ben bought 3 books.", "Ben bought 5 books."),
     ("Ana has a meeting at 3 pm.", "Ana has a meeting at 5 pm."),

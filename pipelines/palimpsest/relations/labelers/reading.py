@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from palimpsest.core.ids import JsonObject, JsonValue
-from palimpsest.relations.labelers.rule_facts import FUNCTION_WORDS, PRONOUNS, Fact, read_fact
+from palimpsest.relations.labelers.rule_facts import CHANGE, FUNCTION_WORDS, LATELY, PRONOUNS, Fact, read_fact
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.words import CALENDAR_WORDS, STOPWORDS, content_words, fold, stem_words
 
@@ -153,7 +153,8 @@ def _read_sentence(text: str, start: int, end: int, speaker: str | None) -> Sent
     uncertain = question or bool(_UNCERTAIN.search(body))
     clause = _LEAD_IN.sub("", _FROM_THEN.sub("", _OPENING.sub("", body.strip().rstrip(".! "))))
     fact = None if uncertain or end - start > _MAX_FACT_CHARACTERS else read_fact(clause, speaker)
-    outside_value = body.replace(fact.value.text, " ") if fact is not None and fact.value.text else body
+    stated = LATELY.sub("", body) if fact is not None and CHANGE.search(clause) else body
+    outside_value = stated.replace(fact.value.text, " ") if fact is not None and fact.value.text else stated
     first_word_end = len(body.split(maxsplit=1)[0])
     return Sentence(
         start,

@@ -320,7 +320,7 @@ _CHANGES = (
     "grew|grows|"
     "slipped|slips|delayed|transferred|renamed|relocated|promoted|bumped|revised|corrected|amended|climbed|climbs"
 )
-_CHANGE = re.compile(
+CHANGE = re.compile(
     rf"\b(?:(?:has|have|had|was|were|is|are|been|being|got|gets|will be)\s++){{0,9}}(?P<verb>{_CHANGES})\b"
     r"(?:\s++(?:back|forward|up|down|out|over|again|now))*(?:\s++(?:house|office))?"
     r"(?:\s++from\s++(?P<old>.{1,400}?))?\s++(?:to|until|till|into)\s+(?P<new>.+)",
@@ -342,6 +342,13 @@ _VALUE_END = re.compile(
     r"instead of|rather than|not|as of|starting|effective|from|until|per the|according)\b",
     re.IGNORECASE,
 )
+LATELY = re.compile(
+    r"\s+(?:yesterday|recently|lately|last\s+(?:night|week|weekend|month|(?:mon|tues|wednes|thurs|fri|satur|sun)day)|"
+    r"this\s+(?:morning|week|month)|"
+    r"(?:an?|one|two|three|four|five|six|\d+|several|a few|a couple of)\s+(?:day|week)s?\s+ago)[\s.!]*$",
+    re.IGNORECASE,
+)
+"""When a change came, at the end of its clause: `moved to Lyon last week`. Its value holds since then."""
 PRONOUNS = frozenset(
     ("he", "she", "it", "they", "this", "that", "these", "those", "you", "your", "his", "her", "its", "their", "there"),
 )
@@ -379,7 +386,7 @@ class Fact:
 
 def read_fact(clause: str, speaker: str | None) -> Fact | None:
     """Returns the fact that a clause states, None where no rule reads one; `I` is the speaker where one is known."""
-    change, verb = _CHANGE.search(clause), _SLOT_VERB.search(clause)
+    change, verb = CHANGE.search(clause), _SLOT_VERB.search(clause)
     if verb and not (change and change.start() <= verb.start()):
         return _from_slot_verb(clause, verb, speaker)
     if inverse := _INVERSE.match(clause):
@@ -450,8 +457,8 @@ def _from_copula(clause: str, m: re.Match[str], speaker: str | None) -> Fact | N
 def _value(text: str) -> Value:
     text = _AFTER_VERB.sub("", text.strip()).strip()
     cut = _VALUE_END.search(text)
-    approximate = bool(APPROXIMATE.search(text))
-    return read_value((text[: cut.start()] if cut else text).strip(" .!\"'"), approximate)
+    text = LATELY.sub("", (text[: cut.start()] if cut else text).strip(" .!\"'"))
+    return read_value(text, bool(APPROXIMATE.search(text)))
 
 
 def _attribute(noun_phrase: str, speaker: str | None) -> tuple[frozenset[str], str] | None:
