@@ -11,5 +11,3 @@ def test_the_table_of_markers_says_what_the_default_run_leaves_out():
     left_out = set(re.findall(r"not (\w+)", options["addopts"]))
     table = dict(re.findall(r"^\| `(\w+)` \| (yes|no) \|", (ROOT / "tests/README.md").read_text(), re.M))
     assert table == {name: "no" if name in left_out else "yes" for name in declared}
-    (listed,) = re.findall(r"Markers left out of it: (.*)", (ROOT / "README.md").read_text())
-    assert set(re.findall(r"`(\w+)`", listed)) == left_out

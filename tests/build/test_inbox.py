@@ -242,7 +242,7 @@ def test_the_commands(copy, tmp_path):
     sent = last_json(run("remember", KEY, "--user", "ann", "--home", home.path, "--operation-id", "k1", "--json"))
     assert sent["operation_id"] == "k1" and sent["is_new"]
     shown = run("query", "Where is the spare key?", "--user", "ann", "--home", home.path, "--include-pending").stdout
-    assert "(pending, " in shown and "quixotic clock" in shown
+    assert ", pending)" in shown and "quixotic clock" in shown
     note = tmp_path / "note.md"
     note.write_text("# Note\n\nThe annex opens at nine.\n")
     assert last_json(run("remember", note, "--home", home.path, "--json"))["uri"].endswith("-note.md")

@@ -176,7 +176,7 @@ def test_follow_up_questions_are_read_from_a_file_of_their_own(tmp_path):
     (folder / "follow_ups/notes.jsonl").write_text(json.dumps(second), encoding="utf-8")
     questions = load_questions(tmp_path, "notes")
     assert [(q.id, q.turns) for q in questions] == [("q1", ("Who launches?", "Ana.")), ("q2", ())]
-    assert questions[0].filters == {"turns": ("Who launches?", "Ana.")}
+    assert [turn.content for turn in questions[0].filters["turns"]] == ["Who launches?", "Ana."]
     assert golden_hash(questions[:1]) != golden_hash([question("q1")])
     assert load_questions(tmp_path, "other") is None
     (folder / "follow_ups/notes.jsonl").write_text(json.dumps(first), encoding="utf-8")

@@ -135,7 +135,7 @@ def test_a_new_home_without_a_key_is_served_with_a_secret_of_its_own(home, tmp_p
     with httpx.Client(base_url=started["url"], headers={"Authorization": f"Bearer {token}"}) as client:
         assert client.post("/memory", json={"text": "My bike is red."}).status_code == 202
         found = client.get("/search", params={"q": "bike", "include_pending": True}).json()
-        assert [m["text"] for m in found["pending"]] == ["My bike is red."]
+        assert [m["text"] for m in found["memories"] if m["is_pending"]] == ["My bike is red."]
     secret = service_folder(new.path) / "jwt-secret"
     assert secret.stat().st_mode & 0o077 == 0 and not (service_folder(home.path) / secret.name).exists()
     assert stop(new, SERVICE)

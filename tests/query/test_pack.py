@@ -368,7 +368,7 @@ def message_of(*memories: RankedMemory, replaced=None, sources="full", **options
     packed = pack_message(memories, replaced or {}, 10_000, words, sources=sources)
     known = {m.memory_id: m for m in (*memories, *(m for chain in (replaced or {}).values() for m in chain))}
     cited = Citations.of(sources, (m.memory_id for m in memories), packed.lines)
-    return memory_message(packed.lines, cited, known, {}, words, **options)
+    return memory_message(packed.lines, cited, known, words, **options)
 
 
 def test_each_line_has_scope_date_and_citation_inside_one_marked_block():
@@ -437,7 +437,7 @@ def test_budgets_by_type_leave_lines_out_and_count_them():
 
 
 def test_without_memories_the_message_says_so_and_the_conversation_is_last():
-    assert memory_message([], Citations("short", ()), {}, {}, words)["content"] == f"{HEADER}\n{NOTHING}"
+    assert memory_message([], Citations("short", ()), {}, words)["content"] == f"{HEADER}\n{NOTHING}"
     block = message_of(memory(1, "Plain."))
     turns = [{"role": "user", "content": "Hello"}]
     roles = [m["role"] for m in order_messages(block, turns, "Be brief.", "Cite.")]

@@ -29,13 +29,14 @@ def test_a_home_without_a_build_answers_with_nothing_and_with_what_is_pending(ne
         assert ann.get("/memory/cdb6bb060420f927").status_code == 404
         for sent in ({"text": "My bike is red.", "session": "s1"}, {"text": "The plan is blue.", "project": "apollo"}):
             assert ann.post("/memory", json=sent).json()["collection"] == "inbox"
-        found = ann.get("/search?q=bike+plan&include_pending=true").json()
-        assert sorted(m["text"] for m in found["pending"]) == ["My bike is red.", "The plan is blue."]
-        assert "My bike is red." in found["message"]["content"]
-        assert [m["text"] for m in ann.get("/search?q=bike&include_pending=true&project=x").json()["pending"]] == [
-            "My bike is red."
+        found = ann.get("/search?q=bike+plan&project=apollo").json()
+        assert sorted(m["text"] for m in found["memories"] if m["is_pending"]) == [
+            "My bike is red.",
+            "The plan is blue.",
         ]
-        assert bob.get("/search?q=bike&include_pending=true").json()["pending"] == []
+        assert "My bike is red." in found["message"]["content"]
+        assert [m["text"] for m in ann.get("/search?q=bike&project=x").json()["memories"]] == ["My bike is red."]
+        assert bob.get("/search?q=bike").json()["memories"] == []
         body = {"session": "s1", "turns": [{"role": "user", "content": "And the bell?"}]}
         working = ann.post("/working-set", json=body).json()
         assert [t["text"] for t in working["turns"]] == ["My bike is red.", "user: And the bell?"]

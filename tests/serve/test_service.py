@@ -224,15 +224,17 @@ def test_no_script_makes_markup_or_code_of_a_text():
     assert [script for script in SCRIPTS if re.search(markup, script.read_text())] == []
 
 
-KEPT = "cdb6bb060420f927"
+KEPT, OTHER = "cdb6bb060420f927", "7cfb228e1975cbb0"
 
 
 def test_each_endpoint_with_a_body_has_examples_in_its_description_that_are_accepted(writers, home):
     ann = writers("ann")
     document = ann.get("/openapi.json").json()
-    found = ann.get("/search?q=bike+work&collection=chats&history=true").json()["memories"]
+    found = ann.get("/search?q=bike+work&collection=chats&history=true&include_pending=false").json()["memories"]
     first, second = (m["memory_id"] for m in found[:2])
     proposal = Proposal("contradiction", "values", ("chats", "ann", ""), (first, second), "one of them", 0.8)
+    relation = build_of(home).table("chats", "relations").filter(user_id="ann")["relation_id"][0]
+    ids = {"proposals": proposal.proposal_id, "relations": relation}
     for path, methods in document["paths"].items():
         for method, described in methods.items():
             if "requestBody" not in described:
@@ -241,8 +243,8 @@ def test_each_endpoint_with_a_body_has_examples_in_its_description_that_are_acce
             (name,) = {s["$ref"].rpartition("/")[2] for s in schema.get("anyOf", [schema]) if "$ref" in s}
             for body in document["components"]["schemas"][name]["examples"]:
                 write_proposals(home.path, [proposal])
-                place = re.sub(r"\{\w+\}", proposal.proposal_id if "proposals" in path else first, path)
-                body = json.loads(json.dumps(body).replace(KEPT, first))
+                place = re.sub(r"\{\w+\}", ids.get(path.split("/")[1], first), path)
+                body = json.loads(json.dumps(body).replace(KEPT, first).replace(OTHER, second))
                 answer = ann.request(method.upper(), place, json=body)
                 assert answer.status_code in (200, 202), (path, body, answer.text)
 

@@ -219,8 +219,9 @@ _TABLE: dict[Setting, str] = {
     Setting("service.port", "PALIMPSEST_SERVE_PORT", "8765", "whole", 0, 65_535): (
         "port of `palimpsest serve` and `palimpsest service start`; `0` means any free port"
     ),
-    Setting("service.build_every", "PALIMPSEST_SERVE_BUILD_EVERY", "`10`, `0` where others build", "amount"): (
-        "minutes between builds by the service of what was sent or changed; `0` never ([service](../service.md#builds))"
+    Setting("service.build_every", "PALIMPSEST_SERVE_BUILD_EVERY", "10", "amount"): (
+        "minutes between builds by the service of what was sent or changed; `0` never, as where other machines build "
+        "([service](../service.md#builds))"
     ),
     Setting(
         "service.jwt_secret", "PALIMPSEST_JWT_SECRET", lowest=MIN_SECRET_BYTES, is_secret=True, alternatives=_JWT

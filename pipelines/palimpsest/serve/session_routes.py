@@ -15,6 +15,7 @@ from palimpsest.query.task import WorkingTurn
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.search_routes import Name
 from palimpsest.serve.state import JsonRouter, MayRead, SharedService
+from palimpsest.store.inbox import OWN_COLLECTION
 
 router = JsonRouter(tags=["sessions"])
 Sentences = Annotated[int, Query(ge=1, le=MAX_SENTENCES, description="at most")]
@@ -82,9 +83,10 @@ def summary(of: Annotated[SummaryOf, Query()], view: MayRead) -> JsonObject:
 @router.post("/working-set", summary="Show the last turns of a session", response_model=WorkingSetAnswer)
 def working_set(body: WorkingSetBody, view: MayRead, service: SharedService) -> JsonObject:
     """Returns the active files and the last turns, whatever their content; those too that no build has yet."""
+    scopes = view.scopes(body.collection, body.project, include_pending=True)
     with service.searching:
         found = view.reader.working_set(
-            view.scopes(body.collection, body.project, include_pending=True),
+            scopes or Scope(body.collection or OWN_COLLECTION, view.identity.user),  # who has sent nothing yet
             body.session,
             [*_pending_turns(view, body), *body.turns],
             budget_tokens=body.budget_tokens,
