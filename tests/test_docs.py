@@ -56,7 +56,7 @@ def test_the_first_lines_of_the_service_work_as_they_are_on_a_new_machine(tmp_pa
     try:
         done = run(["bash", "-c", script], timeout=300)
         assert done.returncode == 0, done.stderr
-        assert "I live in Ghent." in done.stdout and "I work at Heron." in done.stdout.splitlines()[-1]
+        assert "I live in Ghent." in done.stdout and "I work at Heron." in done.stdout.rpartition("}")[2]
     finally:
         run(["palimpsest", "service", "stop"], timeout=60)
 

@@ -52,7 +52,7 @@ def measure_pending(home: Home, scope: Scope, questions: Sequence[str], count: i
         questions: at least 20, so that a p95 is one of several.
         count: how many texts are pending.
     """
-    turns = [{"content": text} for text in pending_texts(count)]
+    turns = [{"role": "user", "content": text} for text in pending_texts(count)]
     ingest_session(home, turns, user=scope.user_id, collection=scope.collection)
     with open_home(home.path, count_reads=False) as reader:
         _until_labelled(reader, scope)
@@ -62,8 +62,8 @@ def measure_pending(home: Home, scope: Scope, questions: Sequence[str], count: i
             [[_search_ms(reader, scope, text, pending) for pending in (False, True)] for text in questions]
         )
         without, beside = np.percentile(times, 95, axis=0)
-        ingest_session(home, [{"content": "The sailing licence hangs in the boat house."}], user=scope.user_id,
-                       collection=scope.collection)  # fmt: skip
+        turn = {"role": "user", "content": "The sailing licence hangs in the boat house."}
+        ingest_session(home, [turn], user=scope.user_id, collection=scope.collection)
         started = time.perf_counter()
         found = reader.search("Where is the permit for the yacht?", scope, k=5, include_pending=True)
         took = time.perf_counter() - started
