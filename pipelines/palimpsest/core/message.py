@@ -60,7 +60,7 @@ def _encodable(value: object) -> object:
     return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
 
 
-_Name = Annotated[str, Field(max_length=256, json_schema_extra={"minLength": 1}), AfterValidator(_not_blank)]
+Name = Annotated[str, Field(max_length=256, json_schema_extra={"minLength": 1}), AfterValidator(_not_blank)]
 
 
 class TextPart(BaseModel):
@@ -82,11 +82,11 @@ class Message(BaseModel):
         json_schema_extra={"examples": [{"role": "user", "content": "I moved to Ghent.", "name": "ann"}]},
     )
 
-    role: _Name = Field(description="user, assistant, system, developer or tool")
+    role: Name = Field(description="user, assistant, system, developer or tool")
     content: Annotated[str, Field(max_length=_MAX_CHARS)] | Annotated[list[TextPart], Field(max_length=1_000)] = Field(
         description="a text, or parts of type text"
     )
-    name: _Name | None = Field(None, description="who says it, where the role does not name them")
+    name: Name | None = Field(None, description="who says it, where the role does not name them")
     created_at: Annotated[dt.datetime, BeforeValidator(_time)] | None = Field(
         None, description="when it was said (ISO 8601; UTC without an offset)"
     )

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from palimpsest.query.standing import StandingAnswer
     from palimpsest.query.summarize import Summary
     from palimpsest.query.task import WorkingSet
+    from palimpsest.store.inbox import InboxText
 
 
 # What can be read of a build besides searching it: its graph, facts, profiles, summaries and histories.
@@ -271,6 +272,11 @@ class Reader:
         """Returns the scopes of a user that have a text that was sent and is not built yet, sorted."""
         layer = self._layer()
         return sorted(layer.scopes(self.build_id, user)) if layer is not None else []
+
+    def pending_texts(self, scopes: Sequence[Scope]) -> "list[InboxText]":
+        """Returns the texts of some scopes that were sent and are not built yet, as they were sent."""
+        layer = self._layer()
+        return list(layer.texts(self.build_id, scopes)) if layer is not None else []
 
     def form_pending(self, scopes: Sequence[Scope], wait_s: float = 0) -> None:
         """Begins to form what is pending of the users of some scopes, and waits for that for so many seconds."""

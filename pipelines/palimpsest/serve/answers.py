@@ -23,7 +23,7 @@ class SearchWithMessage(SearchAnswer):
 
 
 class ReceivedOperation(JsonModel):
-    """What was received, and the name by which its state is asked for."""
+    """What was received, and the name by which its state is read."""
 
     operation_id: str
     state: Literal["received"]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import Any
 
 from anyio.to_thread import run_sync
 from fastapi import FastAPI
@@ -17,6 +16,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import JsonObject
 from palimpsest.serve import (
     account_routes,
     event_routes,
@@ -151,7 +151,7 @@ def create_app(
     return app
 
 
-def describe(app: FastAPI) -> dict[str, Any]:
+def describe(app: FastAPI) -> JsonObject:
     """Returns the OpenAPI document of an app, with the schemas that its endpoints name and FastAPI does not find."""
     if app.openapi_schema is None:
         app.openapi_schema = get_openapi(

@@ -9,6 +9,7 @@ import binascii
 import datetime as dt
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeVar
 
@@ -74,12 +75,12 @@ def frame(lines: Iterable[str]) -> str:
     return as_data(text, head="") if text else ""
 
 
-class Item(BaseModel):
+class Item(BaseModel, ABC):
     """One entry of a page."""
 
+    @abstractmethod
     def line(self) -> str:
         """Returns the entry on one line."""
-        raise NotImplementedError
 
     def chars(self) -> tuple[int, int]:
         """Returns the characters of its line and of its structured form."""
@@ -139,6 +140,18 @@ class Cursors:
         except (binascii.Error, ValueError):
             pass
         raise ArgumentError("cursor", "is not of this question, or memories were built since; call again without it")
+
+    def page(self, items: Sequence[AnItem], start: int, limit: int) -> tuple[list[AnItem], str | None]:
+        """Returns the items of the page that starts at a place, and the cursor of the next; None after the last.
+
+        Args:
+            items: all of the answer, or one more than the page has.
+            start: of the page.
+            limit: items at most; fewer where an answer has no room for more.
+        """
+        page = fitting(items[start : start + limit])
+        end = start + len(page)
+        return page, self.after(end, end < len(items))
 
     def after(self, place: int, has_more: bool) -> str | None:
         """Returns the cursor of a page that starts at a place; None where there is none."""

@@ -95,9 +95,8 @@ class RareTools(Caller):
             for name in sorted({s.collection for s in view.own_scopes(collection)}):
                 rows = self._memories(view, name).group_by("uri").agg(pl.col("title").first(), memories=pl.len())
                 found += [Document(collection=name, **row) for row in rows.sort("uri").to_dicts()]
-            page = fitting(found[start : start + limit])
-            end = start + len(page)
-            return Documents(documents=page, next_cursor=cursors.after(end, end < len(found)))
+            page, after = cursors.page(found, start, limit)
+            return Documents(documents=page, next_cursor=after)
 
         return self.may("read", list_all)
 

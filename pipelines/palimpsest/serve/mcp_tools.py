@@ -312,10 +312,8 @@ class Tools(Caller):
                 return Memories(memories=[])
             view.reader.form_pending(scopes, PENDING_WAIT_S)
             found = view.reader.recent(scopes, start + limit + 1, include_pending=True, **narrow)
-            items = [FoundMemory.of(m) for m in found]
-            page = fitting(items[start : start + limit])
-            end = start + len(page)
-            return Memories(memories=page, next_cursor=cursors.after(end, end < len(items)))
+            page, after = cursors.page([FoundMemory.of(m) for m in found], start, limit)
+            return Memories(memories=page, next_cursor=after)
 
         return self.may("read", find)
 
@@ -333,9 +331,8 @@ class Tools(Caller):
             start = cursors.start(cursor)
             mine = view.own_scopes(collection, project)
             lines = view.reader.profile(mine).lines if mine else ()
-            page = fitting([ProfileEntry.of(line) for line in lines[start : start + limit]])
-            end = start + len(page)
-            return UserProfile(user=view.identity.user, lines=page, next_cursor=cursors.after(end, end < len(lines)))
+            page, after = cursors.page([ProfileEntry.of(line) for line in lines], start, limit)
+            return UserProfile(user=view.identity.user, lines=page, next_cursor=after)
 
         return self.may("read", read)
 
@@ -357,10 +354,10 @@ class Tools(Caller):
         collection: Collection = None,
     ) -> GraphStatements:
         """Asks the graph of people, places, projects and topics; each line with the memories that show it."""
-        asked = {"query": query, "kind": kind, "project": project, "collection": collection}
+        question = {"query": query, "kind": kind, "project": project, "collection": collection}
 
         def ask(view: CallerView) -> GraphStatements:
-            cursors = Cursors(view.reader.build_id, asked)
+            cursors = Cursors(view.reader.build_id, question)
             start = cursors.start(cursor)
             scopes = view.scopes(collection, project)
             found = _ask_graph(view.reader.graph(scopes), query, kind, start + limit + 1) if scopes else GraphAnswer()

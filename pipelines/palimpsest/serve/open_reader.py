@@ -45,14 +45,12 @@ class CallerView:
         identity: the caller.
         shared: collections that every caller may read, with the user of their memories without an owner.
         by_user: the scopes of the build by user: a request looks at those of its caller, not at all.
-        home: whose collections may have what is in no build yet.
     """
 
     reader: Reader
     identity: Identity
     shared: Mapping[str, str]
     by_user: Mapping[str, Sequence[Scope]]
-    home: Home
 
     def scopes(
         self, collection: str | None = None, project: str | None = None, include_pending: bool = False
@@ -108,7 +106,7 @@ class SharedReader:
             PalimpsestError: the store cannot be opened.
         """
         with self.borrowed() as reader:
-            yield CallerView(reader, identity, self._shared, self._by_user, Home(self._home))
+            yield CallerView(reader, identity, self._shared, self._by_user)
 
     @contextmanager
     def borrowed(self) -> Iterator[Reader]:

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import Query, Response
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.ids import JsonObject
-from palimpsest.core.message import DEPRECATED_SINCE, OLDER_SHAPES, Message
+from palimpsest.core.message import DEPRECATED_SINCE, OLDER_SHAPES, Message, Name
 from palimpsest.core.times import parse_time
 from palimpsest.query.context.lines import Role
 from palimpsest.query.request.search_request import OPTIONS, StrategyName, Tier, bounds, offer
@@ -46,18 +46,6 @@ def _iso_time_or_day(value: object) -> dt.datetime | dt.date | None:
     return found.date() if found and len(str(value).strip()) <= len("2026-03-01") else found
 
 
-def _not_blank(name: str) -> str:
-    """Returns a name as it is.
-
-    Raises:
-        ValueError: it is empty.
-    """
-    if not name.strip():
-        raise ValueError("is empty; give one, or leave it out")
-    return name
-
-
-Name = Annotated[str, Field(max_length=256, json_schema_extra={"minLength": 1}), AfterValidator(_not_blank)]
 Collection = Annotated[Name | None, Query(description="only this collection")]
 Project = Annotated[Name | None, Query(description="only this project and the general memory")]
 IsoTime = Annotated[dt.datetime, BeforeValidator(_iso_time)]

@@ -1,6 +1,7 @@
 """Endpoints that read a session or a scope as a whole: its summary, and the working set of a task."""
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import Query
@@ -8,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from palimpsest.core.ids import JsonObject, json_value
 from palimpsest.core.message import Message
-from palimpsest.query.pending.unbuilt import UnbuiltInbox
 from palimpsest.query.request.types import Scope
 from palimpsest.query.summarize import MAX_SENTENCES, Summary
 from palimpsest.query.task import WorkingTurn
@@ -88,7 +88,7 @@ def working_set(body: WorkingSetBody, view: MayRead, service: SharedService) -> 
         found = view.reader.working_set(
             scopes or Scope(body.collection or OWN_COLLECTION, view.identity.user),  # who has sent nothing yet
             body.session,
-            [*_pending_turns(view, body), *body.turns],
+            [*_pending_turns(view, scopes, body.session), *body.turns],
             budget_tokens=body.budget_tokens,
             max_turns=body.max_turns,
             paths=body.paths,
@@ -96,16 +96,9 @@ def working_set(body: WorkingSetBody, view: MayRead, service: SharedService) -> 
     return {**json_value(found), "message": dict(found.message())}
 
 
-def _pending_turns(view: CallerView, body: WorkingSetBody) -> list[Message]:
-    """Returns the caller's turns of the session that are in no build yet, in their order."""
-    user, inbox = view.identity.user, UnbuiltInbox(view.home.path)
-    scopes = {s for s in view.scopes(body.collection, body.project, include_pending=True) if s.user_id == user}
-    of_session = [
-        text
-        for collection in sorted({s.collection for s in scopes})
-        for file in inbox.of_user(view.reader.build_id, collection, user).files
-        for text in file.texts()
-        if text.session_id == body.session and Scope(collection, user, text.project_id) in scopes
-    ]
+def _pending_turns(view: CallerView, scopes: Iterable[Scope], session: str) -> list[Message]:
+    """Returns the caller's turns of a session that are in no build yet, in their order."""
+    own = [s for s in scopes if s.user_id == view.identity.user]
+    of_session = [text for text in view.reader.pending_texts(own) if text.session_id == session]
     of_session.sort(key=lambda t: t.observed_at or dt.datetime.min.replace(tzinfo=dt.UTC))
     return [Message.of_text(t.text, t.speaker) for t in of_session]

@@ -4,7 +4,7 @@ import datetime as dt
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.joined_view import NO_CHANGES, JoinedScope
 from palimpsest.query.scope.scope_arrays import ByteCache
 from palimpsest.query.scope.view import CachedScopeView
+from palimpsest.store.inbox import InboxText
 
 if TYPE_CHECKING:
     from palimpsest.query.pending.form import BuiltMemories, PendingMemories, TextVectors
@@ -69,6 +70,12 @@ class PendingLayer:
     def scopes(self, build_id: str, user: str) -> set[Scope]:
         """Returns the scopes of a user that have a text that a build lacks."""
         return self._inbox.scopes(build_id, user)
+
+    def texts(self, build_id: str, scopes: Collection[Scope]) -> Iterator[InboxText]:
+        """Yields the texts of some scopes that a build lacks, as they were sent."""
+        for owner in sorted({_Owner(s.collection, s.user_id) for s in scopes}):
+            for file in self._inbox.of_user(build_id, *owner).files:
+                yield from (t for t in file.texts() if Scope(*owner, t.project_id) in scopes)
 
     def warm(self) -> None:
         """Loads what forms and labels: the first text that is sent takes seconds longer without it."""

@@ -348,7 +348,10 @@ def lift_successors(
     cosines = standardize(similar, stats[0])
     sums = sum((term.scores_of(older) for term in view.postings(query.word_terms)), np.zeros(len(older)))
     words = standardize(sums, stats[1])
-    of_candidates = np.array([found[i].score if i in found else -np.inf for i in map(str, view.ids[older])])
+    score_of_row = {row: found[i].score for i, row in known_rows(view.ids, found).items()}
+    of_candidates = np.full(len(older), -np.inf)
+    for place in np.flatnonzero(np.isin(older, list(score_of_row))):
+        of_candidates[place] = score_of_row[int(older[place])]
     own = weights.vector * cosines + weights.words * words
     scores = np.where(allowed[older], np.maximum(own, of_candidates) - _JUST_ABOVE, own)
     least = min((c.score for c in found.values()), default=0.0)
