@@ -60,14 +60,14 @@ def served(tmp_path_factory, shared_vectors):
 def _kept_deleter():
     """Deletes run in one process, which takes four seconds to start; `own_deleter` gives a test the service's own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as kept, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("palimpsest.serve.deletions.ProcessPoolExecutor", lambda *_: nullcontext(kept))
+        patch.setattr("palimpsest.serve.operations.ProcessPoolExecutor", lambda *_: nullcontext(kept))
         yield
 
 
 @pytest.fixture
 def own_deleter(monkeypatch):
     """A delete runs in a process of its own, as in a service."""
-    monkeypatch.setattr("palimpsest.serve.deletions.ProcessPoolExecutor", ProcessPoolExecutor)
+    monkeypatch.setattr("palimpsest.serve.operations.ProcessPoolExecutor", ProcessPoolExecutor)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def serving(home: Home | Path, **settings: Any) -> Iterator[FastAPI]:
     try:
         yield app
     finally:
-        app.state.service.deletions.close()
+        app.state.service.operations.close()
         app.state.service.reader.close()
 
 

@@ -65,7 +65,7 @@ def test_every_endpoint_keeps_its_contract(app, examples):
         for mode in schemathesis.GenerationMode:
             sent += send_requests(operation, mode, examples, known)
         # A delete that still runs has the home, and a change is then answered 503, as described; others are dropped.
-        deletions = app.state.service.deletions
+        deletions = app.state.service.operations
         deletions.close()
         deletions._pool = ThreadPoolExecutor(1)
     assert sent > 30 * examples

@@ -13,7 +13,7 @@ from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import open_home
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.app import create_app
-from palimpsest.serve.deletions import Deletions
+from palimpsest.serve.operations import Operations
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import WAIT_S
 from palimpsest.store.home import Home
@@ -104,6 +104,27 @@ def test_a_deleted_memory_is_gone_with_a_proof_that_its_caller_alone_reads(write
     assert ann.get(f"/memory/{memory}").status_code == 404 and "zqann" not in ann.get("/search?q=bike").text
 
 
+def test_what_is_pending_is_edited_and_deleted_at_once_and_leaves_nothing_in_the_inbox(writers, home):
+    ann, bob = writers("ann"), writers("bob")
+    turns = [
+        {"role": "user", "content": t} for t in ("My skiff is called Wren zqwren.", "It lies in dock four zqdock.")
+    ]
+    assert ann.post("/memory", json={"turns": turns, "collection": "chats"}).status_code == 202
+    skiff = next(m["memory_id"] for m in found(ann, "What is my skiff called?") if "zqwren" in m["text"])
+    text = {"text": "My skiff is called Heron zqheron."}
+    assert bob.put(f"/memory/{skiff}", json=text).status_code == bob.delete(f"/memory/{skiff}").status_code == 404
+    assert ann.put(f"/memory/{skiff}", json=text).status_code == 200
+    now = found(ann, "What is my skiff called?")
+    assert now[0]["text"] == text["text"] and all("zqwren" not in m["text"] for m in now)
+    begun = ann.delete(f"/memory/{now[0]['memory_id']}")
+    assert all("zqheron" not in m["text"] for m in found(ann, "What is my skiff called?"))
+    done = wait_for(ann, begun.json()["operation_id"], "deleted", "failed")
+    assert done["state"] == "deleted" and done["proof"]["memories"] == 1 and done["proof"]["residue"] == []
+    left = "".join(path.read_text() for path in home.inbox.rglob("*.jsonl"))
+    assert "zqdock" in left and "zqheron" not in left and "zqwren" not in left
+    assert any("zqdock" in m["text"] for m in found(ann, "Where does it lie?"))
+
+
 def test_a_caller_deletes_themselves_and_nobody_else(writers):
     ann, bob = writers("ann"), writers("bob")
     begun = ann.delete("/users/me").json()["operation_id"]
@@ -116,10 +137,10 @@ def test_a_delete_that_a_stopped_service_did_not_finish_says_so(writers, home):
     ann = writers("ann")
     begun = ann.delete("/users/me").json()["operation_id"]
     wait_for(ann, begun, "deleted")
-    assert Deletions(home).status(begun, "ann")["state"] == "deleted"
+    assert Operations(home).status(begun, "ann")["state"] == "deleted"
     path = home.path / "deletions" / f"{begun}.json"
     path.write_text(path.read_text().replace('"deleted"', '"received"'))
-    assert Deletions(home).status(begun, "ann")["state"] == "failed"
+    assert Operations(home).status(begun, "ann")["state"] == "failed"
 
 
 def test_history_shows_what_replaced_what(clients):
@@ -213,10 +234,16 @@ def test_an_edit_is_its_owners_alone_refused_during_a_build_and_keeps_what_the_m
     assert WAIT_S <= 1, "a request that waits has a thread, of which all requests have some forty"
     edited = client.put(f"/memory/{memory}", json=text)
     assert edited.status_code == 200 and edited.json()["memory_id"] == memory and "zqann" not in edited.text
-    assert found(client, "colour of my bike")[0]["text"] == "My bike is red zqann."
+    at_once = found(client, "colour of my bike")
+    assert at_once[0]["is_pending"] and at_once[0]["text"] == text["text"]
+    assert all("red" not in m["text"] for m in at_once)
+    again = client.put(f"/memory/{at_once[0]['memory_id']}", json={"text": "My bike is teal zqann."})
+    assert again.status_code == 200 and found(client, "colour of my bike")[0]["text"] == "My bike is teal zqann."
+    served = found(client, "colour of my bike")[0]["memory_id"]
     rebuild(home)
     now = found(writers("ann"), "colour of my bike")
-    assert now[0]["text"] == "My bike is green zqann." and all("red" not in m["text"] for m in now)
+    assert (now[0]["text"], now[0]["memory_id"]) == ("My bike is teal zqann.", served) and not now[0]["is_pending"]
+    assert all("red" not in m["text"] and "green" not in m["text"] for m in now)
     old = found(writers("ann"), "red bike", history="true")
     assert any(m["text"] == "My bike is red zqann." and not m["is_latest"] for m in old)
 

@@ -212,11 +212,27 @@ def suite(
 @click.option("--clients", type=click.IntRange(1), default=1, show_default=True, help="Clients at once.")
 @click.option("--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Links to follow from the best.")
 @click.option("--narrow", is_flag=True, help="With --strategy hierarchical: only memories of the nodes found.")
+@click.option("--pending", type=click.IntRange(1, 10_000), help="Measure this home beside so many pending memories.")
 def bench(
-    call: Call, memories: int | None, strategy: str, kind: "Kind", users: int, clients: int, hops: int, narrow: bool
+    call: Call,
+    memories: int | None,
+    strategy: str,
+    kind: "Kind",
+    users: int,
+    clients: int,
+    hops: int,
+    narrow: bool,
+    pending: int | None,
 ) -> None:
-    """Measure the query path on a seeded home of this many memories."""
+    """Measure the query path on a seeded home of this many memories, or with --pending on the home itself."""
     import tempfile
+
+    if pending is not None:
+        from palimpsest_eval.bench.measure_pending import measure_pending
+
+        figures = measure_pending(call.home, pending)
+        call.show(figures.text(), figures.to_json())
+        return
 
     from palimpsest_eval.bench.bench_report import QueryLoad
     from palimpsest_eval.bench.run_bench import run_bench

@@ -31,6 +31,7 @@ from palimpsest.cli.processes import (
 from palimpsest.core.errors import ArgumentError, ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.core.files import read_format
 from palimpsest.core.ids import JsonObject
+from palimpsest.serve.settings import BuildTerms
 from palimpsest.store.home import Home
 
 
@@ -138,7 +139,9 @@ def start_instance(name: str, with_builds: bool = False) -> InstanceStatus:
 
         start_server(instance.neo4j_home)
     with instance_environment(instance):
-        start_service(Home(instance.home), instance.port, instance.backend, build_every=0 if with_builds else None)
+        start_service(
+            Home(instance.home), instance.port, instance.backend, builds=BuildTerms(0 if with_builds else None)
+        )
         if with_builds:
             start_builds(Home(instance.home))
     return _status(instance)

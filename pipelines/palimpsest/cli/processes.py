@@ -27,7 +27,7 @@ from palimpsest.core.ids import JsonObject
 from palimpsest.core.parallel import process_started
 from palimpsest.core.setting_layers import FILES_VARIABLE
 from palimpsest.query.reader import published_or_fail
-from palimpsest.serve.settings import make_secret, serve_settings
+from palimpsest.serve.settings import USUAL_BUILDS, BuildTerms, make_secret, serve_settings
 from palimpsest.store.home import OLDER, Home, home_option, make_service_folder, service_folder
 
 # Sends what this process and its children print to a file that does not grow without end.
@@ -229,7 +229,7 @@ def start(
     port: int,
     backend: str,
     wait_s: float = START_S,
-    build_every: float | None = None,
+    builds: BuildTerms = USUAL_BUILDS,
 ) -> ProcessStatus:
     """Starts a component of a home unless it runs, waits until it is ready, and returns where it answers.
 
@@ -248,7 +248,7 @@ def start(
         remove_record(home.path, component.name)
         log = log_path(home, component)
         begin = log.stat().st_size if log.exists() else 0
-        process = _launch(home, component, port, backend, build_every)
+        process = _launch(home, component, port, backend, builds)
         try:
             return _wait_until_ready(home, component, process, wait_s)
         except BaseException as e:
@@ -321,12 +321,11 @@ def _start_lock(home: Home, component: Component, wait_s: float) -> Iterator[Non
         lock.release()
 
 
-def _launch(
-    home: Home, component: Component, port: int, backend: str, build_every: float | None
-) -> subprocess.Popen[bytes]:
+def _launch(home: Home, component: Component, port: int, backend: str, builds: BuildTerms) -> subprocess.Popen[bytes]:
     path = str(home.path.resolve())
     options = ["--home", path, "--port", str(port), "--backend", backend, "--component", component.name]
-    options += [] if build_every is None else ["--build-every", str(build_every)]
+    named = {"--build-every": builds.every_minutes, "--max-cost": builds.max_cost}
+    options += [text for name, value in named.items() if value is not None for text in (name, str(value))]
     # What is written before the process has opened its log: an error of the interpreter, or of an import.
     log = open_log(log_path(home, component))
     try:
@@ -408,7 +407,7 @@ def _tail(path: Path, begin: int) -> str:
 
 
 def start_service(
-    home: Home, port: int, backend: str, wait_s: float = START_S, build_every: float | None = None
+    home: Home, port: int, backend: str, wait_s: float = START_S, builds: BuildTerms = USUAL_BUILDS
 ) -> ProcessStatus:
     """Starts the service of a home unless it runs, waits until it is ready, and returns where it answers.
 
@@ -417,7 +416,7 @@ def start_service(
         port: of the loopback address; 0 means any free one.
         backend: duckdb or neo4j.
         wait_s: seconds to wait.
-        build_every: minutes between its builds; None means `default_minutes`.
+        builds: that it runs.
 
     Raises:
         PalimpsestError: a setting is wrong, or the folder has other files and is no home.
@@ -426,7 +425,7 @@ def start_service(
     """
     home.create_alone()  # before anything else is written into a folder that need not be one
     serve_settings(partial(make_secret, home.path))
-    return start(home, SERVICE, port, backend, wait_s, build_every)
+    return start(home, SERVICE, port, backend, wait_s, builds)
 
 
 def start_builds(home: Home, wait_s: float = START_S) -> ProcessStatus:
@@ -440,7 +439,7 @@ def start_builds(home: Home, wait_s: float = START_S) -> ProcessStatus:
     return start(home, BUILDS, 0, "duckdb", wait_s)
 
 
-def run_component(home: Home, component: Component, port: int, backend: str, build_every: float | None = None) -> None:
+def run_component(home: Home, component: Component, port: int, backend: str, builds: BuildTerms = USUAL_BUILDS) -> None:
     """Runs a component in this process until it is stopped, and writes what it prints into the home's log."""
     make_service_folder(home.path)
     BoundedLog(log_path(home, component)).start()
@@ -458,7 +457,7 @@ def run_component(home: Home, component: Component, port: int, backend: str, bui
         return
     from palimpsest.serve.run_server import run_server
 
-    run_server(home, backend, HOST, port, on_listening=record, build_every=build_every)
+    run_server(home, backend, HOST, port, on_listening=record, builds=builds)
 
 
 def _free_port() -> int:

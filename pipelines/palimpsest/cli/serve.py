@@ -6,7 +6,7 @@ from functools import partial
 import click
 from click.core import ParameterSource
 
-from palimpsest.cli.shared import Call, common, visible
+from palimpsest.cli.shared import Call, CostParam, common, visible
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.store.home import Home, home_option
 
@@ -27,6 +27,12 @@ BUILD_OPTION = click.option(
     help="Build what was sent or changed, this often; 0 never. [default: 10; 0 where others build: of a home on object "
     "storage, and where other machines reach the address]",
 )
+COST_OPTION = click.option(
+    "--max-cost",
+    type=CostParam(),
+    envvar="PALIMPSEST_SERVE_MAX_COST",
+    help="The most that a language model may cost in each of these builds.",
+)
 
 
 @click.group(invoke_without_command=True)
@@ -34,8 +40,11 @@ BUILD_OPTION = click.option(
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @PORT_OPTION
 @BUILD_OPTION
+@COST_OPTION
 @click.pass_context
-def serve(context: click.Context, call: Call, host: str, port: int, build_every: float | None) -> None:
+def serve(
+    context: click.Context, call: Call, host: str, port: int, build_every: float | None, max_cost: float | None
+) -> None:
     """Serve a home over HTTP, until it is stopped: its published build, the inbox, deletes. A new home is made.
 
     Whose memories are read follows from the token of a request alone: PALIMPSEST_JWT_SECRET, or
@@ -45,8 +54,9 @@ def serve(context: click.Context, call: Call, host: str, port: int, build_every:
     if context.invoked_subcommand is not None:
         return
     from palimpsest.serve.run_server import run_server
+    from palimpsest.serve.settings import BuildTerms
 
-    run_server(call.home, call.backend, host, port, build_every=build_every)
+    run_server(call.home, call.backend, host, port, builds=BuildTerms(build_every, max_cost))
 
 
 @serve.command(short_help="Make a token for development.")
@@ -91,19 +101,23 @@ def service() -> None:
 @common
 @PORT_OPTION
 @BUILD_OPTION
+@COST_OPTION
 @click.option("--builds", "with_builds", is_flag=True, help="Also run the nightly builds and the Dagster UI.")
 @click.pass_context
-def start(context: click.Context, call: Call, port: int, build_every: float | None, with_builds: bool) -> None:
+def start(
+    context: click.Context, call: Call, port: int, build_every: float | None, max_cost: float | None, with_builds: bool
+) -> None:
     """Start the service of a home unless it runs, and wait until it can answer. A new home is made.
 
     Exit code 2: a setting is missing or wrong, or it runs with another port or backend than the named one. Exit code 3:
     it did not come up, and nothing is left running.
     """
     from palimpsest.cli.processes import start_builds, start_service
+    from palimpsest.serve.settings import BuildTerms
 
     if with_builds and build_every is None:
         build_every = 0  # Dagster builds
-    found = start_service(call.home, port, call.backend, build_every=build_every)
+    found = start_service(call.home, port, call.backend, builds=BuildTerms(build_every, max_cost))
     if found.record is not None:
         _check_same(context, call.home, port=found.record.port, backend=found.record.backend)
     call.text(f"serving {_build_text(found.answer)} at {found.record.url if found.record else ''}")
@@ -180,9 +194,13 @@ def logs(call: Call, shown: int, of_builds: bool) -> None:
 @common
 @PORT_OPTION
 @BUILD_OPTION
+@COST_OPTION
 @click.option("--component", "name", type=click.Choice(["service", "builds"]), default="service")
-def run(call: Call, port: int, build_every: float | None, name: str) -> None:
+def run(call: Call, port: int, build_every: float | None, max_cost: float | None, name: str) -> None:
     """Run in this process, and write what it prints into the home: what `start` runs in the background."""
     from palimpsest.cli.processes import BUILDS, SERVICE, run_component
+    from palimpsest.serve.settings import BuildTerms
 
-    run_component(call.home, BUILDS if name == "builds" else SERVICE, port, call.backend, build_every)
+    run_component(
+        call.home, BUILDS if name == "builds" else SERVICE, port, call.backend, BuildTerms(build_every, max_cost)
+    )

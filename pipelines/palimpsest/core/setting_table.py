@@ -223,6 +223,9 @@ _TABLE: dict[Setting, str] = {
         "minutes between builds by the service of what was sent or changed; `0` never, as where other machines build "
         "([service](../service.md#builds))"
     ),
+    Setting("service.max_cost", "PALIMPSEST_SERVE_MAX_COST", kind="amount"): (
+        "the most that a language model may cost in each of these builds"
+    ),
     Setting(
         "service.jwt_secret", "PALIMPSEST_JWT_SECRET", lowest=MIN_SECRET_BYTES, is_secret=True, alternatives=_JWT
     ): (

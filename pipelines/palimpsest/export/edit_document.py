@@ -11,8 +11,10 @@ from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.ids import REFLECTION, SCOPE, JsonObject, JsonRecord, JsonValue, ScopeKey, content_id
 from palimpsest.export.write_pages import Page, fields_of, parse_page, turns_of
 from palimpsest.memories.documents import version_id
+from palimpsest.query.pending.change import PendingText, find_pending, rewrite_pending, stated_first
 from palimpsest.sources.deletions import Deletions, TurnIndex, place_key
 from palimpsest.sources.extracted import DocumentRow, ExtractedDocument, Segment, document_to_row, row_to_document
+from palimpsest.sources.inbox import without_secrets
 from palimpsest.sources.readers.document_head import check_dates, find_stated_time, update_document_head
 from palimpsest.sources.readers.encodings import clean_text, parse_name
 from palimpsest.sources.readers.front_matter import SCOPE_FIELDS, check_fields, parse_relations
@@ -25,9 +27,10 @@ from palimpsest.sources.storage_policy import (
 )
 from palimpsest.sources.text_edits import Edit, apply_edits, remove_spans
 from palimpsest.store.builds import Build, published
-from palimpsest.store.collection_config import CollectionConfig
+from palimpsest.store.collection_config import CollectionConfig, load_collection
 from palimpsest.store.decisions import Decisions, ErasedText, append_edited, read_decisions
 from palimpsest.store.home import Home
+from palimpsest.store.inbox import InboxFile
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.text.dates import DateOrder
 
@@ -386,8 +389,8 @@ class EditedMemory(JsonRecord):
 def edit_memory(home: Home, scope: ScopeKey, memory_id: str, text: str) -> EditedMemory:
     """Replaces the words that a memory was formed from; the next build retires it and forms the new one.
 
-    What it was stays readable as history. The file that the document was read from is not changed: the edit applies
-    until that file itself changes.
+    What it was stays readable as history; of a memory that is not built yet nothing stays. The file that the
+    document was read from is not changed: the edit applies until that file itself changes.
 
     Args:
         home: the home.
@@ -405,6 +408,11 @@ def edit_memory(home: Home, scope: ScopeKey, memory_id: str, text: str) -> Edite
     with home.lock():
         build = published(home)
         row = _find(build, scope, memory_id) if build else None
+        for pending in find_pending(home, [memory_id], scope[0], scope[1]) if row is None else ():
+            if pending.file is not None:
+                return _edit_pending(home, pending, pending.file, text)
+            end = pending.start + len(pending.text)
+            row = {"document_id": pending.document_id, "unit": "", "char_start": pending.start, "char_end": end}
         if build is None or row is None:
             raise PalimpsestError(f"{memory_id[:40]}: no such memory in this scope; nothing is changed")
         config = build.config_of(scope[0])
@@ -431,11 +439,19 @@ def edit_memory(home: Home, scope: ScopeKey, memory_id: str, text: str) -> Edite
                 raise ArgumentError("text", f"makes the document longer than {config.limits.max_chars:,} characters")
             place = place_key(scope[0], scope[1], base.row["uri"], base.row["session_id"])
             said = TurnIndex(base.row["segments"]).utterance_at(start)
-            append_edited(
-                home.decisions, memory_id, ErasedText.of(place, said, stored["text"][start : start + len(text)])
-            )
+            words = ErasedText.of(place, said, stored["text"][start : start + len(text)])
+            for built_id in sorted(stated_first(home, [memory_id], scope[1])):
+                append_edited(home.decisions, built_id, words)
             write_changes(log, logged, {base.key: stored}, dt.datetime.now(dt.UTC))
     return EditedMemory(memory_id, scope[0], base.row["uri"], before)
+
+
+def _edit_pending(home: Home, pending: PendingText, file: InboxFile, text: str) -> EditedMemory:
+    config = load_collection(home.sources[file.collection])
+    stored = without_secrets(text, config, "text")
+    if stored != pending.text:
+        rewrite_pending(home, [pending], stored)
+    return EditedMemory(pending.memory_id, file.collection, file.uri, pending.text)
 
 
 def _find(build: Build, scope: ScopeKey, memory_id: str) -> dict[str, Any] | None:

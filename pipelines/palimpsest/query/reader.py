@@ -259,10 +259,11 @@ class Reader:
     def _run(self, request: SearchRequest) -> SearchResult:
         layer, usage = self._layer() if request.include_pending else None, self._usage
         joined = layer.joined(self._backend, self._with_projects(request)) if layer is not None else None
+        pending = joined.pending_ids() if joined is not None else frozenset[str]()
         backend = joined or self._backend
-        result = run_search(request, backend, self._clock(), self._reranker, usage, self._compressor)
+        result = run_search(request, backend, self._clock(), self._reranker, usage, self._compressor, pending)
         if joined is not None:
-            result = replace(result, memories=_mark_pending(result.memories, joined.pending_ids()))
+            result = replace(result, memories=_mark_pending(result.memories, pending))
         if usage is not None:
             found = (m for m in result.memories if not m.is_pending)
             usage.add(((m.collection, m.user_id, m.project_id), m.memory_id) for m in found)
@@ -282,6 +283,11 @@ class Reader:
         """Begins to form what is pending of the users of some scopes, and waits for that for so many seconds."""
         if (layer := self._layer()) is not None:
             layer.wait(self.build_id, scopes, wait_s)
+
+    def hide_pending(self, user: str, memory_ids: Sequence[str], hidden: bool = True) -> None:
+        """Leaves pending memories of a user out while they are being deleted, or takes them in again."""
+        if (layer := self._layer()) is not None:
+            layer.hide(user, memory_ids, hidden)
 
     def warm_pending(self) -> None:
         """Loads what forms pending memories: the first text that is sent takes seconds longer without it."""

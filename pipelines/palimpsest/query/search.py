@@ -2,7 +2,7 @@
 
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -59,6 +59,8 @@ from palimpsest.store.usage_log import UsageLog
 _COMPLETED = 0.03
 """Least relevance of a result that neighbors complete, and that what was said later follows."""
 _LEAST_WITH_SOURCES = 320  # tokens: of a smaller budget a tenth is less than a line of sources
+_NEAREST = 2
+"""Pending memories that are shown where there is room, whatever their words are."""
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "rerank_ms", "read_ms", "pack_ms")
 
 
@@ -69,6 +71,7 @@ def run_search(
     reranker: AnyReranker | None = None,
     usage: UsageLog | None = None,
     compressor: Compressor | None = None,
+    pending: Set[str] = frozenset(),
 ) -> SearchResult:
     """Answers a request from one build.
 
@@ -79,6 +82,7 @@ def run_search(
         reranker: reads the best candidates; without one the scores alone decide.
         usage: reads of memories; None where none are counted.
         compressor: picks the sentences of long results where the request says so.
+        pending: ids of memories that no build has; see `_keep_pending`.
 
     Raises:
         PalimpsestError: the strategy or the project is unknown, or the request needs a compressor and there is none.
@@ -87,6 +91,7 @@ def run_search(
     question = resolve_text(request.text, request.turns, request.brief)
     queries = resolve_queries(request, question.text, backend, clock, usage)
     ranking = _rank_scopes(request, question.text, queries, reranker, timer)
+    ranking = _keep_pending(ranking, pending, request.k) if pending else ranking
     read = _read_results(request, ranking, queries)
     timer.record("read_ms")
     picker = _SentencePicker(compressor, question.text, queries, read, timer)
@@ -132,12 +137,21 @@ def run_search(
 
 
 class _Ranking(NamedTuple):
-    """The best k of all scopes, the relevance of the best by id, how many were left out, what the reranker did."""
+    """The candidates of all scopes as they were judged and the best k of them.
+
+    Attributes:
+        best: the best k.
+        judged: the first of them, with their relevance.
+        below_min_score: how many were left out.
+        reranking: what the reranker did.
+        kept: ids of results that are shown however relevant they are.
+    """
 
     best: Sequence[Ranked]
-    relevance: Mapping[str, float]
+    judged: Sequence[Ranked]
     below_min_score: int
     reranking: Reranking | None
+    kept: Set[str] = frozenset()
 
 
 def _rank_scopes(
@@ -162,10 +176,27 @@ def _rank_scopes(
         results = diversify_results(above, request.k)
     judged = with_relevance(reader, text, results[: max(request.k, DEPTH)])
     timer.record("rerank_ms")
-    chances = {c.memory_id: c.relevance for _, c in judged}
     best = newer_first(judged, request.k)[: request.k]
     timer.record("rank_ms")
-    return _Ranking(best, chances, len(merged) - len(above), reranking)
+    return _Ranking(best, judged, len(merged) - len(above), reranking)
+
+
+def _keep_pending(ranking: _Ranking, pending: Set[str], k: int) -> _Ranking:
+    """Returns a ranking whose free places have the pending memories that are nearest to the question by meaning.
+
+    What was sent just now has no links and few words of the question, and loses to what has many. Free are the places
+    behind the likely results: nothing likely is left out for it.
+    """
+    least = least_relevance(max((c.relevance for _, c in ranking.best), default=0.0))
+    likely = [pair for n, pair in enumerate(ranking.best) if n == 0 or pair[1].relevance >= least]
+    nearest = sorted(
+        (pair for pair in ranking.judged if pair[1].memory_id in pending), key=lambda p: (-p[1].vector, p[1].memory_id)
+    )
+    shown = {c.memory_id for _, c in likely}
+    added = [pair for pair in nearest[:_NEAREST] if pair[1].memory_id not in shown][: max(0, k - len(likely))]
+    kept = frozenset(c.memory_id for _, c in added)
+    rest = [pair for pair in ranking.best if pair[1].memory_id not in shown | kept]
+    return ranking._replace(best=[*likely, *added, *rest][:k], kept=kept)
 
 
 def _task(request: SearchRequest, space: Space | None) -> Task | None:
@@ -239,8 +270,9 @@ def _read_results(request: SearchRequest, ranking: _Ranking, queries: Sequence[S
     if request.abstain and highest < LIKELY:
         return _Results(abstained=True)
     least = 0.0 if request.history else least_relevance(highest)  # who asks for all versions wants them all
-    likely = frozenset(m.memory_id for n, m in enumerate(results) if n == 0 or m.relevance >= least)
-    later = said_later([m for m in results if m.memory_id in likely], known, completed, ranking.relevance)
+    likely = frozenset(m.memory_id for n, m in enumerate(results) if n == 0 or m.relevance >= least) | ranking.kept
+    chances = {c.memory_id: c.relevance for _, c in ranking.judged}
+    later = said_later([m for m in results if m.memory_id in likely], known, completed, chances)
     if not request.all_results:
         results = [m for m in results if m.memory_id in likely]
         best = [(at, c) for at, c in best if c.memory_id in likely]

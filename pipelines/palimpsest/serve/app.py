@@ -28,16 +28,16 @@ from palimpsest.serve import (
     system_routes,
 )
 from palimpsest.serve import page_routes as page
-from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.drawing_library import DrawingLibrary
 from palimpsest.serve.events import Rooms, Watch
 from palimpsest.serve.guard import AtPath, Envelope, Guard
 from palimpsest.serve.mcp_server import MCP_PATH, allowed_hosts, create_mcp, resource_metadata_routes
 from palimpsest.serve.memories_routes import SentMemory
 from palimpsest.serve.open_reader import SharedReader
+from palimpsest.serve.operations import Operations
 from palimpsest.serve.problems import ProblemDetails, add_handlers, describe_problem
 from palimpsest.serve.scheduled_builds import ScheduledBuilds
-from palimpsest.serve.settings import ServeSettings
+from palimpsest.serve.settings import NO_BUILDS, BuildTerms, ServeSettings
 from palimpsest.serve.state import Service, Warming, Writer
 from palimpsest.serve.views import Positions
 from palimpsest.store.home import Home, send_unwritten
@@ -91,7 +91,11 @@ _PROBLEMS = {
 
 
 def create_app(
-    home: Home, settings: ServeSettings, backend: str = "duckdb", host: str = "127.0.0.1", build_every: float = 0
+    home: Home,
+    settings: ServeSettings,
+    backend: str = "duckdb",
+    host: str = "127.0.0.1",
+    builds: BuildTerms = NO_BUILDS,
 ) -> FastAPI:
     """Returns the app over a home; the published build is opened by the first request that needs it.
 
@@ -100,11 +104,11 @@ def create_app(
         settings: what it allows.
         backend: duckdb or neo4j.
         host: the address that it is served at: at the loopback address, MCP refuses requests for other hosts.
-        build_every: minutes between builds of what was sent or changed; 0 means that the service builds nothing.
+        builds: of what was sent or changed; by default the service builds nothing.
     """
     reader = SharedReader(home.path, backend, settings.shared)
     service, guard = make_service(home, reader, settings), Guard(settings)
-    builds = ScheduledBuilds(home, service.rooms, build_every, graph=backend == "neo4j")
+    schedule = ScheduledBuilds(home, service.rooms, builds.every_minutes or 0, builds.max_cost, backend == "neo4j")
     mcp = create_mcp(service, guard)
     mcp_app = mcp.streamable_http_app(
         streamable_http_path=MCP_PATH,
@@ -117,13 +121,13 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with mcp.session_manager.run():
-            parts = (service.watch, service.warming, StoreSync(home.path), builds)
+            parts = (service.watch, service.warming, StoreSync(home.path), schedule)
             background = [asyncio.create_task(part.run()) for part in parts]
             yield
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)  # a build that runs is ended
-        service.deletions.close()
+        service.operations.close()
         await run_in_threadpool(reader.close)
 
     app = FastAPI(
@@ -138,7 +142,7 @@ def create_app(
         ),  # names of methods of clients
         responses={status: describe_problem(text) for status, text in _PROBLEMS.items()},
     )
-    app.state.service, app.state.guard, app.state.builds = service, guard, builds
+    app.state.service, app.state.guard, app.state.builds = service, guard, schedule
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     own = (account_routes, review_routes, session_routes, graph_routes)
     for routes in (search_routes, memories_routes, *own, event_routes, system_routes):
@@ -167,11 +171,11 @@ def describe(app: FastAPI) -> JsonObject:
 
 def make_service(home: Home, reader: SharedReader, settings: ServeSettings) -> Service:
     """Returns what the endpoints share."""
-    deletions, rooms = Deletions(home), Rooms()
+    operations, rooms = Operations(home), Rooms()
     positions = Positions(home)
-    watch = Watch(home, reader, deletions, rooms, positions)
+    watch = Watch(home, reader, operations, rooms, positions)
     # Searches at once: more would only take the interpreter from one another, and each would take longer.
     searching = BoundedSemaphore(os.cpu_count() or 2)
     warming = Warming(reader, searching)
     parts = (Writer(home), positions, DrawingLibrary(), searching, warming)
-    return Service(home, reader, deletions, settings, rooms, watch, *parts)
+    return Service(home, reader, operations, settings, rooms, watch, *parts)

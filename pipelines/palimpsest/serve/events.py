@@ -17,9 +17,9 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject, JsonValue, content_id
 from palimpsest.pipeline.document_info import UnknownOperation, operation_status
 from palimpsest.query.graph.subgraph import MAX_NODES
-from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.guard import Identity
 from palimpsest.serve.open_reader import REFRESH_S, CallerView, PublishedState, SharedReader
+from palimpsest.serve.operations import Operations
 from palimpsest.serve.views import Positions
 from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
@@ -257,7 +257,7 @@ class Watch:
 
     home: Home
     reader: SharedReader
-    deletions: Deletions
+    operations: Operations
     rooms: Rooms
     positions: Positions
     _sent: dict[tuple[str, frozenset[str]], Hashes] = field(default_factory=dict)
@@ -338,7 +338,7 @@ class Watch:
             followed = self._operations.get(user, {})
             waiting = list(followed.items())
         for operation_id, before in waiting:
-            now = self.deletions.status(operation_id, user)
+            now = self.operations.status(operation_id, user)
             if now is None and before.builds == builds:
                 continue
             if (now := now or self._sent_operation(user, operation_id)) is None:

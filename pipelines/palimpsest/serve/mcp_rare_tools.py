@@ -15,7 +15,6 @@ from pydantic import Field
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.ids import SCOPE
-from palimpsest.serve.deletions import DocumentName
 from palimpsest.serve.guard import Identity
 from palimpsest.serve.mcp_answers import (
     CollectionFigures,
@@ -31,6 +30,7 @@ from palimpsest.serve.mcp_answers import (
 from palimpsest.serve.mcp_tools import Caller, Collection, Cursor, Limit, check_project
 from palimpsest.serve.memories_routes import SentMemory, begin_delete, receive_file
 from palimpsest.serve.open_reader import CallerView
+from palimpsest.serve.operations import DocumentName
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.sources.crawl.analyze_site import analyze_site

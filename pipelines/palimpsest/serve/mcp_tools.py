@@ -9,7 +9,6 @@ from pydantic.fields import FieldInfo
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.times import parse_time
-from palimpsest.export.edit_document import edit_memory
 from palimpsest.pipeline.collection_info import list_collections
 from palimpsest.query.graph.graph_answer import GraphAnswer
 from palimpsest.query.graph.graph_reader import MAX_LINES, GraphReader
@@ -36,11 +35,11 @@ from palimpsest.serve.mcp_answers import (
     UserProfile,
     fitting,
 )
-from palimpsest.serve.memories_routes import begin_delete, find_operation
+from palimpsest.serve.memories_routes import begin_delete, edit_own, find_operation
 from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.state import Service
-from palimpsest.serve.views import check_own, own_scope
+from palimpsest.serve.views import check_own
 from palimpsest.sources.inbox import InboxOptions, ingest_text
 
 # Parameters: the same name means the same in each tool. What a search takes is described by its one declaration.
@@ -264,19 +263,11 @@ class Tools(Caller):
         return self.may_without_view("write", send)
 
     def update_memory(self, memory_id: MemoryId, text: Words) -> Operation:
-        """Replaces the words of a memory in its source. The next build serves them and keeps the old as history."""
+        """Replaces the words of a memory in its source. Searches find the new words at once."""
 
         def edit(view: CallerView) -> Operation:
-            _check_built(view, memory_id)
-            scope = own_scope(view, memory_id)
-            with self.service.writer.change() as home:
-                try:
-                    done = edit_memory(home, (scope.collection, scope.user_id, scope.project_id), memory_id, text)
-                except ArgumentError:
-                    raise
-                except PalimpsestError:
-                    raise Problem(409, _NOT_EDITED) from None
-            return Operation(state="received", memory_id=memory_id, collection=done.collection, note=_AFTER_BUILD)
+            done = edit_own(self.service, view, memory_id, text)
+            return Operation(state="received", memory_id=memory_id, collection=done.collection, note=_AFTER_EDIT)
 
         return self.may("write", edit)
 
@@ -284,7 +275,6 @@ class Tools(Caller):
         """Deletes a memory for good, with all that came from it. get_operation has the proof."""
 
         def begin(view: CallerView) -> Operation:
-            _check_built(view, memory_id)
             check_own(view, memory_id)
             return Operation.of(begin_delete(self.service, view.identity, [memory_id]))
 
@@ -406,21 +396,8 @@ class Tools(Caller):
 
 
 _OPENING_CHARS = 400
-_NOT_EDITED = "it was formed from others, or its source was edited or changed since the last build: build first"
-_AFTER_BUILD = "the next build serves the new words"
+_AFTER_EDIT = "found by its new words, under a new id"
 _NO_NODE = "no person, place, project or topic has this name; kind relations looks for words"
-
-
-def _check_built(view: CallerView, memory_id: str) -> None:
-    """Checks that a build has a memory, as what is changed must be.
-
-    Raises:
-        Problem: it was sent and is not built yet.
-    """
-    scopes = view.scopes(include_pending=True)
-    found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
-    if found is not None and found.is_pending:
-        raise Problem(409, "it is not built yet; get_operation says when it is")
 
 
 def _ask_graph(graph: GraphReader, query: str, kind: Kind, n: int) -> GraphAnswer:

@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from palimpsest.core.errors import ArgumentError, PalimpsestError, Rejected
 from palimpsest.core.ids import JsonObject
 from palimpsest.core.message import Message
-from palimpsest.export.edit_document import MAX_CHARS, edit_memory
+from palimpsest.export.edit_document import MAX_CHARS, EditedMemory, edit_memory
 from palimpsest.pipeline.document_info import operation_status
 from palimpsest.query.answer_models import MemoryAnswer
 from palimpsest.query.request.types import Scope
@@ -25,8 +26,9 @@ from palimpsest.serve.answers import (
     ReceivedOperation,
     UpdateUndone,
 )
-from palimpsest.serve.deletions import DocumentName
 from palimpsest.serve.guard import Identity
+from palimpsest.serve.open_reader import CallerView
+from palimpsest.serve.operations import DocumentName
 from palimpsest.serve.problems import NotFound, Problem, invalid_argument
 from palimpsest.serve.search_routes import IsoTime, Name, mark_older_shapes
 from palimpsest.serve.state import (
@@ -217,17 +219,29 @@ def source(memory_id: Name, view: MayRead, reach: Annotated[int, Query(ge=0, le=
 
 @router.put("/memory/{memory_id}", summary="Edit the words of a memory", response_model=EditReceived)
 def edit(memory_id: Name, sent: EditedText, view: MayWriteView, service: SharedService) -> JsonObject:
-    """Replaces its words in its source; the next build forms it anew and keeps what it was as history."""
+    """Replaces its words in its source, served at once; the next build keeps what it was as history."""
+    done = edit_own(service, view, memory_id, sent.text)
+    return {"memory_id": memory_id, "collection": done.collection, "uri": done.uri}
+
+
+def edit_own(service: Service, view: CallerView, memory_id: str, text: str) -> EditedMemory:
+    """Replaces the words of a memory of the caller.
+
+    Raises:
+        NotFound: the caller has none with this id.
+        Problem: it cannot be edited now.
+    """
     scope = own_scope(view, memory_id)
     with service.writer.change() as home:
         try:
-            done = edit_memory(home, (scope.collection, scope.user_id, scope.project_id), memory_id, sent.text)
+            done = edit_memory(home, (scope.collection, scope.user_id, scope.project_id), memory_id, text)
         except ArgumentError:
             raise
         except PalimpsestError:
             detail = "it was formed from others, or its source was edited or changed since the last build: build first"
             raise Problem(409, detail) from None
-    return {"memory_id": memory_id, "collection": done.collection, "uri": done.uri}
+    view.reader.form_pending([scope])
+    return done
 
 
 @router.post(
@@ -266,7 +280,10 @@ def begin_delete(
     service: Service, identity: Identity, memories: Sequence[str], document: DocumentName | None = None
 ) -> JsonObject:
     """Begins a delete of memories or a document of a caller, of all without either; returns the operation."""
-    begun = service.deletions.begin(identity.user, memories, document)
+    hide = partial(service.reader.hide_pending, identity.user, memories)
+    if memories:
+        hide()
+    begun = service.operations.begin(identity.user, memories, document, partial(hide, hidden=False))
     service.watch.follow(identity.user, begun)
     return {"operation_id": begun, "state": "received"}
 
@@ -283,7 +300,7 @@ def find_operation(service: Service, identity: Identity, operation_id: str) -> J
     Raises:
         NotFound: the caller has none with this id.
     """
-    if found := service.deletions.status(operation_id, identity.user):
+    if found := service.operations.status(operation_id, identity.user):
         return found
     try:
         return operation_status(service.home, operation_id, identity.user).for_sender().to_json()

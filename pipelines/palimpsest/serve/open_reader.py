@@ -74,9 +74,11 @@ class CallerView:
             if collection in (None, s.collection) and (project is None or s.project_id in ("", project))
         ]
 
-    def own_scopes(self, collection: str | None = None, project: str | None = None) -> list[Scope]:
-        """Returns the scopes that are the caller's own."""
-        return [s for s in self.scopes(collection, project) if s.user_id == self.identity.user]
+    def own_scopes(
+        self, collection: str | None = None, project: str | None = None, include_pending: bool = False
+    ) -> list[Scope]:
+        """Returns the scopes that are the caller's own; see `scopes`."""
+        return [s for s in self.scopes(collection, project, include_pending) if s.user_id == self.identity.user]
 
 
 class SharedReader:
@@ -132,6 +134,11 @@ class SharedReader:
         """Begins to form what was sent for a user, so that the next search need not wait for it."""
         with suppress(PalimpsestError), self.borrowed() as reader:  # without a build there is nothing to search
             reader.form_pending([scope])
+
+    def hide_pending(self, user: str, memory_ids: Sequence[str], hidden: bool = True) -> None:
+        """Leaves pending memories of a user out while they are being deleted, or takes them in again."""
+        with suppress(PalimpsestError), self.borrowed() as reader:
+            reader.hide_pending(user, memory_ids, hidden)
 
     def answering_build(self) -> str:
         """Returns the build that answers, after the store has answered; empty before the first build.

@@ -169,7 +169,7 @@ def consolidate(view: MayWriteView, service: SharedService) -> JsonObject:
     if not (scopes := view.own_scopes()):
         raise NotFound
     user = view.identity.user
-    begun = service.deletions.begin_consolidation(user, frozenset(scopes))
+    begun = service.operations.begin_consolidation(user, frozenset(scopes))
     service.watch.follow(user, begun)
     return {"operation_id": begun, "state": "received"}
 

@@ -26,7 +26,7 @@ from palimpsest.serve.guard import MAX_HEADER_BYTES, BadToken, TokenVerifier
 from palimpsest.serve.mcp_server import create_stdio_mcp
 from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.scheduled_builds import default_minutes
-from palimpsest.serve.settings import is_loopback, make_secret, read_secret, serve_settings
+from palimpsest.serve.settings import USUAL_BUILDS, BuildTerms, is_loopback, make_secret, read_secret, serve_settings
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home, home_option
 from palimpsest.store.manifest import has_hash
@@ -211,7 +211,7 @@ def run_server(
     host: str,
     port: int,
     on_listening: Callable[[int], None] | None = None,
-    build_every: float | None = None,
+    builds: BuildTerms = USUAL_BUILDS,
 ) -> None:
     """Serves a home until the process is stopped; one that could not answer is not served at all.
 
@@ -221,7 +221,7 @@ def run_server(
         host: address to listen on.
         port: 0 means any free port.
         on_listening: gets the port as soon as it listens.
-        build_every: minutes between builds of what was sent or changed; None means `default_minutes`.
+        builds: of what was sent or changed.
 
     Raises:
         PalimpsestError: the folder is no home, or no key for tokens is set and other machines reach the address.
@@ -230,8 +230,9 @@ def run_server(
     log_without_contents()
     check_start(home, backend)
     settings = serve_settings(partial(make_secret, home.path) if is_loopback(host) else str)
-    minutes = default_minutes(home, host) if build_every is None else build_every
-    app = create_app(home, settings, backend, host, minutes)
+    if builds.every_minutes is None:
+        builds = builds._replace(every_minutes=default_minutes(home, host))
+    app = create_app(home, settings, backend, host, builds)
     allow_open_files()
     config = uvicorn.Config(
         app,

@@ -72,12 +72,14 @@ class ScheduledBuilds:
         home: the home.
         rooms: get a BUILD event when a build begins, and when it ends without a publication.
         every_minutes: from the end of a build to the next; 0 means never.
+        max_cost: of each build; see `BuildTerms`.
         graph: load what is published into Neo4j, too.
     """
 
     home: Home
     rooms: Rooms
     every_minutes: float = 0
+    max_cost: float | None = None
     graph: bool = False
     _last: LastBuild | None = None
     _is_running: bool = False
@@ -134,6 +136,7 @@ class ScheduledBuilds:
     async def _run_child(self) -> int:
         """Builds in a process of its own and returns its exit code; cancelled, it ends the process first."""
         options = ["--home", str(self.home.path.resolve()), "--allow-rejects", *(["--graph"] if self.graph else [])]
+        options += [] if self.max_cost is None else ["--max-cost", str(self.max_cost)]
         with _open_log(self.home) as log:
             child = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-m", "palimpsest.cli.main", "build", *options],

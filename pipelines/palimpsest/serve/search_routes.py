@@ -149,6 +149,8 @@ def search_hybrid(body: SearchBody, view: MayRead, service: SharedService, respo
 def answer(service: Service, view: CallerView, parameters: SearchParameters) -> JsonObject:
     """Answers a search within the scopes of a caller."""
     scopes = view.scopes(parameters.collection, parameters.project, include_pending=parameters.include_pending)
+    if parameters.accessed_within is not None:  # reads of a shared scope are those of all callers
+        scopes = [s for s in scopes if view.shared.get(s.collection) != s.user_id]
     if not scopes:
         return _shown(empty_result(view.reader.build_id), parameters.role)
     options = parameters.model_dump(exclude={"q", "collection", "project", "role", "use_graph", "turns"})

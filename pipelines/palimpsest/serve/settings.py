@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
@@ -19,6 +20,21 @@ TOOLS, URL = "PALIMPSEST_MCP_TOOLS", "PALIMPSEST_SERVE_URL"
 _NAME = "palimpsest"
 _ADDRESSES = ("https://", "http://127.0.0.1", "http://localhost")
 _KEYS = f"{SECRET}, {PUBLIC_KEY} or {JWKS}"
+
+
+class BuildTerms(NamedTuple):
+    """How often a service builds, and what a language model may cost in each build.
+
+    Attributes:
+        every_minutes: from the end of a build to the next; 0 means never, None what `default_minutes` says.
+        max_cost: in the unit of the model's prices; None means no limit but that of the settings.
+    """
+
+    every_minutes: float | None = None
+    max_cost: float | None = None
+
+
+NO_BUILDS, USUAL_BUILDS = BuildTerms(0), BuildTerms()
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from fastapi.responses import JSONResponse
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject, JsonRecord
 from palimpsest.query.request.types import Scope
-from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.drawing_library import DrawingLibrary
 from palimpsest.serve.events import Event, Rooms, Watch
 from palimpsest.serve.guard import Identity, Permission, caller
 from palimpsest.serve.open_reader import REFRESH_S, CallerView, PublishedState, SharedReader
+from palimpsest.serve.operations import Operations
 from palimpsest.serve.problems import BUSY, Problem
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.views import Positions
@@ -145,7 +145,7 @@ class Service:
 
     home: Home
     reader: SharedReader
-    deletions: Deletions
+    operations: Operations
     settings: ServeSettings
     rooms: Rooms
     watch: Watch

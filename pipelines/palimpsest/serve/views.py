@@ -56,13 +56,13 @@ def show_source(view: CallerView, memory_id: str, reach: int) -> JsonObject:
 
 
 def own_scope(view: CallerView, memory_id: str) -> Scope:
-    """Returns the scope of a memory that is the caller's own and that the caller may see.
+    """Returns the scope of a memory that is the caller's own and that the caller may see, built or pending.
 
     Raises:
         NotFound: there is none.
     """
-    for scope in view.own_scopes():
-        if view.reader.memory([scope], memory_id) is not None:
+    for scope in view.own_scopes(include_pending=True):
+        if view.reader.memory_with_changes([scope], memory_id) is not None:
             return scope
     raise NotFound
 
@@ -88,7 +88,7 @@ def check_own(view: CallerView, memory_id: str) -> None:
     """
     scopes = view.own_scopes()
     if not scopes or view.reader.memory(scopes, memory_id, include_hidden=True, include_pii=True) is None:
-        raise NotFound
+        own_scope(view, memory_id)
 
 
 # Where the nodes of a caller's graph are drawn: as the build laid them out, scope beside scope.

@@ -16,6 +16,7 @@ from palimpsest.core.needles import Needles
 from palimpsest.pipeline.deletion.proof import Probes, probes_of
 from palimpsest.pipeline.deletion.target import MatchedRows, Target, match_rows, pending_path
 from palimpsest.pipeline.stages import tables
+from palimpsest.query.pending.change import PendingText, find_pending, rewrite_pending
 from palimpsest.sources.deletions import ErasedTexts
 from palimpsest.sources.discovery import source_files
 from palimpsest.sources.extracted import TextRow
@@ -73,19 +74,20 @@ def matched_texts(file: InboxFile, target: Target) -> list[tuple[DocumentKey, st
     ]
 
 
-def erase_inbox(home: Home, target: Target, sources: Set[tuple[str, str]]) -> int:
-    """Removes the files of sources of which something is deleted; returns how many.
+def erase_inbox(home: Home, target: Target, sources: Set[tuple[str, str]], pending: Sequence[PendingText] = ()) -> int:
+    """Removes the files of sources of which something is deleted; returns how many, and those that it wrote again.
 
     Args:
         home: the home.
         target: of the delete.
         sources: (collection, uri).
+        pending: memories that no build has: what else their files have stays.
     """
     if not home.inbox.is_dir():
         return 0
+    removed = rewrite_pending(home, pending)
     with inbox_lock(home.inbox):
         failures = read_failures(home.inbox)
-        removed = 0
         for collection, uri in sorted(sources):
             failures.pop(uri, None)
             removed += _remove(InboxFile.of_uri(home.inbox, collection, uri))
@@ -175,6 +177,7 @@ class DeletionSet:
         retained: texts and names of what is retained.
         retained_ids: ids of what is retained.
         inbox: (collection, uri) of inbox sources of which something is deleted.
+        pending: memories that are deleted from files of the inbox that no build has read.
         pages: (collection, uri) of pages of the web that are deleted whole.
         parted_pages: (collection, uri) of those of which a part is deleted.
     """
@@ -189,6 +192,7 @@ class DeletionSet:
     retained: list[str] = field(default_factory=list)
     retained_ids: set[str] = field(default_factory=set)
     inbox: set[tuple[str, str]] = field(default_factory=set)
+    pending: list[PendingText] = field(default_factory=list)
     pages: set[tuple[str, str]] = field(default_factory=set)
     parted_pages: set[tuple[str, str]] = field(default_factory=set)
 
@@ -255,6 +259,18 @@ def _add_inbox(found: DeletionSet, home: Home, target: Target, built: Set[tuple[
     Single memories of sources that are `built` were matched there.
     """
     found.inbox |= {(collection, uri) for collection, _, uri, *_ in found.documents if is_inbox_uri(uri)}
+    wanted = target.memories - found.memories
+    pending = find_pending(home, wanted, target.collection, target.user) if wanted else []
+    found.pending = [memory for memory in pending if memory.file is not None]
+    parted: dict[tuple[str, str], list[PendingText]] = {}
+    for memory in found.pending:
+        found.memories.add(memory.memory_id)
+        found.first_texts.setdefault(memory.memory_id, memory.text)
+        found.lines |= set(memory.text.splitlines())
+        found.erased.add(memory.erased)
+        assert memory.file is not None
+        parted.setdefault((memory.file.collection, memory.file.uri), []).append(memory)
+    found.ids |= {memory.memory_id for memory in found.pending}
     for file in inbox_files(home.inbox):
         is_matched_above = target.by_memory and (file.collection, file.uri) in built
         matched = [] if is_matched_above else matched_texts(file, target)
@@ -264,8 +280,11 @@ def _add_inbox(found: DeletionSet, home: Home, target: Target, built: Set[tuple[
             found.lines |= {line for _, text in matched for line in text.splitlines()}
             found.names |= {name for key, _ in matched for name in (key[2], key[3]) if name}
         else:
-            found.retained.append(file.path.read_bytes().decode("utf-8", "ignore"))
-            found.retained.append(json.dumps(file.fields(), ensure_ascii=False))
+            content = file.path.read_bytes().decode("utf-8", "ignore")
+            for memory in parted.get((file.collection, file.uri), ()):
+                content = memory.replaced(content, "")
+            fields = {n: v for n, v in file.fields().items() if n != "text"}
+            found.retained += [content, json.dumps(fields, ensure_ascii=False)]
 
 
 def _add_matched_rows(found: DeletionSet, build: Build, name: str, matched: MatchedRows) -> None:

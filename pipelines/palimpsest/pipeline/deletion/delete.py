@@ -23,6 +23,7 @@ from palimpsest.pipeline.deletion.proof import read_pending, search_home, split_
 from palimpsest.pipeline.deletion.run_history import search_collection
 from palimpsest.pipeline.deletion.run_storage import check_run_storage, search_runs
 from palimpsest.pipeline.deletion.target import Target, former_hash, pending_path, with_former_names
+from palimpsest.query.pending.change import stated_first
 from palimpsest.store.backup_archive import exclude_snapshots
 from palimpsest.store.builds import kept_builds, remove_build, staged, sweep
 from palimpsest.store.event_log import observed, run_scope
@@ -65,10 +66,10 @@ def delete(
         PalimpsestError: nothing is named, or nothing matches.
         Refused: some of it was found afterwards; the message names the files.
     """
-    names = (collection, document, user, session, project, tag, before, frozenset(memories))
-    target = Target(*names)
+    target = Target(collection, document, user, session, project, tag, before, frozenset(memories))
     target.check()
     with home.lock():
+        target = replace(target, memories=stated_first(home, target.memories, user))
         if target == Target(collection=collection, document=document):
             target = Target(collection_of(home, str(document), collection) if document else collection, document)
         return delete_target(home, target, dry_run)

@@ -335,7 +335,7 @@ def write_tombstones(home: Home, target: Target, found: DeletionSet) -> None:
 def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Erased:
     """Removes a target from a home; returns what was removed next to tables."""
     remove_restores(home.path)
-    operations = erase_inbox(home, target, found.inbox)
+    operations = erase_inbox(home, target, found.inbox, found.pending)
     pages = erase_pages(home, target, found.pages, found.parted_pages)
     erase_settings(home, target, probes)
     _erase_from_logs(home, target)

@@ -6,12 +6,13 @@ kept: the index of the pending memories is a file only until it is open, in memo
 
 import datetime as dt
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -49,10 +50,10 @@ from palimpsest.sources.discovery import hash_source
 from palimpsest.sources.ingest import IngestRules, read_inbox_file
 from palimpsest.sources.readers.registry import formats_by_suffix
 from palimpsest.store.builds import Build
-from palimpsest.store.collection_config import settings_or_none
+from palimpsest.store.collection_config import CollectionConfig, settings_or_none
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.home import Home
-from palimpsest.store.ingest_log import UnloggedSources
+from palimpsest.store.ingest_log import IngestLog, UnloggedSources
 from palimpsest.store.tables import empty
 from palimpsest.text.languages import detect_language
 
@@ -172,6 +173,7 @@ def form_pending(
     before: PendingMemories | None,
     now: dt.datetime,
     most: int,
+    hidden: Collection[str] = (),
 ) -> PendingMemories | None:
     """Returns the memories of files that a build has not read; None where they give none.
 
@@ -182,44 +184,106 @@ def form_pending(
         before: what was formed of the same build before.
         now: the real time, for retention.
         most: memories that are labelled now, besides those that are labelled already.
+        hidden: ids of memories that are left out: they are being deleted.
 
     Raises:
         PalimpsestError: a setting or a decision cannot be read.
     """
-    config = settings_or_none(built.home.folder_of(built.collection))
-    if config is None:
-        return None
     decisions = read_decisions(built.home.decisions)
-    rules = IngestRules(config, decisions, now)
     with quietly():
-        read = _read(built.home, unbuilt, rules, before)
-        documents = {file.uri: read[key] for file, key in zip(unbuilt.files, unbuilt.key, strict=True)}
-        folder = built.home.folder_of(built.collection)
-        assert folder is not None
-        tables, _ = document_tables(UnloggedSources(documents, now), config, folder)
-        chunks = chunk_table(tables["documents"], tables["document_texts"], config)
-        memories, inputs = form_memories(tables["documents"], chunks, config)
-        memories = memory_languages(memories, chunks).filter(pl.col("user_id") == built.user)
-        memories = memories.join(built.inputs.memories, on="memory_id", how="anti")
+        found = stated_in(built.home, built.collection, unbuilt, decisions, now, before.read if before else {})
+        if found is None:
+            return None
+        folder, config, read, tables = found
+        mine = tables["memories"].filter(pl.col("user_id") == built.user)
+        replaced = _replaced(built, unbuilt, mine)
+        memories = mine.join(built.inputs.memories, on="memory_id", how="anti")
+        memories = memories.filter(~pl.col("memory_id").is_in(list(hidden)))
         if memories.is_empty():
             return None
-        tables |= {"memories": memories, "embed_inputs": inputs.join(memories, on="memory_id", how="semi")}
+        inputs = tables["embed_inputs"].join(memories, on="memory_id", how="semi")
+        documents = tables["documents"].join(memories, on="document_id", how="semi")  # others of a source are built
+        tables = {**tables, "documents": documents, "memories": memories, "embed_inputs": inputs}
         known = collection_spaces(built.build) if built.build is not None else {}
         space = known.get(built.collection) or configured_space(built.home, config, folder)
-        vectors.add(space, tables["embed_inputs"])
+        vectors.add(space, inputs)
         labelled = _to_label(memories, before, most)
         new = labelled - (before.labelled if before is not None else frozenset())
         relations = _relate(built, tables, vectors, before, decisions, new)
         own = relations.join(memories.select(older_id="memory_id"), on="older_id", how="semi")
-        tables |= {
-            "relations": own,
-            "versions": versions(memories, own, tables["documents"], tables["document_relations"], decisions),
-        }
+        tables["relations"] = own
+        tables["versions"] = versions(memories, own, tables["documents"], tables["document_relations"], decisions)
         lookup = IndexedSpace(space.name, space.dimensions, lambda hashes: vectors.of(space, hashes))
         store = _open_index(tables, {built.collection: lookup}, {built.collection: space})
-        changes = _changes(built, tables, relations.join(own, on="relation_id", how="anti"))
-    ids = {s: frozenset(i) for s, i in _by_scope(memories, memories["memory_id"].to_list()).items()}
+        changes = _changes(built, tables, relations.join(own, on="relation_id", how="anti"), replaced)
+    of_scope = memories.group_by(SCOPE).agg("memory_id").iter_rows()
+    ids = {Scope(*scope): frozenset(ids) for *scope, ids in of_scope}
     return PendingMemories(store, changes, ids, read, relations, labelled)
+
+
+class StatedTables(NamedTuple):
+    """What is formed of sources that no build has read: the collection's folder and settings, what was read, tables."""
+
+    folder: Path
+    config: CollectionConfig
+    read: dict[tuple[str, int], Sequence[Mapping[str, object]]]
+    tables: dict[str, pl.DataFrame]
+
+
+def stated_in(
+    home: Home,
+    collection: str,
+    unbuilt: UnbuiltFiles,
+    decisions: Decisions,
+    now: dt.datetime,
+    known: Mapping[tuple[str, int], Sequence[Mapping[str, object]]],
+) -> StatedTables | None:
+    """Forms the memories of what no build has read, without vectors; None where the collection has no settings.
+
+    Args:
+        home: the home.
+        collection: of the sources.
+        unbuilt: the sources.
+        decisions: what was deleted is not formed.
+        now: the real time, for retention.
+        known: what was read of some files before, by their key.
+    """
+    folder = home.folder_of(collection)
+    config = settings_or_none(folder)
+    if folder is None or config is None:
+        return None
+    rules = IngestRules(config, decisions, now)
+    read = dict[tuple[str, int], Sequence[Mapping[str, object]]]()
+    for file, key in zip(unbuilt.files, unbuilt.key, strict=False):
+        if rules.decisions.hides_source(collection, file.uri, hash_source(file.path, home.inbox)):
+            read[key] = []
+        else:
+            read[key] = known[key] if key in known else read_inbox_file(file, rules)
+    documents = {uri: rows for (uri, _), rows in read.items()} | _edited_sources(home, collection, unbuilt.edited)
+    tables, _ = document_tables(UnloggedSources(documents, now), config, folder)
+    chunks = chunk_table(tables["documents"], tables["document_texts"], config)
+    memories, inputs = form_memories(tables["documents"], chunks, config)
+    tables |= {"memories": memory_languages(memories, chunks), "embed_inputs": inputs}
+    return StatedTables(folder, config, read, tables)
+
+
+def _edited_sources(home: Home, collection: str, uris: Sequence[str]) -> dict[str, Sequence[Mapping[str, object]]]:
+    """Returns what the log has now of sources with a document of these uris."""
+    if not uris:
+        return {}
+    log, found = IngestLog(home.log / collection), dict[str, Sequence[Mapping[str, object]]]()
+    for source, key in log.current().select("uri", "text_key").iter_rows():
+        if key and any(uri == source or uri.startswith(f"{source}#") for uri in uris):
+            found[source] = log.rows(key)
+    return found
+
+
+def _replaced(built: BuiltMemories, unbuilt: UnbuiltFiles, formed: pl.DataFrame) -> pl.DataFrame:
+    """Returns the latest built memories of edited documents that are not formed of them any more."""
+    of = built.inputs.documents.filter(pl.col("uri").is_in(list(unbuilt.edited))).select("document_id")
+    latest = built.versions.filter("is_latest").select("memory_id")
+    there = built.inputs.memories.join(of, on="document_id", how="semi").join(latest, on="memory_id", how="semi")
+    return there.join(formed, on="memory_id", how="anti")
 
 
 def _to_label(memories: pl.DataFrame, before: PendingMemories | None, most: int) -> frozenset[str]:
@@ -227,20 +291,6 @@ def _to_label(memories: pl.DataFrame, before: PendingMemories | None, most: int)
     known = before.labelled if before is not None else frozenset[str]()
     others = memories.sort("observed_at", "memory_id", descending=True, nulls_last=True)["memory_id"].to_list()
     return frozenset({*known.intersection(others), *[i for i in others if i not in known][:most]})
-
-
-def _read(
-    home: Home, unbuilt: UnbuiltFiles, rules: IngestRules, before: PendingMemories | None
-) -> dict[tuple[str, int], Sequence[Mapping[str, object]]]:
-    """Returns what is kept of each file, by its key."""
-    known = before.read if before is not None else {}
-    name, found = rules.config.name, dict[tuple[str, int], Sequence[Mapping[str, object]]]()
-    for file, key in zip(unbuilt.files, unbuilt.key, strict=True):
-        if rules.decisions.hides_source(name, file.uri, hash_source(file.path, home.inbox)):
-            found[key] = []
-        else:
-            found[key] = known[key] if key in known else read_inbox_file(file, rules)
-    return found
 
 
 def _relate(
@@ -290,7 +340,7 @@ def _means(memories: pl.DataFrame, inputs: pl.DataFrame, space: Space, vectors: 
 
 
 def _changes(
-    built: BuiltMemories, tables: Mapping[str, pl.DataFrame], relations: pl.DataFrame
+    built: BuiltMemories, tables: Mapping[str, pl.DataFrame], relations: pl.DataFrame, replaced: pl.DataFrame
 ) -> dict[Scope, PendingChanges]:
     """Returns what relations of pending memories to built ones change, by scope.
 
@@ -313,10 +363,12 @@ def _changes(
     found: dict[Scope, PendingChanges] = {}
     for scope in {Scope(*s) for s in tables["memories"].select(SCOPE).unique().iter_rows()}:
         here = pl.all_horizontal(pl.col(c) == v for c, v in zip(SCOPE, scope, strict=True))
-        link, reason = of_links.filter(here), of_reasons.filter(here)
+        link, reason, hidden = of_links.filter(here), of_reasons.filter(here), replaced.filter(here)["memory_id"]
         lists = (link[c].to_list() for c in ("newer_id", "older_id", "label", "confidence"))
         found[scope] = PendingChanges(
-            NewLinks(*lists), tuple(zip(reason["memory_id"].to_list(), reason["reason"].to_list(), strict=True))
+            NewLinks(*lists),
+            tuple(zip(reason["memory_id"].to_list(), reason["reason"].to_list(), strict=True)),
+            tuple(hidden.to_list()),
         )
     return found
 
@@ -331,10 +383,3 @@ def _open_index(
         meta = {"build_id": "pending", "spaces": {name: space.to_json() for name, space in spaces.items()}}
         write_index(tables, lookups, folder / "index.duckdb", meta)
         return DuckDBBackend(folder / "index.duckdb", _CACHE_BYTES)
-
-
-def _by_scope(memories: pl.DataFrame, ids: Sequence[str]) -> dict[Scope, list[str]]:
-    found: dict[Scope, list[str]] = {}
-    for memory_id, scope in zip(ids, memories.select(SCOPE).iter_rows(), strict=True):
-        found.setdefault(Scope(*scope), []).append(memory_id)
-    return found

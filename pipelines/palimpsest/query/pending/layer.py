@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.joined_backend import JoinedBackend, PendingScope
-from palimpsest.query.pending.unbuilt import UnbuiltInbox
+from palimpsest.query.pending.unbuilt import UnbuiltFiles, UnbuiltInbox
 from palimpsest.query.request.types import Scope
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.joined_view import NO_CHANGES, JoinedScope
@@ -24,8 +24,8 @@ from palimpsest.store.inbox import InboxText
 if TYPE_CHECKING:
     from palimpsest.query.pending.form import BuiltMemories, PendingMemories, TextVectors
 
-LABELLED_AT_ONCE = (4, 16)
-"""Memories that are labelled before what came is found, and then before others have their turn, the newest first."""
+LABELLED_AT_ONCE = 20
+"""Memories that are labelled before others have their turn, the newest first; all are found before that."""
 MAX_USERS = 256
 """Users whose pending memories stay in memory; those of others are formed again."""
 _CACHE_BYTES = 256 * 2**20
@@ -63,6 +63,7 @@ class PendingLayer:
         self._home, self._clock, self._wait_s = home, clock, wait_s
         self._inbox, self._lock = UnbuiltInbox(home), threading.Lock()
         self._formed: OrderedDict[_Owner, _Formed] = OrderedDict()
+        self._hidden: dict[str, frozenset[str]] = {}
         self._forming: dict[tuple[_Owner, _Key], Future[None]] = {}
         self._thread: ThreadPoolExecutor | None = None
         self._vectors: TextVectors | None = None
@@ -83,19 +84,25 @@ class PendingLayer:
 
         load_models()
 
+    def hide(self, user: str, memory_ids: Iterable[str], hidden: bool = True) -> None:
+        """Leaves memories of a user out, or takes them in again: a delete of them takes its time."""
+        with self._lock:
+            known = self._hidden.get(user, frozenset())
+            self._hidden[user] = known.union(memory_ids) if hidden else known.difference(memory_ids)
+
     def form(self, build_id: str, scopes: Iterable[Scope]) -> list[Future[None]]:
         """Begins to form what a build lacks in some scopes; returns what is not done yet."""
         begun = []
         for owner in sorted({_Owner(s.collection, s.user_id) for s in scopes}):
             unbuilt = self._inbox.of_user(build_id, *owner)
-            key = (build_id, unbuilt.key)
+            key = self._key(build_id, owner, unbuilt)
             with self._lock:
                 known = self._formed.get(owner)
                 if (running := self._forming.get((owner, key))) is not None:
                     begun.append(running)
                 elif known is not None and known.key == key:
                     self._formed.move_to_end(owner)
-                elif not unbuilt.files:
+                elif not unbuilt.key:
                     self._formed.pop(owner, None)
                 else:
                     begun.append(self._begin(owner, key))
@@ -133,7 +140,12 @@ class PendingLayer:
         begun = self._forming[owner, key] = self._thread.submit(self._form, owner, key)
         return begun
 
-    def _form(self, owner: _Owner, key: _Key, parts: Sequence[int] = LABELLED_AT_ONCE) -> None:
+    def _key(self, build_id: str, owner: _Owner, unbuilt: UnbuiltFiles) -> _Key:
+        hidden = self._hidden.get(owner.user)
+        return build_id, (*unbuilt.key, *((i, 0) for i in sorted(hidden))) if hidden else unbuilt.key
+
+    def _form(self, owner: _Owner, key: _Key, parts: Sequence[int] = (0, LABELLED_AT_ONCE)) -> None:
+        """Forms and shows what is pending: as it is first, then with labels of so many more memories."""
         from palimpsest.query.pending.form import BuiltMemories, TextVectors, form_pending
         from palimpsest.store.builds import Build
         from palimpsest.store.home import Home
@@ -141,7 +153,7 @@ class PendingLayer:
         begun = key
         try:
             unbuilt = self._inbox.of_user(key[0], *owner)  # what came meanwhile is formed with it
-            key = (key[0], unbuilt.key)
+            key = self._key(key[0], owner, unbuilt)
             with self._lock:
                 before = self._formed.get(owner)
             if before is not None and before.key[0] != key[0]:
@@ -152,9 +164,9 @@ class PendingLayer:
             self._vectors = self._vectors or TextVectors()
             for most in parts:
                 formed = _Formed(key, built, None)
-                earlier = before.memories if before else None
+                earlier, hidden = before.memories if before else None, self._hidden.get(owner.user, ())
                 try:
-                    formed.memories = form_pending(built, unbuilt, self._vectors, earlier, self._clock(), most)
+                    formed.memories = form_pending(built, unbuilt, self._vectors, earlier, self._clock(), most, hidden)
                 except PalimpsestError as e:  # the next build says what is wrong; until then it is not tried again
                     _LOG.warning("pending memories: %s", type(e).__name__)
                 except Exception:  # a search must not fail for what a build may still form
@@ -165,7 +177,7 @@ class PendingLayer:
                     return
             with self._lock:
                 if self._thread is not None:
-                    self._thread.submit(self._form, owner, key, LABELLED_AT_ONCE[1:])  # after those of other users
+                    self._thread.submit(self._form, owner, key, (LABELLED_AT_ONCE,))  # after those of other users
         finally:
             with self._lock:
                 self._forming.pop((owner, begun), None)

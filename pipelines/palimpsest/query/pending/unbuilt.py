@@ -1,4 +1,4 @@
-"""Which files of the inbox a published build does not have."""
+"""What a published build does not have: files of the inbox, and sources whose words were edited since."""
 
 import os
 import threading
@@ -8,22 +8,29 @@ from pathlib import Path
 
 from palimpsest.core.errors import DamagedFile
 from palimpsest.query.request.types import Scope
+from palimpsest.store.decisions import read_decisions
 from palimpsest.store.inbox import PREFIX, TEXT_SUFFIXES, InboxFile, inbox_files, user_part, user_part_of
 
 _URIS = "SELECT DISTINCT uri FROM read_parquet(?) WHERE starts_with(uri, ?)"
+_EDITED = """SELECT DISTINCT memory.user_id, document.uri FROM read_parquet(?) memory
+JOIN read_parquet(?) version USING (memory_id) JOIN read_parquet(?) document USING (document_id)
+WHERE version.is_latest AND list_contains(?, memory.memory_id) ORDER BY ALL"""
 _TABLES = ("documents", "rejects")
+DECISIONS = "decisions.jsonl"
 
 
 @dataclass(frozen=True)
 class UnbuiltFiles:
-    """The files of one user in one collection that a build has not read.
+    """What of one user in one collection a build has not read.
 
     Attributes:
-        files: by name.
-        key: differs where a file was added, removed or replaced.
+        files: of the inbox, by name.
+        edited: uris of documents of which a memory was edited.
+        key: differs where a file was added, removed or replaced, or a memory edited.
     """
 
     files: tuple[InboxFile, ...] = ()
+    edited: tuple[str, ...] = ()
     key: tuple[tuple[str, int], ...] = ()
 
 
@@ -41,7 +48,8 @@ class UnbuiltInbox:
         self._home, self._lock = home, threading.Lock()
         self._build_id = ""  # whose uris and lists these are
         self._built: dict[str, set[str]] = {}
-        self._listed: dict[str, tuple[int, Mapping[str, UnbuiltFiles]]] = {}
+        self._listed: dict[str, tuple[tuple[int, int], Mapping[str, UnbuiltFiles]]] = {}
+        self._edited: dict[str, tuple[int, list[tuple[str, str]]]] = {}
         self._scopes: dict[tuple[str, str], tuple[UnbuiltFiles, frozenset[Scope]]] = {}
 
     def collections(self) -> list[str]:
@@ -50,18 +58,19 @@ class UnbuiltInbox:
         return sorted(entry.name for entry in os.scandir(inbox) if entry.is_dir()) if inbox.is_dir() else []
 
     def of_user(self, build_id: str, collection: str, user: str) -> UnbuiltFiles:
-        """Returns the files of a user that a build has not read: turns and texts; other files wait for the build."""
-        try:
-            changed = (self._home / "inbox" / collection).stat().st_mtime_ns
-        except OSError:
-            return _NONE
+        """Returns what of a user a build has not read: turns and texts; other files wait for the build."""
+        return self.by_user(build_id, collection).get(user_part_of(user), _NONE)
+
+    def by_user(self, build_id: str, collection: str) -> Mapping[str, UnbuiltFiles]:
+        """Returns what a build has not read, by the hash of the user."""
+        changed = (_time_of(self._home / "inbox" / collection), _time_of(self._home / DECISIONS))
         with self._lock:
             if build_id != self._build_id:
-                self._build_id, self._built, self._listed, self._scopes = build_id, {}, {}, {}
+                self._build_id, self._built, self._listed, self._edited, self._scopes = build_id, {}, {}, {}, {}
             known = self._listed.get(collection)
             if known is None or known[0] != changed:
-                known = self._listed[collection] = (changed, self._list(collection))
-        return known[1].get(user_part_of(user), _NONE)
+                known = self._listed[collection] = (changed, self._list(collection, changed[1]))
+        return known[1]
 
     def scopes(self, build_id: str, user: str) -> set[Scope]:
         """Returns the scopes of a user that have a text that a build lacks."""
@@ -75,18 +84,28 @@ class UnbuiltInbox:
                 found |= known[1]
         return found
 
-    def _list(self, collection: str) -> Mapping[str, UnbuiltFiles]:
+    def _list(self, collection: str, decided: int) -> Mapping[str, UnbuiltFiles]:
+        folder = self._home / "builds" / self._build_id / collection
         if collection not in self._built:
-            self._built[collection] = _uris(self._home / "builds" / self._build_id / collection)
+            self._built[collection] = _uris(folder)
+        if collection not in self._edited or self._edited[collection][0] != decided:
+            self._edited[collection] = (decided, _edited(self._home, folder))
         built = self._built[collection]
         found: dict[str, list[tuple[InboxFile, int]]] = {}
         for file in inbox_files(self._home / "inbox", collection):
             is_text = file.is_turns or file.path.suffix.lower() in TEXT_SUFFIXES
             if is_text and file.uri not in built and (at := _time_of(file.path)):
                 found.setdefault(user_part(file.uri), []).append((file, at))
+        edited: dict[str, list[str]] = {}
+        for user, uri in self._edited[collection][1]:
+            edited.setdefault(user_part_of(user), []).append(uri)
         return {
-            user: UnbuiltFiles(tuple(f for f, _ in files), tuple((f.uri, at) for f, at in files))
-            for user, files in found.items()
+            user: UnbuiltFiles(
+                tuple(f for f, _ in found.get(user, ())),
+                tuple(edited.get(user, ())),
+                (*((f.uri, at) for f, at in found.get(user, ())), *((uri, decided) for uri in edited.get(user, ()))),
+            )
+            for user in found.keys() | edited.keys()
         }
 
 
@@ -105,6 +124,18 @@ def _time_of(path: Path) -> int:
         return path.stat().st_mtime_ns
     except OSError:  # removed since it was listed
         return 0
+
+
+def _edited(home: Path, folder: Path) -> list[tuple[str, str]]:
+    """Returns (user, uri) of the documents that have a latest memory in a build which was edited."""
+    import duckdb
+
+    edited = sorted(read_decisions(home / DECISIONS).edited)
+    paths = [str(folder / f"{table}.parquet") for table in ("memories", "versions", "documents")]
+    if not edited or not all(map(os.path.isfile, paths)):
+        return []
+    with duckdb.connect() as db:
+        return db.execute(_EDITED, [*paths, edited]).fetchall()
 
 
 def _uris(folder: Path) -> set[str]:

@@ -30,10 +30,12 @@ class PendingChanges:
     Attributes:
         links: relations.
         reasons: (memory id, JSON line), as `memories.version_reasons` writes them.
+        replaced: ids of built memories whose words were edited: they are no candidates.
     """
 
     links: NewLinks = field(default_factory=NewLinks)
     reasons: Sequence[tuple[str, str]] = ()
+    replaced: Sequence[str] = ()
 
 
 NO_CHANGES = PendingChanges()
@@ -131,7 +133,9 @@ class JoinedScope(CachedScopeView):
         return found
 
     def _stored_allowed(self, filters: Filters) -> np.ndarray:
-        return self._merged(self._built.allowed(filters), self._pending.allowed(filters))
+        allowed = self._merged(self._built.allowed(filters), self._pending.allowed(filters))
+        allowed[list(known_rows(self._ids, self._changes.replaced).values())] = False
+        return allowed
 
     def _load_postings(self, missing: list[str]) -> dict[str, Postings]:
         names = sorted(set(missing))

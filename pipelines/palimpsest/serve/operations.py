@@ -36,7 +36,7 @@ class DocumentName(NamedTuple):
     uri: str
 
 
-class Deletions:
+class Operations:
     """Runs what callers requested one after the other, and keeps what became of each in `<home>/deletions`."""
 
     def __init__(self, home: Home):
@@ -44,9 +44,18 @@ class Deletions:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="operation")
         self._lock, self._running, self._consolidating = threading.Lock(), set[str](), dict[str, str]()
 
-    def begin(self, user: str, memories: Sequence[str] = (), document: DocumentName | None = None) -> str:
-        """Begins a delete of memories or a document of a user, of all without either; returns the operation's id."""
-        return self._begin(user, partial(_delete, self._home.path, user, tuple(memories), document))
+    def begin(
+        self,
+        user: str,
+        memories: Sequence[str] = (),
+        document: DocumentName | None = None,
+        done: Callable[[], None] = lambda: None,
+    ) -> str:
+        """Begins a delete of memories or a document of a user, of all without either; returns the operation's id.
+
+        At its end, whatever that is, `done` is called.
+        """
+        return self._begin(user, partial(_delete, self._home.path, user, tuple(memories), document), done)
 
     def begin_consolidation(self, user: str, scopes: frozenset[ScopeKey]) -> str:
         """Begins to look for proposals in scopes of a user; returns the operation's id, the same one while it runs."""
@@ -58,12 +67,12 @@ class Deletions:
             self._consolidating[user] = begun
         return begun
 
-    def _begin(self, user: str, work: Callable[[], JsonObject]) -> str:
+    def _begin(self, user: str, work: Callable[[], JsonObject], done: Callable[[], None] = lambda: None) -> str:
         operation_id = uuid.uuid4().hex
         self._write(operation_id, {"state": "received", "user": _hash(user)})
         with self._lock:
             self._running.add(operation_id)
-        self._pool.submit(self._run, operation_id, user, work)
+        self._pool.submit(self._run, operation_id, user, work, done)
         return operation_id
 
     def status(self, operation_id: str, user: str) -> JsonObject | None:
@@ -83,7 +92,7 @@ class Deletions:
         """Waits for the operation that is running; those that wait are not begun."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _run(self, operation_id: str, user: str, work: Callable[[], JsonObject]) -> None:
+    def _run(self, operation_id: str, user: str, work: Callable[[], JsonObject], done: Callable[[], None]) -> None:
         outcome: JsonObject = {"state": "failed", "reason": _FAILED}
         try:
             # A process of its own: DuckDB gives the open index to whoever opens that path in this one.
@@ -98,6 +107,7 @@ class Deletions:
             self._write(operation_id, {**outcome, "user": _hash(user), "at": at})
             with self._lock:
                 self._running.discard(operation_id)
+            done()
 
     def _write(self, operation_id: str, fields: JsonObject) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
