@@ -5,9 +5,12 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.entities.collection_shape import strategy_for
+from palimpsest.pipeline.finish import run_without_dagster
+from palimpsest.pipeline.plan import make_plan
 from palimpsest.query import Scope, open_home
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.search import STEPS
+from palimpsest.store.home import Home
 from palimpsest.store.tables import SCHEMAS
 from palimpsest.text.terms import cut_sentences
 from palimpsest_eval.bench.bench_report import (
@@ -18,10 +21,12 @@ from palimpsest_eval.bench.bench_report import (
     pages_budget,
     walk_budget,
 )
+from palimpsest_eval.bench.measure_pending import measure_pending
 from palimpsest_eval.bench.measure_queries import measure_graph
 from palimpsest_eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
 from palimpsest_eval.bench.synthetic import COLLECTION, PASSAGE, synthetic_build
 from palimpsest_eval.metrics import LatencyMs
+from tests.small_corpus import write_chats
 
 KINDS = {"turns": (500, 10, "turns", 5), "titled": (300, 5, "titled", 20), "pages": (40, 1, "pages", 3)}
 made = cache(synthetic_build)
@@ -185,3 +190,13 @@ def test_questions_over_the_graph_of_a_synthetic_home_are_measured_and_have_a_bu
     assert list(found) == ["node_ms", "neighbours_ms", "three_hops_ms", "relations_ms", "timeline_ms"]
     (budget,) = graph_budgets("home", found | {"three_hops_ms": LatencyMs(1.0, 51.0, 60.0)})
     assert (budget.part, budget.limit, budget.kept) == ("three hops", 50.0, False) and not graph_budgets("home", {})
+
+
+def test_a_home_is_measured_beside_pending_memories_and_keeps_none_of_them(tmp_path, shared_vectors):
+    home = Home(tmp_path / "home", shared_vectors)
+    corpus = write_chats(tmp_path / "corpus", [("s1", "ann", "Ann", "My bike is red.", "2026-02-01T09:00:00Z")])
+    run_without_dagster(home, make_plan(home, [corpus]))
+    before = sorted(path for path in home.path.rglob("*") if path.is_file())
+    figures = measure_pending(home, 20)
+    assert figures.pending == 20 and figures.p95_ms > 0 and "20 pending" in figures.text()
+    assert sorted(path for path in home.path.rglob("*") if path.is_file()) == before

@@ -76,6 +76,23 @@ def test_the_first_build_begins_when_something_was_sent_and_each_change_is_built
     assert len(started) == 3 and (last["outcome"], last["exit_code"]) == ("refused", 1)
 
 
+def test_a_build_by_the_service_may_cost_so_much(new_home, monkeypatch):
+    new_home.create()
+    started: list[list[str]] = []
+
+    class Child:
+        def __init__(self, command: list[str], **_: object) -> None:
+            started.append(command)
+
+        def poll(self) -> int:
+            return 0
+
+    monkeypatch.setattr(scheduled_builds.subprocess, "Popen", Child)
+    for cost in (None, 2.5):
+        asyncio.run(ScheduledBuilds(new_home, Rooms(), 1, cost)._run_child())
+    assert "--max-cost" not in started[0] and started[1][-2:] == ["--max-cost", "2.5"]
+
+
 def test_a_service_does_not_build_where_others_do(new_home):
     assert default_minutes(new_home, "127.0.0.1") == default_minutes(new_home, "localhost") > 0
     assert default_minutes(new_home, "0.0.0.0") == 0

@@ -109,6 +109,8 @@ def test_projects_permissions_and_shared_collections_follow_from_the_claims(clie
         found = clients(user).get("/search?q=When+does+the+library+open").json()["memories"]
         assert any("nine" in m["text"] for m in found)
     assert clients("nobody").get("/search?q=bike&collection=chats").json()["memories"] == []
+    read = clients("bob").get("/search?q=When+does+the+library+open&accessed_within=1h").json()["memories"]
+    assert all("nine" not in m["text"] for m in read), "who else read a shared memory is not shown"
     reader = clients("ann", permissions=["read"])
     assert reader.get("/search?q=bike").status_code == 200
     assert reader.post("/memory", json={"text": "Hello you."}).status_code == 403
