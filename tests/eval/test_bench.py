@@ -23,6 +23,7 @@ from palimpsest_eval.bench.bench_report import (
 )
 from palimpsest_eval.bench.measure_pending import measure_pending
 from palimpsest_eval.bench.measure_queries import measure_graph
+from palimpsest_eval.bench.measure_service import measure_service
 from palimpsest_eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
 from palimpsest_eval.bench.synthetic import COLLECTION, PASSAGE, synthetic_build
 from palimpsest_eval.metrics import LatencyMs
@@ -200,3 +201,10 @@ def test_a_home_is_measured_beside_pending_memories_and_keeps_none_of_them(tmp_p
     figures = measure_pending(home, 20)
     assert figures.pending == 20 and figures.p95_ms > 0 and "20 pending" in figures.text()
     assert sorted(path for path in home.path.rglob("*") if path.is_file()) == before
+
+
+@pytest.mark.slow
+def test_clients_of_the_service_are_all_answered_over_rest_and_mcp_with_and_without_a_pause():
+    report = measure_service(1000, 2)
+    assert [(r.protocol, r.pause_s) for r in report.rounds] == [("rest", 1), ("rest", 0), ("mcp", 1), ("mcp", 0)]
+    assert all(r.searches >= 20 and not r.errors and r.p50_ms <= r.p95_ms for r in report.rounds)
