@@ -465,6 +465,7 @@ def edit(given: ScopeCall, memory_id: str, text: str) -> None:
 
     with given.open() as (reader, scopes):
         own = [s for s in scopes if reader.memory([s], memory_id, include_hidden=True, include_pii=True)]
+        own = own or [s for s in scopes if reader.memory_with_changes([s], memory_id)]
     if not own:
         raise PalimpsestError(_unknown(memory_id))
     done = edit_memory(given.home, (own[0].collection, own[0].user_id, own[0].project_id), memory_id, text)

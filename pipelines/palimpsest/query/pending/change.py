@@ -55,7 +55,7 @@ class PendingText:
 def find_pending(
     home: Home, memory_ids: Collection[str], collection: str | None = None, user: str | None = None
 ) -> list[PendingText]:
-    """Returns the words of those memories that the published build lacks, the last of a file first.
+    """Returns the words of those memories that no build has read, or that lie beside an edited one, last ones first.
 
     Args:
         home: the home.
@@ -97,8 +97,8 @@ def stated_first(home: Home, memory_ids: Iterable[str], user: str | None = None)
     ids = frozenset(memory_ids)
     edits = read_decisions(home.decisions).edited if ids else {}
     for pending in find_pending(home, ids, user=user) if edits else ():
-        if pending.file is None:
-            ids = ids - {pending.memory_id} | {old for old, texts in edits.items() if pending.erased in texts}
+        if pending.file is None and (stated := {old for old, texts in edits.items() if pending.erased in texts}):
+            ids = ids - {pending.memory_id} | stated
     return ids
 
 

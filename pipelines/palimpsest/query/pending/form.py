@@ -39,7 +39,7 @@ from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.embed_query import query_embedder
 from palimpsest.query.pending.unbuilt import UnbuiltFiles
 from palimpsest.query.request.types import Scope
-from palimpsest.query.scope.joined_view import NewLinks, PendingChanges
+from palimpsest.query.scope.joined_view import PendingChanges
 from palimpsest.relations.candidates import CandidateInputs, candidate_pairs, change_vectors, load_maps
 from palimpsest.relations.labelers.choose_labeler import PROBE_PAIRS
 from palimpsest.relations.labelers.label_pairs import label_pairs
@@ -364,12 +364,8 @@ def _changes(
     for scope in {Scope(*s) for s in tables["memories"].select(SCOPE).unique().iter_rows()}:
         here = pl.all_horizontal(pl.col(c) == v for c, v in zip(SCOPE, scope, strict=True))
         link, reason, hidden = of_links.filter(here), of_reasons.filter(here), replaced.filter(here)["memory_id"]
-        lists = (link[c].to_list() for c in ("newer_id", "older_id", "label", "confidence"))
-        found[scope] = PendingChanges(
-            NewLinks(*lists),
-            tuple(zip(reason["memory_id"].to_list(), reason["reason"].to_list(), strict=True)),
-            tuple(hidden.to_list()),
-        )
+        links = link.select("newer_id", "older_id", "label", "confidence")
+        found[scope] = PendingChanges(links.rows(), reason.select("memory_id", "reason").rows(), hidden.to_list())
     return found
 
 

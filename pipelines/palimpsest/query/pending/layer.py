@@ -190,13 +190,15 @@ class PendingLayer:
                 self._formed.popitem(last=False)
 
     def _pending(self, built: Backend, scope: Scope) -> PendingScope | None:
+        owner, build_id = _Owner(scope.collection, scope.user_id), built.build_id
+        key = self._key(build_id, owner, self._inbox.of_user(build_id, *owner))
         with self._lock:
-            formed = self._formed.get(_Owner(scope.collection, scope.user_id))
-            if formed is None or formed.memories is None or formed.key[0] != built.build_id:
+            formed = self._formed.get(owner)
+            if formed is None or formed.memories is None or formed.key[0] != build_id:
                 return None
-            memories = formed.memories
-            if (ids := memories.ids.get(scope)) is None:
-                return None
+            memories, ids = formed.memories, formed.memories.ids.get(scope)
+            if ids is None or ids & self._hidden.get(owner.user, frozenset()) or not {*formed.key[1]} <= {*key[1]}:
+                return None  # something of it was changed or deleted meanwhile: none is shown until it is formed again
             if scope not in formed.views:
                 alone, known = memories.store.view(scope), built.view(scope)
                 assert alone is not None

@@ -1,8 +1,8 @@
 """A scope of a build together with pending memories: one view, so that everything after it ranks both alike."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,29 +11,18 @@ from palimpsest.query.scope.scope_arrays import Arrays, ByteCache, Postings, kno
 from palimpsest.query.scope.scope_graph import RELATION_LABELS, MemorySentences, PassageGraph
 from palimpsest.query.scope.view import BOOLEANS, CLOCK, NUMBERS, TEXTS, TIMES, CachedScopeView
 
-# What pending memories change of built ones.
-
-
-class NewLinks(NamedTuple):
-    """Relations of pending memories to built ones, in columns: ids, labels of `RELATION_LABELS`, and confidence."""
-
-    newer: Sequence[str] = ()
-    older: Sequence[str] = ()
-    label: Sequence[str] = ()
-    confidence: Sequence[float] = ()
-
 
 @dataclass(frozen=True)
 class PendingChanges:
     """What the pending memories of a scope change of its built ones.
 
     Attributes:
-        links: relations.
+        links: relations to them: newer id, older id, one of `RELATION_LABELS`, confidence.
         reasons: (memory id, JSON line), as `memories.version_reasons` writes them.
         replaced: ids of built memories whose words were edited: they are no candidates.
     """
 
-    links: NewLinks = field(default_factory=NewLinks)
+    links: Sequence[tuple[str, str, str, float]] = ()
     reasons: Sequence[tuple[str, str]] = ()
     replaced: Sequence[str] = ()
 
@@ -224,22 +213,20 @@ class JoinedScope(CachedScopeView):
         return found if found["ids"] else {}
 
     def _join_links(self, old: Arrays, new: Arrays) -> Arrays:
-        links, nothing = self._changes.links, np.zeros(0, np.int64)
-        rows = known_rows(self._ids, [*links.newer, *links.older])
-        kept = [i for i, pair in enumerate(zip(links.newer, links.older, strict=True)) if {*pair} <= rows.keys()]
+        nothing = np.zeros(0, np.int64)
+        rows = known_rows(self._ids, [i for link in self._changes.links for i in link[:2]])
+        added = [
+            (rows[newer], rows[older], RELATION_LABELS.index(label), confidence)
+            for newer, older, label, confidence in self._changes.links
+            if newer in rows and older in rows
+        ]
         found: Arrays = {
             n: np.concatenate([at[a.get(n, nothing)] for a, at in ((old, self._old), (new, self._new))]) for n in _LINKS
         }
-        added = {
-            "newer": [rows[links.newer[i]] for i in kept],
-            "older": [rows[links.older[i]] for i in kept],
-            "label": [RELATION_LABELS.index(links.label[i]) for i in kept],
-            "confidence": [links.confidence[i] for i in kept],
-        }
         for n in ("label", "confidence"):
             found[n] = np.concatenate([a.get(n, nothing) for a in (old, new)])
-        for n, values in added.items():
-            found[n] = np.concatenate([found[n], np.asarray(values, found[n].dtype)])
+        for n, values in zip(("newer", "older", "label", "confidence"), zip(*added, strict=True), strict=False):
+            found[n] = np.concatenate([found[n], np.asarray(values)])
         return found if len(found["newer"]) or len(found["replaced"]) else {}
 
     def _join_fields(self, old: Arrays, new: Arrays) -> Arrays:
