@@ -291,8 +291,10 @@ class Reader:
 
     def warm_pending(self) -> None:
         """Loads what forms pending memories: the first text that is sent takes seconds longer without it."""
-        if (layer := self._layer()) is not None:
-            layer.warm()
+        if self._home is not None:
+            from palimpsest.query.pending.form import load_models
+
+            load_models()
 
     def _layer(self) -> "PendingLayer | None":
         """Returns the pending memories of the home; None of an index alone."""

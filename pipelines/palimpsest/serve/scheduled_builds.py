@@ -45,11 +45,14 @@ class LastBuild(TypedDict):
     build_id: str
 
 
+State = Literal["off", "waiting", "running"]
+
+
 class BuildsStatus(TypedDict):
     """How often the service builds (`every_minutes`; 0 never), what it does now, and its last build."""
 
     every_minutes: float
-    state: Literal["off", "waiting", "running"]
+    state: State
     last: LastBuild | None
 
 
@@ -88,12 +91,8 @@ class ScheduledBuilds:
 
     def status(self) -> BuildsStatus:
         """Returns what it does."""
-        state: Literal["off", "waiting", "running"] = "waiting" if self.every_minutes else "off"
-        return {
-            "every_minutes": self.every_minutes,
-            "state": "running" if self._is_running else state,
-            "last": self._last,
-        }
+        state: State = "running" if self._is_running else "waiting" if self.every_minutes else "off"
+        return {"every_minutes": self.every_minutes, "state": state, "last": self._last}
 
     async def run(self) -> None:
         """Builds again and again, until it is cancelled."""

@@ -78,12 +78,6 @@ class PendingLayer:
             for file in self._inbox.of_user(build_id, *owner).files:
                 yield from (t for t in file.texts() if Scope(*owner, t.project_id) in scopes)
 
-    def warm(self) -> None:
-        """Loads what forms and labels: the first text that is sent takes seconds longer without it."""
-        from palimpsest.query.pending.form import load_models
-
-        load_models()
-
     def hide(self, user: str, memory_ids: Iterable[str], hidden: bool = True) -> None:
         """Leaves memories of a user out, or takes them in again: a delete of them takes its time."""
         with self._lock:
