@@ -58,6 +58,7 @@ from palimpsest.store.tables import empty
 from palimpsest.text.languages import detect_language
 
 _CACHE_BYTES = 64 * 2**20
+_FEW = 4
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 (a file there is in memory, and this one is named by no one else)
 
 
@@ -287,10 +288,14 @@ def _replaced(built: BuiltMemories, unbuilt: UnbuiltFiles, formed: pl.DataFrame)
 
 
 def _to_label(memories: pl.DataFrame, before: PendingMemories | None, most: int) -> frozenset[str]:
-    """Returns the memories that are labelled now: those that were, and the newest of the others."""
+    """Returns the memories that are labelled now: those that were, and the newest of the others.
+
+    A few are labelled even where `most` is 0: that takes less time than forming all once more for it.
+    """
     known = before.labelled if before is not None else frozenset[str]()
-    others = memories.sort("observed_at", "memory_id", descending=True, nulls_last=True)["memory_id"].to_list()
-    return frozenset({*known.intersection(others), *[i for i in others if i not in known][:most]})
+    ids = memories.sort("observed_at", "memory_id", descending=True, nulls_last=True)["memory_id"].to_list()
+    new = [i for i in ids if i not in known]
+    return frozenset({*known.intersection(ids), *(new if len(new) <= _FEW else new[:most])})
 
 
 def _relate(
