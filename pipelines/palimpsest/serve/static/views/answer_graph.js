@@ -67,18 +67,18 @@ function draw(cytoscape, container, { rows, nodes, memories, ranks, relations })
           data: { id: m.memory_id, name: `[${ranks.get(m.memory_id)}]` } }))],
       edges: [...unique.values()],
     },
-    layout: { name: "cose", animate: false, padding: 24, nodeDimensionsIncludeLabels: true, idealEdgeLength: () => 80 } });
+    layout: { name: "cose", animate: false, padding: 24, nodeDimensionsIncludeLabels: true, idealEdgeLength: () => 60 } });
 }
 
 function style() {
   const color = colors();
   const words = { "font-family": "system-ui, sans-serif", color: color("--text"), "text-outline-color": color("--page"), "text-outline-width": 2 };
   return [
-    { selector: "node", style: { ...words, label: "data(name)", "font-size": 12, width: 22, height: 22, "background-color": "data(color)",
-      "text-valign": "bottom", "text-margin-y": 3, "text-wrap": "ellipsis", "text-max-width": "140px" } },
+    { selector: "node", style: { ...words, label: "data(name)", "font-size": 16, width: 26, height: 26, "background-color": "data(color)",
+      "text-valign": "bottom", "text-margin-y": 3, "text-wrap": "ellipsis", "text-max-width": "180px" } },
     { selector: "node.result", style: { shape: "round-rectangle", "background-color": color("--card"), "border-width": 2,
-      "border-color": color("--accent"), "text-valign": "center", "text-margin-y": 0, width: 34 } },
-    { selector: "edge", style: { ...words, label: "data(words)", "font-size": 10, "text-rotation": "autorotate", width: 1.5,
+      "border-color": color("--accent"), "text-valign": "center", "text-margin-y": 0, width: 40 } },
+    { selector: "edge", style: { ...words, label: "data(words)", "font-size": 12, "text-rotation": "autorotate", width: 1.5,
       "line-color": color("--line"), "curve-style": "bezier", "target-arrow-color": color("--line") } },
     { selector: "edge[words != '']", style: { "target-arrow-shape": "triangle" } },
     { selector: "node:selected", style: { "border-width": 4, "border-color": color("--accent") } },

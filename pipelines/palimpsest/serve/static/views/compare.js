@@ -27,7 +27,7 @@ export async function compare(panel, asked) {
     const changed = memories.filter((m) => m.changes.length).length;
     announce(`${changed} of ${memories.length} memories differ`);
     fill(out, el("p", { text: changed ? `${changed} of ${memories.length} differ.` : "Both builds answer the same." }),
-      memories.length ? table(memories, [before, after].map((input) => `Build ${titles.get(input.value)}`)) : null);
+      memories.length ? table(memories, [before, after].map((input) => `Build ${input.value}`)) : null);
   };
   put(panel, el("div", { class: "row" }, field("Earlier build", before), field("Later build", after), action("Compare", run)), out);
   await run();
