@@ -1,8 +1,5 @@
 """The page in Debian's Chromium, against a real server over a home that a test builds again."""
 
-import time
-from pathlib import Path
-
 import pytest
 
 from palimpsest.pipeline.finish import run_without_dagster
@@ -65,7 +62,7 @@ def test_a_result_is_marked_in_its_source_and_its_fact_has_a_timeline(ann):
     search(ann, "work at Basin", "&history=true")
     assert {m.text.lower() for m in ann.all(".results mark")} >= {"work", "basin"}
     link = next(li for li in ann.all(".results li") if "Basin as a tester" in li.text)
-    link.find_element("css selector", "a").click()
+    link.find_element("css selector", ".meta a").click()
     evidence = ann.until(lambda: ann.all(".source mark.evidence"))[0]
     assert "Basin as a tester" in evidence.text and "red zqann" in ann.all(".source")[0].text
     steps = [li.text for li in ann.all(".timeline li")]
@@ -190,40 +187,3 @@ def test_a_memory_is_deleted_only_after_it_was_confirmed(ann):
     ann.press("Delete for good")
     ann.shows("It is being deleted")
     ann.until(lambda: "deleted" in ann.all("#status")[0].text, 60)
-
-
-NAMELESS = """return [...document.querySelectorAll('main input, main select, main textarea, main button')].filter(
-  e => !e.labels?.length && !e.getAttribute('aria-label') && !e.textContent.trim()).length"""
-COLORS = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_view_fits_a_phone_and_its_controls_have_names(ann, scheme):
-    chrome = ann.browser
-    phone = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
-    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    for place in ("#/search?q=bike", "#/add", "#/graph", "#/proposals", "#/account"):
-        ann.open(place)
-        ann.until(lambda: ann.all("main h2"))
-        time.sleep(1)
-        assert chrome.execute_script("return document.documentElement.scrollWidth") <= 360, place
-        assert chrome.execute_script(NAMELESS) == 0, place
-        text, page = (sum(map(int, c.strip("rgba()").split(",")[:3])) for c in chrome.execute_script(COLORS))
-        assert (text > page) == (scheme == "dark") and abs(text - page) > 450
-    chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-def test_the_keyboard_reaches_the_content_first_and_every_view(ann):
-    from selenium.webdriver.common.keys import Keys
-
-    ann.open("#/account")
-    ann.shows("Sign out")
-    ann.browser.execute_script("document.querySelector('.skip').focus()")
-    seen = []
-    for _ in range(6):
-        ann.browser.switch_to.active_element.send_keys(Keys.TAB)
-        seen.append(ann.browser.switch_to.active_element.text)
-    assert {"Search", "Add", "Graph", "Proposals", "Account"} <= set(seen)
-    assert Path(ann.browser.current_url).name == "account"

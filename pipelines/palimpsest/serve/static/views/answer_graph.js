@@ -60,7 +60,7 @@ function draw(cytoscape, container, { rows, nodes, memories, ranks, relations })
   ];
   const unique = new Map(edges.map((edge) => [JSON.stringify(edge), { data: edge }]));
   const linked = new Set(edges.flatMap(({ source, target }) => [source, target]));
-  return cytoscape({ container, style: style(), minZoom: 0.2, maxZoom: 4, wheelSensitivity: 0.5,
+  return cytoscape({ container, style: style(), minZoom: 0.2, maxZoom: 4,
     elements: {
       nodes: [...[...nodes.values()].map((n) => ({ data: { id: n.id, name: n.name, color: COLORS[n.type] ?? COLORS.concept } })),
         ...memories.filter((m) => linked.has(m.memory_id)).map((m) => ({ classes: "result",
@@ -92,7 +92,8 @@ function named(node, choose) {
 
 function table(rows, nodes, ranks, choose) {
   if (!rows.length) return null;
-  const cited = (ids) => ids.filter((id) => ranks.has(id)).flatMap((id) => [" ", el("a", { href: `#/memory/${id}`, text: `[${ranks.get(id)}]` })]);
+  const cited = (ids) => ids.filter((id) => ranks.has(id)).sort((a, b) => ranks.get(a) - ranks.get(b))
+    .flatMap((id) => [el("a", { href: `#/memory/${id}`, text: `[${ranks.get(id)}]` }), " "]);
   return el("table", {}, el("caption", { text: "What is between the nodes, with the results that show it" }),
     el("thead", {}, el("tr", {}, ["Node", "Relation", "Node or value", "Results"].map((text) => el("th", { scope: "col", text })))),
     el("tbody", {}, rows.map((row) => el("tr", {},
