@@ -1,7 +1,11 @@
 """The builds that a home keeps, and what two of them answer to one question."""
 
+import time
+
 import pytest
 
+from palimpsest.serve.open_reader import REFRESH_S
+from tests.export.made import with_own_vectors
 from tests.serve.conftest import TURNS, client_of, serving
 from tests.small_corpus import build_home, copy_built, write_chats
 
@@ -12,6 +16,7 @@ LATER = ("s4", "ann", "Ann", "I work at Calder now, no longer at Heron.", "2026-
 def built(served, tmp_path_factory, shared_vectors):
     """A home of two builds: in the second ann works elsewhere and a note of hers is hidden."""
     home, corpus = copy_built(served, tmp_path_factory.mktemp("compared"), shared_vectors)
+    home = with_own_vectors(home)
     plan = corpus / "plans" / "plan.md"
     plan.write_text(plan.read_text().replace("---\n", "---\nprivacy: {user_visible: false}\n", 1))
     build_home(home, write_chats(corpus, [*TURNS, LATER]))
@@ -69,3 +74,16 @@ def test_a_build_that_was_not_published_is_not_there(built, query):
 @pytest.mark.parametrize("query", ["before=../1", "before=000001&k=0", "before=000001&include_pending=true", "q=work"])
 def test_parameters_of_a_comparison_are_checked(built, query):
     assert client_of(built, "ann").get(f"/search/compare?q=work&{query}").status_code == 422
+
+
+def test_what_was_deleted_is_in_the_answer_of_no_build(built):
+    bob = client_of(built, "bob")
+    (memory,) = compared(built, "bob", q="bike")["memories"]
+    assert memory["before"] and memory["after"]
+    operation = bob.delete(f"/memory/{memory['memory_id']}").json()["operation_id"]
+    end = time.monotonic() + 60
+    while bob.get(f"/operations/{operation}").json()["state"] == "received" and time.monotonic() < end:
+        time.sleep(0.1)
+    assert bob.get(f"/operations/{operation}").json()["state"] == "deleted"
+    time.sleep(REFRESH_S)
+    assert compared(built, "bob", q="bike")["memories"] == []
