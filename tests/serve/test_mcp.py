@@ -104,7 +104,7 @@ def test_what_was_added_is_found_in_the_next_call_also_of_a_user_who_has_nothing
         speak(home, user, work)
 
 
-def test_pages_are_of_six_thousand_characters_and_hold_each_memory_once(home):
+def test_pages_are_of_six_thousand_characters_and_hold_each_memory_once_while_others_come(home):
     for n in range(12):
         ingest_text(home, f"The lantern of room {n} hums {'and hums ' * 60}", user="cleo", collection="chats")
 
@@ -112,6 +112,7 @@ def test_pages_are_of_six_thousand_characters_and_hold_each_memory_once(home):
         while not (page := await client.call_tool("recent", {"limit": 100})).structured_content["memories"]:
             pass  # each call waits two seconds for what forms them
         cursor = page.structured_content["next_cursor"]
+        await client.call_tool("add_memory", {"text": "The lantern of the attic hums.", "collection": "chats"})
         rest = await client.call_tool("recent", {"limit": 100, "cursor": cursor})
         found = [m["text"] for p in (page, rest) for m in p.structured_content["memories"]]
         assert len(set(found)) == len(found) == 12 and "next_cursor" not in rest.structured_content
@@ -120,6 +121,16 @@ def test_pages_are_of_six_thousand_characters_and_hold_each_memory_once(home):
         for shown in (page, rest, searched, context):
             forms = text_of(shown), json.dumps(shown.structured_content, ensure_ascii=False)
             assert max(map(len, forms)) <= MAX_CHARS
+        ids, ranked = [], {"query": "lantern of a room", "limit": 4}
+        while True:
+            page = (await client.call_tool("search_memory", ranked)).structured_content
+            ids += [m["memory_id"] for m in page["memories"]]
+            if "next_cursor" not in page:
+                break
+            ranked["cursor"] = page["next_cursor"]
+            await client.call_tool("add_memory", {"text": f"Lantern of room {len(ids)}b.", "collection": "chats"})
+        assert len(set(ids)) == len(ids)
+        assert {m["memory_id"] for m in searched.structured_content["memories"]} <= {*ids}
         other = await client.call_tool("recent", {"since": "2026-02-01", "cursor": cursor})
         assert other.is_error and text_of(other).startswith("cursor: ")
 
