@@ -100,26 +100,22 @@ _FROM = {
 }
 
 
-_LIMITS = {
-    "additionalProperties",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-}  # stated by an error to who exceeds them
+# An error states a limit to who exceeds it, and names say what an answer has.
+_LIMITS = {"additionalProperties", "minLength", "maxLength", "minimum", "maximum"}
 _WORDS = {*_LIMITS, "description", "default", "format", "enum", "const", "required"}
 
 
 def _short(schema: Any, left_out: Collection[str], defs: Mapping[str, Any], is_fields: bool = False) -> Any:
-    """Returns a JSON schema as agents read it, who read all of it in each of their sessions: without titles and empty
-    defaults, without null where a field may be left out, and with each definition at its one place.
+    """Returns a JSON schema as agents read it, who read all of it in each of their sessions.
+
+    It has no titles and no empty defaults, no null where a field may be left out, and each definition at its place.
 
     Args:
         schema: it, or a part of it.
         left_out: keywords.
         defs: definitions by name.
         is_fields: whether the keys of this part are names of fields.
-    """  # noqa: D205
+    """
     if isinstance(schema, list):
         return [_short(part, left_out, defs) for part in schema]
     if not isinstance(schema, dict):
@@ -135,15 +131,27 @@ def _short(schema: Any, left_out: Collection[str], defs: Mapping[str, Any], is_f
     return {n: _short(v, left_out, defs, n == "properties") for n, v in schema.items() if n not in left_out}
 
 
+# The tools, in an order that never changes, and the permission that each needs.
+
 _COMMON: Mapping[str, Permission] = {
-    **dict.fromkeys(("search_memory", "get_context", "get_memory"), "read"),
-    **{"add_memory": "write", "update_memory": "write", "delete_memory": "delete"},
-    **dict.fromkeys(("recent", "profile", "search_graph", "get_operation"), "read"),
+    "search_memory": "read",
+    "get_context": "read",
+    "get_memory": "read",
+    "add_memory": "write",
+    "update_memory": "write",
+    "delete_memory": "delete",
+    "recent": "read",
+    "profile": "read",
+    "search_graph": "read",
+    "get_operation": "read",
 }
-"""The tools, in an order that never changes, and the permission that each needs."""
 _RARE: Mapping[str, Permission] = {
-    **{"ingest_file": "write", "ingest_url": "write", "list_documents": "read"},
-    **{"delete_document": "delete", "collection_info": "read", "analyze_website": "read"},
+    "ingest_file": "write",
+    "ingest_url": "write",
+    "list_documents": "read",
+    "delete_document": "delete",
+    "collection_info": "read",
+    "analyze_website": "read",
 }
 
 
