@@ -13,10 +13,12 @@ from mcp import Client, StdioServerParameters
 
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
+from palimpsest.query.context.lines import CONTEXT, ContextLine
 from palimpsest.query.request.search_request import OPTIONS
+from palimpsest.query.result import SearchResult
 from palimpsest.serve.app import create_app
 from palimpsest.serve.guard import make_token
-from palimpsest.serve.mcp_answers import MAX_CHARS, Item, fitting, page
+from palimpsest.serve.mcp_answers import MAX_CHARS, Item, context, fitting, page
 from palimpsest.serve.settings import ServeSettings, serve_settings
 from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.sources.inbox import ingest_text
@@ -143,6 +145,23 @@ def test_as_many_items_as_fit_are_shown_and_one_at_least():
     assert 5 < len(shown.structured_content["lines"]) < 9 and len(text_of(shown)) <= MAX_CHARS
     assert len(json.dumps(shown.structured_content)) <= MAX_CHARS
     assert fitting([Item({}, "x" * 9_000)])
+
+
+def test_a_context_that_is_too_long_is_cut_by_whole_results_the_last_first():
+    lines = [
+        line
+        for n in range(9)
+        for line in (
+            ContextLine(f"{n} {'x' * 690}", cites=(f"m{n}",)),
+            ContextLine(f"{n} {'y' * 90}", CONTEXT, cites=(f"c{n}",)),
+        )
+    ]
+    found = SearchResult([], tuple(lines), "none", (), (), {}, {}, "auto", "000001")
+    shown = context(found, is_limited=True)
+    assert len(text_of(shown)) <= MAX_CHARS and len(json.dumps(shown.structured_content)) <= MAX_CHARS
+    kept = [line.split()[1] for line in text_of(shown).splitlines() if line.endswith("]") and line[0] in " -"]
+    assert len(kept) > 8 and [k.rstrip(":") for k in kept[::2]] == [str(n) for n in range(len(kept) // 2)]
+    assert len(text_of(context(found, is_limited=False))) > MAX_CHARS
 
 
 def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served):
