@@ -19,6 +19,7 @@ from palimpsest.pipeline.collection_info import list_collections
 from palimpsest.query.context.lines import UNLIKELY
 from palimpsest.query.graph.graph_answer import GraphAnswer
 from palimpsest.query.graph.graph_reader import MAX_LINES, GraphReader
+from palimpsest.query.recent import Narrowed
 from palimpsest.query.request.search_request import OPTIONS, SearchOptions, SearchRequest, Sources, bounds, offer
 from palimpsest.query.request.types import Scope, ShownMemory
 from palimpsest.query.result import SearchResult, empty_result
@@ -116,9 +117,9 @@ class Filters(Place):
     tags: list[str] = _field("tags", [])
 
     @property
-    def narrow(self) -> dict[str, Any]:
+    def narrow(self) -> Narrowed:
         """The filters as a search has them."""
-        return {name: getattr(self, name) for name in ("since", "until", "session", "tags")}
+        return {"since": self.since, "until": self.until, "session": self.session, "tags": self.tags}
 
 
 class SearchMemory(Filters, Paged, Asked):
@@ -392,7 +393,7 @@ def _check_built(view: CallerView, memory_id: str) -> None:
 
 
 def _recent_after(
-    view: CallerView, scopes: Sequence[Scope], last: Sequence[Any] | None, limit: int, narrow: dict[str, Any]
+    view: CallerView, scopes: Sequence[Scope], last: Sequence[Any] | None, limit: int, narrow: Narrowed
 ) -> list[ShownMemory]:
     """Returns the newest memories after one, whatever was added or deleted since.
 
