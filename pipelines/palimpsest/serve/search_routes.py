@@ -1,7 +1,7 @@
 """Endpoints that search the caller's memories."""
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from fastapi import Query, Response
@@ -67,11 +67,11 @@ _TYPES: dict[Any, Any] = {
 """The types of fields of a search in a request, where they differ."""
 
 
-def _served_fields() -> dict[str, Any]:
+def served_fields(without: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the fields of a search that a request may set, with the types and limits of the service."""
     fields: dict[str, Any] = {}
     for name, field in OPTIONS.items():
-        if not (at := offer(field)).served:
+        if not (at := offer(field)).served or name in without:
             continue
         low, high = bounds(field)
         default = field.default if at.served_default is None else at.served_default
@@ -93,15 +93,18 @@ def _described(field: FieldInfo) -> str:
     return f"{text[0].lower()}{text[1:]}".removesuffix(".")
 
 
-class _Names(BaseModel):
+class SearchNames(BaseModel):
+    """The question of a search, and what narrows its scopes."""
+
     q: str = Field(min_length=1, max_length=10_000, description="the question", examples=["Where do I work now?"])
     collection: Name | None = Field(default=None, description="only this collection")
     project: Name | None = Field(default=None, description="only this project and the general memory")
-    role: Role = Field(default="user", description="of the message with the context")
 
 
-class SearchParameters(create_model("Served", __base__=_Names, **_served_fields())):  # type: ignore[misc]
+class SearchParameters(create_model("Served", __base__=SearchNames, **served_fields())):  # type: ignore[misc]
     """A search. Whose memories are searched follows from the token; names only narrow them."""
+
+    role: Role = Field(default="user", description="of the message with the context")
 
 
 class SearchBody(SearchParameters):
