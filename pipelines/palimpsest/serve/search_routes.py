@@ -1,4 +1,4 @@
-"""Endpoints that search the caller's memories."""
+"""Endpoints that search and list the caller's memories."""
 
 import datetime as dt
 from collections.abc import Iterable
@@ -13,11 +13,12 @@ from palimpsest.core.ids import JsonObject
 from palimpsest.core.message import DEPRECATED_SINCE, OLDER_SHAPES, Message, Name
 from palimpsest.core.times import parse_time
 from palimpsest.query.context.lines import Role
+from palimpsest.query.recent import Narrowed
 from palimpsest.query.request.search_request import OPTIONS, StrategyName, Tier, bounds, offer
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.where import MAX_CHARS, Where
-from palimpsest.query.result import SearchResult, empty_result
-from palimpsest.serve.answers import SearchWithMessage
+from palimpsest.query.result import SearchResult, empty_result, memory_json
+from palimpsest.serve.answers import RecentMemories, SearchWithMessage
 from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 
@@ -93,15 +94,30 @@ def _described(field: FieldInfo) -> str:
     return f"{text[0].lower()}{text[1:]}".removesuffix(".")
 
 
+_SERVED = _served_fields()
+
+
 class _Names(BaseModel):
-    q: str = Field(min_length=1, max_length=10_000, description="the question", examples=["Where do I work now?"])
     collection: Name | None = Field(default=None, description="only this collection")
     project: Name | None = Field(default=None, description="only this project and the general memory")
+
+
+class _Question(_Names):
+    q: str = Field(min_length=1, max_length=10_000, description="the question", examples=["Where do I work now?"])
     role: Role = Field(default="user", description="of the message with the context")
 
 
-class SearchParameters(create_model("Served", __base__=_Names, **_served_fields())):  # type: ignore[misc]
+class SearchParameters(create_model("Served", __base__=_Question, **_SERVED)):  # type: ignore[misc]
     """A search. Whose memories are searched follows from the token; names only narrow them."""
+
+
+class RecentParameters(
+    create_model("Narrowed", __base__=_Names, **{n: _SERVED[n] for n in Narrowed.__annotations__})  # type: ignore[misc]
+):
+    """Which memories are listed."""
+
+    limit: int = Field(default=20, ge=1, le=1_000, description="how many at most")
+    offset: int = Field(default=0, ge=0, le=100_000, description="of the first one")
 
 
 class SearchBody(SearchParameters):
@@ -144,6 +160,20 @@ def search_hybrid(body: SearchBody, view: MayRead, service: SharedService, respo
     """Returns what GET /search returns with `strategy=hybrid`."""
     mark_older_shapes(body.turns, response)
     return answer(service, view, body.model_copy(update={"strategy": "hybrid"}))
+
+
+@router.get("/memories", summary="List the newest memories", response_model=RecentMemories)
+def recent(parameters: Annotated[RecentParameters, Query()], view: MayRead) -> JsonObject:
+    """Returns what is current, also what was sent just now, newest first and undated ones last; all with history."""
+    scopes = view.scopes(parameters.collection, parameters.project, include_pending=True)
+    if not scopes:
+        return {"memories": [], "next_offset": None}
+    view.reader.form_pending(scopes, PENDING_WAIT_S)
+    narrow = parameters.model_dump(include={*Narrowed.__annotations__})
+    start, end = parameters.offset, parameters.offset + parameters.limit
+    found = view.reader.recent(scopes, end + 1, include_pending=True, **narrow)  # type: ignore[typeddict-item]
+    more = end if len(found) > end else None
+    return {"memories": [memory_json(m) for m in found[start:end]], "next_offset": more}
 
 
 def answer(service: Service, view: CallerView, parameters: SearchParameters) -> JsonObject:
