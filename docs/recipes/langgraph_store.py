@@ -3,8 +3,8 @@
     pip install langgraph httpx        # and `palimpsest service start`
 
 A value is {"text": ...}, found at once. Searches find what is current: what a newer item replaced is found no more.
-Other words for an item need a build that has it, and are served by the next one; `delete` waits until it is proved.
-What has no place in Palimpsest raises NotImplementedError, and what the service refuses a RuntimeError with its reason.
+`delete` waits until it is proved that nothing is left. What has no place in Palimpsest raises NotImplementedError,
+and what the service refuses a RuntimeError with its reason.
 """
 
 import asyncio

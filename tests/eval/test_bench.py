@@ -19,6 +19,7 @@ from palimpsest_eval.bench.bench_report import (
     walk_budget,
 )
 from palimpsest_eval.bench.measure_queries import measure_graph
+from palimpsest_eval.bench.measure_service import measure_service
 from palimpsest_eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
 from palimpsest_eval.bench.synthetic import COLLECTION, PASSAGE, synthetic_build
 from palimpsest_eval.metrics import LatencyMs
@@ -185,3 +186,10 @@ def test_questions_over_the_graph_of_a_synthetic_home_are_measured_and_have_a_bu
     assert list(found) == ["node_ms", "neighbours_ms", "three_hops_ms", "relations_ms", "timeline_ms"]
     (budget,) = graph_budgets("home", found | {"three_hops_ms": LatencyMs(1.0, 51.0, 60.0)})
     assert (budget.part, budget.limit, budget.kept) == ("three hops", 50.0, False) and not graph_budgets("home", {})
+
+
+@pytest.mark.slow
+def test_clients_of_the_service_are_all_answered_over_rest_and_mcp_with_and_without_a_pause():
+    report = measure_service(1000, 2)
+    assert [(r.protocol, r.pause_s) for r in report.rounds] == [("rest", 1), ("rest", 0), ("mcp", 1), ("mcp", 0)]
+    assert all(r.searches >= 20 and not r.errors and r.p50_ms <= r.p95_ms for r in report.rounds)

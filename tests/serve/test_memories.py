@@ -104,7 +104,7 @@ def test_a_deleted_memory_is_gone_with_a_proof_that_its_caller_alone_reads(write
     assert ann.get(f"/memory/{memory}").status_code == 404 and "zqann" not in ann.get("/search?q=bike").text
 
 
-def test_the_newest_memories_are_listed_and_what_was_just_sent_can_be_deleted(writers):
+def test_the_newest_memories_are_listed_without_a_question(writers):
     ann, eve = writers("ann"), writers("eve")
     said = [{"role": "user", "content": "My tent is zqtent."}, {"role": "user", "content": "My stove is zqstove."}]
     for sent in ({"text": "My boat is zqboat.", "tags": ["a"]}, {"turns": said, "session": "s9"}):
@@ -116,13 +116,8 @@ def test_the_newest_memories_are_listed_and_what_was_just_sent_can_be_deleted(wr
     assert len(found) == 3 and all(m["is_pending"] for m in found.values()) and rest["next_offset"] is None
     assert [m["text"] for m in eve.get("/memories?tags=a").json()["memories"]] == ["My boat is zqboat."]
     assert eve.get("/memories?session=s8").json() == {"memories": [], "next_offset": None}
-    boat, tent = (f"/memory/{found[f'My {name} is zq{name}.']['memory_id']}" for name in ("boat", "tent"))
-    assert eve.get(boat).json()["is_pending"] and ann.delete(boat).status_code == 404
-    for refused in (eve.put(boat, json={"text": "My boat is blue."}), eve.delete(tent)):
-        assert refused.status_code == 409 and "not built yet" in refused.json()["detail"]
-    begun = eve.delete(boat).json()["operation_id"]
-    assert wait_for(eve, begun, "deleted", "failed")["proof"]["documents"] == 1
-    assert eve.get(boat).status_code == 404 and len(eve.get("/memories").json()["memories"]) == 2
+    boat = found["My boat is zqboat."]["memory_id"]
+    assert eve.get(f"/memory/{boat}").json()["is_pending"] and ann.get(f"/memory/{boat}").status_code == 404
     current, every = (ann.get(f"/memories?session=s1{more}").json()["memories"] for more in ("", "&history=true"))
     assert [m["is_latest"] for m in current] == [True] and {m["is_latest"] for m in every} == {True, False}
 

@@ -12,12 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
 import palimpsest.serve.page_routes as page
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import write_json
-from palimpsest.serve.app import create_app
+from palimpsest.serve.app import create_app, describe
 from palimpsest.serve.run_server import check_start
 from palimpsest.serve.search_routes import IsoTimeOrDay
 from palimpsest.serve.settings import ServeSettings
@@ -297,3 +298,17 @@ def test_a_neo4j_that_does_not_answer_is_a_component_that_failed(home, monkeypat
     monkeypatch.setenv("NEO4J_PASSWORD", "x")
     with pytest.raises(ComponentFailed, match=r"no answer from bolt://127\.0\.0\.1:1"):
         check_start(home, "neo4j")
+
+
+def test_requests_that_need_the_description_at_once_wait_for_one_that_makes_it(served, monkeypatch):
+    makes = []
+
+    def make_slowly(**parts):
+        makes.append(parts)
+        time.sleep(0.1)
+        return get_openapi(**parts)
+
+    monkeypatch.setattr("palimpsest.serve.app.get_openapi", make_slowly)
+    with serving(served / "home") as app, ThreadPoolExecutor(8) as pool:
+        found = [*pool.map(lambda _: describe(app)["components"]["schemas"].keys(), range(8))]
+    assert len(makes) == 1 and all(names == found[0] and "SentMemory" in names for names in found)

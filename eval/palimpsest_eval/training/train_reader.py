@@ -8,6 +8,7 @@ the passages of that article, cut as the reader cuts a long memory.
 
 import argparse
 import json
+import math
 import random
 import re
 import tempfile
@@ -23,6 +24,7 @@ import onnx
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from transformers import AutoModel
+from transformers.models.bert.modeling_bert import BertLayer
 
 from palimpsest.core.files import say, write_bytes
 from palimpsest.memories.embed import model_folder
@@ -72,7 +74,7 @@ class Network(torch.nn.Module):
 
 
 class Graph(torch.nn.Module):
-    """The network over inputs that are whole."""
+    """The network over inputs that are whole: without a mask, and of the last layer the first token's state alone."""
 
     def __init__(self, network: Network):
         super().__init__()
@@ -80,8 +82,27 @@ class Graph(torch.nn.Module):
 
     def forward(self, input_ids: torch.Tensor, token_type_ids: torch.Tensor) -> torch.Tensor:
         """Returns log odds, shape (n,)."""
-        found: torch.Tensor = self.network(input_ids, token_type_ids, torch.ones_like(input_ids))
+        encoder = self.network.enc
+        states = encoder.embeddings(input_ids=input_ids, token_type_ids=token_type_ids)
+        *layers, last = encoder.encoder.layer
+        for layer in layers:
+            states = _layer(layer, states, states)
+        found: torch.Tensor = self.network.head(_layer(last, states[:, :1], states)[:, 0])[:, 0]
         return found
+
+
+def _layer(layer: BertLayer, rows: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+    """Returns what a layer makes of some rows of its input, which attend to all states."""
+    attention = layer.attention.self
+    heads, size = attention.num_attention_heads, attention.attention_head_size
+    query, key, value = (
+        part(given).reshape(1, -1, heads, size).transpose(1, 2)
+        for part, given in ((attention.query, rows), (attention.key, states), (attention.value, states))
+    )
+    mixed = torch.softmax(query @ key.transpose(2, 3) / math.sqrt(size), -1) @ value
+    attended = layer.attention.output(mixed.transpose(1, 2).reshape(1, -1, heads * size), rows)
+    found: torch.Tensor = layer.output(layer.intermediate(attended), attended)
+    return found
 
 
 def dialogue_lists(path: Path, rng: random.Random) -> Iterator[QuestionList]:

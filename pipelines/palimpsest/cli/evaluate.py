@@ -212,15 +212,32 @@ def suite(
 @click.option("--clients", type=click.IntRange(1), default=1, show_default=True, help="Clients at once.")
 @click.option("--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Links to follow from the best.")
 @click.option("--narrow", is_flag=True, help="With --strategy hierarchical: only memories of the nodes found.")
+@click.option("--service", is_flag=True, help="Search over REST and MCP, a user for each of --clients.")
 def bench(
-    call: Call, memories: int | None, strategy: str, kind: "Kind", users: int, clients: int, hops: int, narrow: bool
+    call: Call,
+    memories: int | None,
+    strategy: str,
+    kind: "Kind",
+    users: int,
+    clients: int,
+    hops: int,
+    narrow: bool,
+    service: bool,
 ) -> None:
-    """Measure the query path on a seeded home of this many memories."""
+    """Measure the query path on a seeded home of this many memories."""  # noqa: DOC501 (the docstring is the help text)
     import tempfile
 
     from palimpsest_eval.bench.bench_report import QueryLoad
     from palimpsest_eval.bench.run_bench import run_bench
 
+    if service:
+        from palimpsest_eval.bench.measure_service import measure_service
+
+        if (strategy, kind, users, hops, narrow, call.backend) != ("auto", "turns", 50, 1, False, "duckdb"):
+            raise PalimpsestError("--service: takes --memories and --clients alone; leave the others out")
+        served = measure_service(memories or 100_000, clients)
+        call.show(served.text(), served.to_json())
+        return
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as folder:
         load = QueryLoad(strategy, clients, call.backend, hops, narrow)
         memories = memories or (300 if kind == "pages" else 100_000)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 
 from anyio.to_thread import run_sync
 from fastapi import FastAPI
@@ -151,18 +151,21 @@ def create_app(
     return app
 
 
+_DESCRIBING = Lock()
+"""FastAPI collects the models of an app without a lock: requests that do so at once fail."""
+
+
 def describe(app: FastAPI) -> JsonObject:
     """Returns the OpenAPI document of an app, with the schemas that its endpoints name and FastAPI does not find."""
-    if app.openapi_schema is None:
-        app.openapi_schema = get_openapi(
-            title=app.title, version=app.version, description=app.description, routes=app.routes
-        )
-        template = "#/components/schemas/{model}"
-        schemas = app.openapi_schema["components"]["schemas"]
-        for kind in (ProblemDetails, SentMemory):
-            schema = kind.model_json_schema(ref_template=template)
-            schemas |= schema.pop("$defs", {}) | {kind.__name__: schema}
-    return app.openapi_schema
+    with _DESCRIBING:
+        if app.openapi_schema is None:
+            document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            schemas = document["components"]["schemas"]
+            for kind in (ProblemDetails, SentMemory):
+                schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+                schemas |= schema.pop("$defs", {}) | {kind.__name__: schema}
+            app.openapi_schema = document
+        return app.openapi_schema
 
 
 def make_service(home: Home, reader: SharedReader, settings: ServeSettings) -> Service:

@@ -40,15 +40,7 @@ from palimpsest.serve.state import (
     Service,
     SharedService,
 )
-from palimpsest.serve.views import (
-    check_own,
-    own_scope,
-    pending_source,
-    retiring_relation,
-    show_history,
-    show_memory,
-    show_source,
-)
+from palimpsest.serve.views import check_own, own_scope, retiring_relation, show_history, show_memory, show_source
 from palimpsest.sources.extracted import Source
 from palimpsest.sources.inbox import InboxOptions, ingest_file, ingest_session
 
@@ -257,9 +249,7 @@ def undo(memory_id: Name, view: MayWriteView, service: SharedService) -> JsonObj
     "/memory/{memory_id}", status_code=202, summary="Delete a memory for good", response_model=ReceivedOperation
 )
 def remove(memory_id: Name, view: MayDelete, service: SharedService) -> JsonObject:
-    """Deletes a memory of the caller and all that came from it, built or not; the operation has the proof."""
-    if source := pending_source(view, service.home, memory_id):
-        return begin_delete(service, view.identity, (), source)
+    """Deletes a memory of the caller and all that came from it; the operation has the proof."""
     check_own(view, memory_id)
     return begin_delete(service, view.identity, [memory_id])
 

@@ -8,16 +8,12 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey
-from palimpsest.query.request.types import Scope, ShownMemory
+from palimpsest.query.request.types import Scope
 from palimpsest.query.result import history_json, memory_json
-from palimpsest.serve.deletions import DocumentName
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest.store.inbox import InboxFile
-
-NOT_BUILT = "it is not built yet; its operation says when it is"
 
 
 def show_memory(view: CallerView, memory_id: str) -> JsonObject:
@@ -64,35 +60,11 @@ def own_scope(view: CallerView, memory_id: str) -> Scope:
 
     Raises:
         NotFound: there is none.
-        Problem: it is not built yet.
     """
     for scope in view.own_scopes():
         if view.reader.memory([scope], memory_id) is not None:
             return scope
-    if pending_memory(view, memory_id) is None:
-        raise NotFound
-    raise Problem(409, NOT_BUILT)
-
-
-def pending_memory(view: CallerView, memory_id: str) -> ShownMemory | None:
-    """Returns a memory of the caller that was sent and is in no build yet; None where there is none."""
-    scopes = view.scopes(include_pending=True)
-    found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
-    return found if found is not None and found.is_pending else None
-
-
-def pending_source(view: CallerView, home: Home, memory_id: str) -> DocumentName | None:
-    """Returns the source of a memory of the caller that is in no build yet: it is deleted with it; None where none is.
-
-    Raises:
-        Problem: the source says more than the memory.
-    """
-    if (found := pending_memory(view, memory_id)) is None or found.uri is None:
-        return None
-    texts = InboxFile.of_uri(home.inbox, found.collection, found.uri).texts()
-    if [text.text.strip() for text in texts] != [found.text.strip()]:
-        raise Problem(409, f"its source says more; {NOT_BUILT}")
-    return DocumentName(found.collection, found.uri)
+    raise NotFound
 
 
 def retiring_relation(view: CallerView, memory_id: str) -> str:

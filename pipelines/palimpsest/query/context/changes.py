@@ -132,6 +132,8 @@ def newer_first(ranked: Sequence[Ranked], k: int) -> list[Ranked]:
         for older in [pair for pair in out if pair[0] is query]:
             by = {str(view.ids[newer]) for newer, _ in disputes.get(row_of[older[1].memory_id], ())}
             by |= ended.get(older[1].memory_id, set()) | later.get(older[1].memory_id, set())
+            if not by:
+                continue
             for newer in [pair for pair in out[out.index(older) + 1 :] if pair[0] is query and pair[1].memory_id in by]:
                 out.remove(newer)
                 out.insert(out.index(older), newer)
