@@ -61,6 +61,7 @@ class MemoryAnswer(dspy.Module):
 if __name__ == "__main__":
     headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
     with httpx.Client(base_url=URL, headers=headers, timeout=30) as client:
-        lm = dspy.LM(os.environ["MODEL"], api_base=os.environ.get("OPENAI_BASE_URL"))
+        # DSPy's cache on disk would keep what was recalled, also what is deleted here later.
+        lm = dspy.LM(os.environ["MODEL"], api_base=os.environ.get("OPENAI_BASE_URL"), cache=False)
         dspy.configure(lm=lm, rm=PalimpsestRM(client))
         print(MemoryAnswer()(question=sys.argv[1]).answer)

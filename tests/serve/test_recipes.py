@@ -1,4 +1,7 @@
-"""The programs of docs/recipes with the real packages, on one service; the language model is a scripted HTTP server."""
+"""The programs of docs/recipes with the real packages, on one service; the language model is a scripted HTTP server.
+
+Tests import the packages where they need them: each process that collects tests would import them all, in 3 seconds.
+"""
 
 import asyncio
 import builtins
@@ -6,13 +9,8 @@ import runpy
 from contextlib import ExitStack
 from pathlib import Path
 
-import dspy
 import httpx
 import pytest
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.store.base import BaseStore
-from llama_index.core.llms import MockLLM
-from openai import OpenAI
 
 from palimpsest.serve.guard import make_token
 from palimpsest_eval.testing.fake_lm_server import (
@@ -105,6 +103,8 @@ def test_a_chat_finds_what_was_said_in_another_session_and_nothing_of_another_us
 
 
 def test_a_refused_request_of_a_chat_says_why(run, client_of, requests):
+    from openai import OpenAI
+
     chat = run("openai_chat")[0]["Chat"](client_of("ann"), OpenAI(), MODEL)
     with pytest.raises(RuntimeError, match="q: "):
         chat.say("")
@@ -133,6 +133,8 @@ def test_what_was_just_said_changes_what_a_langchain_retriever_finds_in_the_next
 
 
 def test_a_llama_index_retriever_and_an_answer(run, client_of):
+    from llama_index.core.llms import MockLLM
+
     found, said = run("llama_index_retriever", QUESTION)
     assert "Heron" in said.splitlines()[0] and WORKED not in said
     retriever = found["PalimpsestRetriever"](client_of("ann"))
@@ -145,6 +147,8 @@ def test_a_llama_index_retriever_and_an_answer(run, client_of):
 
 
 def test_dspy_retrieves_by_its_retrieval_model_and_answers_by_a_module(run, client_of, requests):
+    import dspy
+
     try:
         found, said = run("dspy_retrieve", QUESTION, model_name=f"openai/{MODEL}")
         assert "Heron" in said
@@ -215,6 +219,9 @@ def test_what_a_langgraph_store_cannot_do_is_said(store):
 
 
 def test_a_graph_remembers_in_one_thread_and_finds_it_in_the_next(store):
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.store.base import BaseStore
+
     keys = iter("ab")
 
     def answer(state: MessagesState, *, store: BaseStore):
