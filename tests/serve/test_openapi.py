@@ -85,6 +85,7 @@ def test_answers_of_the_server_are_of_their_schemas(http, document):
         ("/memories/search", "post", http.post("/memories/search", json=question | options)),
         ("/search", "get", http.get("/search?q=zqghent&include_pending=true&collection=chats&role=developer")),
         ("/search", "get", http.get("/search?q=bike&accessed_within=30d&tiers=task&tiers=project")),
+        ("/memories", "get", http.get("/memories?limit=2&history=true")),
         ("/memory/{memory_id}", "get", http.get(f"/memory/{memory}")),
         ("/memory/{memory_id}/history", "get", http.get(f"/memory/{memory}/history")),
         ("/memory/{memory_id}/source", "get", http.get(f"/memory/{memory}/source")),
