@@ -2,9 +2,9 @@
 
     pip install langgraph httpx        # and `palimpsest service start`
 
-A value is {"text": ...}, found at once. Searches find what is current: what a newer item replaced is found no more.
-`delete` waits until it is proved that nothing is left. What has no place in Palimpsest raises NotImplementedError,
-and what the service refuses a RuntimeError with its reason.
+A new home has the collection `inbox`. A value is {"text": ...}, found at once. Searches find what is current: what a
+newer item replaced is found no more. `delete` waits until it is proved that nothing is left. What has no place in
+Palimpsest raises NotImplementedError, and what the service refuses a RuntimeError with its reason.
 """
 
 import asyncio

@@ -26,17 +26,17 @@ class Chat:
         self.session, self.turns = uuid.uuid4().hex, []
 
     def say(self, text: str) -> str:
-        """Answers a message, then remembers both: the next turn finds them, in this session and in every other."""
+        """Answers a message, then remembers it: the next turn finds it, in this session and in every other."""
         request = {"role": "user", "content": text}
         found = self.post("/memories/search", {"q": text, "turns": self.turns[-5:], "budget_tokens": 1200})
         # The service marks what it recalled as data, for the role user; it is never a part of the system message.
         messages = [{"role": "system", "content": SYSTEM}, found["message"], *self.turns[-10:], request]
         done = self.model.chat.completions.create(model=self.model_name, messages=messages)
         reply = done.choices[0].message.content or ""
-        stored = re.sub(r" ?\[\d{1,3}\]", "", reply)  # the numbers mean nothing in another context
-        said = [request, {"role": "assistant", "content": stored}]
-        self.turns += said
-        self.post("/memory", {"turns": said, "session": self.session, "collection": COLLECTION})
+        shown = re.sub(r" ?\[\d{1,3}\]", "", reply)  # the numbers mean nothing in another context
+        self.turns += [request, {"role": "assistant", "content": shown}]
+        # Replies are not remembered: they repeat memories, and old ones would look like new statements.
+        self.post("/memory", {"turns": [request], "session": self.session, "collection": COLLECTION})
         return reply
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
