@@ -32,7 +32,7 @@ chaos: .venv/.installed        ## kills at every step, full disk, damaged files,
 slow: .venv/.installed         ## the other slow tests, an hour
 	$(PYTEST) -m "slow and not suite and not browser and not node" $(addprefix --ignore=,$(FAULTS))
 
-browser: .venv/.installed      ## the pages in Debian's Chromium (packages chromium, chromium-driver)
+browser: .venv/.installed      ## the pages in Debian's Chromium (packages chromium, chromium-driver), and axe; needs npm
 	$(BIN)/python -m pytest -m browser
 
 clients: .venv/.installed      ## a TypeScript client and recipe of the service, made and compiled; needs node and the npm registry

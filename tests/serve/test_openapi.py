@@ -95,6 +95,8 @@ def test_answers_of_the_server_are_of_their_schemas(http, document):
             for path in ("/graph", "/graph/outline", "/profile", "/users/me", "/proposals")
         ),
         *((path, "get", http.get(path)) for path in ("/health", "/ready", "/api/v1/knowledge/edges")),
+        ("/builds", "get", http.get("/builds")),
+        ("/search/compare", "get", http.get("/search/compare?q=bike&before=000001")),
         ("/api/v1/knowledge/graph", "get", http.get("/api/v1/knowledge/graph?name=Heron")),
         ("/api/v1/knowledge/nodes", "get", http.get("/api/v1/knowledge/nodes?name=Heron")),
     ]

@@ -1,20 +1,16 @@
 """The page in Debian's Chromium, against a real server over a home that a test builds again."""
 
-import time
-from pathlib import Path
-
 import pytest
 
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
-from palimpsest.serve.guard import make_token
 from palimpsest.sources.inbox import ingest_text
 from tests.browser import chromium
-from tests.serve.conftest import TOKENS, start_server
+from tests.serve.conftest import start_server
+from tests.serve.page import Page, search
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=\"document.title='zqowned'\"> My hat is zqhat."
-WAIT_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -34,47 +30,6 @@ def site(home, browser, monkeypatch):
     browser.get("about:blank")
 
 
-class Page:
-    """What a person does in the page."""
-
-    def __init__(self, browser, address):
-        self.browser, self.address = browser, address
-
-    def open(self, place=""):
-        self.browser.get(self.address + place)
-
-    def all(self, css):
-        return self.browser.find_elements("css selector", css)
-
-    def until(self, what, seconds=WAIT_S):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            try:
-                if found := what():
-                    return found
-            except Exception as e:  # the view is being drawn anew
-                last = e
-            time.sleep(0.1)
-        raise AssertionError(f"not seen: {self.text()[:500]} {locals().get('last', '')}")
-
-    def text(self):
-        return self.browser.find_element("css selector", "body").text
-
-    def shows(self, text):
-        self.until(lambda: text in self.text())
-
-    def press(self, name):
-        self.until(lambda: next(b for b in self.all("button, summary, a") if b.text == name and b.is_enabled())).click()
-
-    def sign_in(self, user="ann", **claims):
-        self.open()
-        self.browser.execute_script("sessionStorage.clear()")
-        self.browser.refresh()
-        self.until(lambda: self.all("input[type=password]"))[0].send_keys(make_token(TOKENS, user, **claims))
-        self.press("Sign in")
-        self.shows("Question")
-
-
 @pytest.fixture
 def ann(browser, site):
     found = Page(browser, site)
@@ -83,11 +38,6 @@ def ann(browser, site):
     yield found
     errors = [e["message"] for e in browser.get_log("browser") if e["level"] == "SEVERE"]
     assert errors == []
-
-
-def search(page, question, more=""):
-    page.open(f"#/search?q={question.replace(' ', '+')}{more}")
-    page.until(lambda: page.all(".results li"))
 
 
 def test_a_wrong_token_is_refused_and_a_right_one_opens_the_page(browser, site):
@@ -112,7 +62,7 @@ def test_a_result_is_marked_in_its_source_and_its_fact_has_a_timeline(ann):
     search(ann, "work at Basin", "&history=true")
     assert {m.text.lower() for m in ann.all(".results mark")} >= {"work", "basin"}
     link = next(li for li in ann.all(".results li") if "Basin as a tester" in li.text)
-    link.find_element("css selector", "a").click()
+    link.find_element("css selector", ".meta a").click()
     evidence = ann.until(lambda: ann.all(".source mark.evidence"))[0]
     assert "Basin as a tester" in evidence.text and "red zqann" in ann.all(".source")[0].text
     steps = [li.text for li in ann.all(".timeline li")]
@@ -202,7 +152,7 @@ def test_what_is_added_is_followed_until_it_is_published_and_the_graph_changes_b
     ann.until(lambda: ann.browser.execute_script("return !!document.getElementById('graph').cy"))
     run_without_dagster(home, make_plan(home, None))
     ann.until(lambda: ann.browser.execute_script("return document.getElementById('graph').dataset.updates"))
-    assert [b for b in ann.all(".nodes button") if "Olmo" in b.text]
+    ann.until(lambda: [b for b in ann.all(".nodes button") if "Olmo" in b.text])  # the update before may come late
 
 
 SEEN = """
@@ -237,40 +187,3 @@ def test_a_memory_is_deleted_only_after_it_was_confirmed(ann):
     ann.press("Delete for good")
     ann.shows("It is being deleted")
     ann.until(lambda: "deleted" in ann.all("#status")[0].text, 60)
-
-
-NAMELESS = """return [...document.querySelectorAll('main input, main select, main textarea, main button')].filter(
-  e => !e.labels?.length && !e.getAttribute('aria-label') && !e.textContent.trim()).length"""
-COLORS = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_view_fits_a_phone_and_its_controls_have_names(ann, scheme):
-    chrome = ann.browser
-    phone = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
-    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    for place in ("#/search?q=bike", "#/add", "#/graph", "#/proposals", "#/account"):
-        ann.open(place)
-        ann.until(lambda: ann.all("main h2"))
-        time.sleep(1)
-        assert chrome.execute_script("return document.documentElement.scrollWidth") <= 360, place
-        assert chrome.execute_script(NAMELESS) == 0, place
-        text, page = (sum(map(int, c.strip("rgba()").split(",")[:3])) for c in chrome.execute_script(COLORS))
-        assert (text > page) == (scheme == "dark") and abs(text - page) > 450
-    chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-def test_the_keyboard_reaches_the_content_first_and_every_view(ann):
-    from selenium.webdriver.common.keys import Keys
-
-    ann.open("#/account")
-    ann.shows("Sign out")
-    ann.browser.execute_script("document.querySelector('.skip').focus()")
-    seen = []
-    for _ in range(6):
-        ann.browser.switch_to.active_element.send_keys(Keys.TAB)
-        seen.append(ann.browser.switch_to.active_element.text)
-    assert {"Search", "Add", "Graph", "Proposals", "Account"} <= set(seen)
-    assert Path(ann.browser.current_url).name == "account"

@@ -9,6 +9,7 @@ from palimpsest.core.json_model import JsonModel, json_model
 from palimpsest.core.message import Message
 from palimpsest.pipeline.document_info import OperationStatus
 from palimpsest.query.answer_models import AnyEdge, MemoryAnswer, SearchAnswer, StoredMemory, VersionAnswer
+from palimpsest.query.compare_answers import ComparedMemory
 from palimpsest.query.request.types import Fact, Node
 from palimpsest.serve.guard import Permission
 from palimpsest.serve.scheduled_builds import BuildsStatus
@@ -20,6 +21,28 @@ class SearchWithMessage(SearchAnswer):
     """The answer to a search, and its context as one message of a chat, marked as data."""
 
     message: Message
+
+
+class BuildName(JsonModel):
+    """A build that the home keeps."""
+
+    build_id: str
+    created_at: dt.datetime
+    is_published: bool = Field(description="whether searches read it")
+
+
+class BuildsAnswer(JsonModel):
+    """The builds that the home keeps."""
+
+    builds: list[BuildName] = Field(description="newest first")
+
+
+class ComparedAnswers(JsonModel):
+    """The answers of two builds to one question."""
+
+    before: str = Field(description="the earlier build")
+    after: str = Field(description="the later build")
+    memories: list[ComparedMemory] = Field(description="of the later answer in order, then those that left it")
 
 
 class ReceivedOperation(JsonModel):

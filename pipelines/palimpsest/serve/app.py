@@ -19,6 +19,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
 from palimpsest.serve import (
     account_routes,
+    build_routes,
     event_routes,
     graph_routes,
     memories_routes,
@@ -141,7 +142,7 @@ def create_app(
     app.state.service, app.state.guard, app.state.builds = service, guard, builds
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     own = (account_routes, review_routes, session_routes, graph_routes)
-    for routes in (search_routes, memories_routes, *own, event_routes, system_routes):
+    for routes in (search_routes, build_routes, memories_routes, *own, event_routes, system_routes):
         app.include_router(routes.router)
     app.include_router(page.router)
     app.router.routes.extend(resource_metadata_routes(settings))

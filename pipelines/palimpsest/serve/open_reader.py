@@ -168,7 +168,7 @@ class SharedReader:
             on_disk = self._state_on_disk()
             self._reader = self._open()
             self._state = (*on_disk, self._store.load if self._store else "")
-            self._shared, self._by_user = self._find_shared(), _by_user(self._reader.scopes())
+            self._shared, self._by_user = self._find_shared(), scopes_by_user(self._reader.scopes())
             self._looked_at = time.monotonic()
         return self._reader
 
@@ -211,7 +211,8 @@ class SharedReader:
         return {n: build.manifest.default_user(n) for n in names} if build else {}
 
 
-def _by_user(scopes: Iterable[Scope]) -> Mapping[str, Sequence[Scope]]:
+def scopes_by_user(scopes: Iterable[Scope]) -> Mapping[str, Sequence[Scope]]:
+    """Returns scopes by their users."""
     found: dict[str, list[Scope]] = {}
     for scope in scopes:
         found.setdefault(scope.user_id, []).append(scope)

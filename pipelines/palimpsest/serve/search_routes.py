@@ -1,7 +1,7 @@
 """Endpoints that search and list the caller's memories."""
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from fastapi import Query, Response
@@ -68,11 +68,11 @@ _TYPES: dict[Any, Any] = {
 """The types of fields of a search in a request, where they differ."""
 
 
-def _served_fields() -> dict[str, Any]:
+def served_fields(without: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the fields of a search that a request may set, with the types and limits of the service."""
     fields: dict[str, Any] = {}
     for name, field in OPTIONS.items():
-        if not (at := offer(field)).served:
+        if not (at := offer(field)).served or name in without:
             continue
         low, high = bounds(field)
         default = field.default if at.served_default is None else at.served_default
@@ -94,28 +94,27 @@ def _described(field: FieldInfo) -> str:
     return f"{text[0].lower()}{text[1:]}".removesuffix(".")
 
 
-_SERVED = _served_fields()
+class SearchNames(BaseModel):
+    """The question of a search, and what narrows its scopes."""
 
-
-class _Names(BaseModel):
+    q: str = Field(min_length=1, max_length=10_000, description="the question", examples=["Where do I work now?"])
     collection: Name | None = Field(default=None, description="only this collection")
     project: Name | None = Field(default=None, description="only this project and the general memory")
 
 
-class _Question(_Names):
-    q: str = Field(min_length=1, max_length=10_000, description="the question", examples=["Where do I work now?"])
+class SearchParameters(create_model("Served", __base__=SearchNames, **served_fields())):  # type: ignore[misc]
+    """A search. Whose memories are searched follows from the token; names only narrow them."""
+
     role: Role = Field(default="user", description="of the message with the context")
 
 
-class SearchParameters(create_model("Served", __base__=_Question, **_SERVED)):  # type: ignore[misc]
-    """A search. Whose memories are searched follows from the token; names only narrow them."""
-
-
 class RecentParameters(
-    create_model("Narrowed", __base__=_Names, **{n: _SERVED[n] for n in Narrowed.__annotations__})  # type: ignore[misc]
+    create_model("Narrowed", **{n: f for n, f in served_fields().items() if n in Narrowed.__annotations__})  # type: ignore[misc]
 ):
     """Which memories are listed."""
 
+    collection: Collection = None
+    project: Project = None
     limit: int = Field(default=20, ge=1, le=1_000, description="how many at most")
     offset: int = Field(default=0, ge=0, le=100_000, description="of the first one")
 

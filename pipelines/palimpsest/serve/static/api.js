@@ -21,7 +21,7 @@ export const session = {
 };
 
 async function send(method, path, { query = {}, body, headers = {} } = {}) {
-  const given = Object.entries(query).filter(([, v]) => v !== "" && v !== null && v !== undefined && v !== false);
+  const given = [...(query instanceof URLSearchParams ? query : Object.entries(query))].filter(([, v]) => v !== "" && v !== null && v !== undefined);
   const address = given.length ? `${path}?${new URLSearchParams(given)}` : path;
   const isForm = body instanceof FormData;
   const sent = {
@@ -49,7 +49,10 @@ const part = encodeURIComponent;
 export const api = {
   me: () => send("GET", "/users/me"),
   ready: () => send("GET", "/ready"),
+  openapi: () => send("GET", "/openapi.json"),
   search: (query) => send("GET", "/search", { query }),
+  builds: () => send("GET", "/builds"),
+  compare: (query) => send("GET", "/search/compare", { query }),
   memory: (id) => send("GET", `/memory/${part(id)}`),
   source: (id) => send("GET", `/memory/${part(id)}/source`),
   history: (id) => send("GET", `/memory/${part(id)}/history`),

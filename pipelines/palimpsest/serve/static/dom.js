@@ -58,7 +58,8 @@ export function field(label, input, help = "") {
   input.id = id;
   const hint = help ? el("small", { id: `${id}-help`, text: help }) : null;
   if (hint) input.setAttribute("aria-describedby", hint.id);
-  return el("div", { class: "field" }, el("label", { for: id, text: label }), input, hint);
+  const name = el("label", { for: id, text: label });
+  return input.type === "checkbox" ? el("div", { class: "field check" }, input, name, hint) : el("div", { class: "field" }, name, input, hint);
 }
 
 /** The day of a time in ISO 8601, as people of this place write it; `unknown` without one. */
@@ -75,4 +76,10 @@ export function marked(text, question) {
 
 function stem(word) {
   return word.replace(/(?<=[\p{L}\p{N}]{3})(ings?|ed|es|s)$/u, "");
+}
+
+/** Returns what gives the value of a color of page.css now, by its name. */
+export function colors() {
+  const css = getComputedStyle(document.documentElement);
+  return (name) => css.getPropertyValue(name).trim();
 }

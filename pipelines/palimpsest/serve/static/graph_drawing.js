@@ -12,6 +12,22 @@ export const COLORS = {
   event: "#2f9c9c", category: "#7a7a7a", topic: "#5b6b8c", concept: "#a0738c", date: "#9a8b4f",
 };
 
+const PAN = 60;
+const PANS = { ArrowLeft: { x: PAN, y: 0 }, ArrowRight: { x: -PAN, y: 0 }, ArrowUp: { x: 0, y: PAN }, ArrowDown: { x: 0, y: -PAN } };
+const ZOOMS = { "+": 1.25, "=": 1.25, "-": 0.8 };
+
+/** Lets keys move a picture that has the focus: arrows, plus and minus, 0 for all. */
+export function moveByKeys(box, cy) {
+  box.addEventListener("keydown", (event) => {
+    const { key } = event;
+    if (event.ctrlKey || event.metaKey || event.altKey || !(key in PANS || key in ZOOMS || key === "0")) return;
+    event.preventDefault();
+    if (key in PANS) cy.panBy(PANS[key]);
+    else if (key === "0") cy.fit(undefined, MARGIN);
+    else cy.zoom({ level: cy.zoom() * ZOOMS[key], renderedPosition: { x: cy.width() / 2, y: cy.height() / 2 } });
+  });
+}
+
 /** Draws a graph at once; it stands still until `start`. */
 export function draw(box, state) {
   place(state, [...state.nodes.values()], [...state.links.values()]);
@@ -41,6 +57,7 @@ export function draw(box, state) {
       cy.on("viewport", drawn.moved);
       cy.on("resize", drawn.redraw);
       cy.on("tap", ({ renderedPosition }) => choose(nearest(state, view(), renderedPosition), { move: false }));
+      moveByKeys(box, cy);
       box.cy = cy;
     },
   };

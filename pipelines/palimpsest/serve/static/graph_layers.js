@@ -1,6 +1,8 @@
 // The still parts of the picture. Below: links, and all nodes, however small. Above: the names of the most important
 // nodes without overlaps, and the neighborhood of a chosen node. While the picture moves, these parts are moved as they are.
 
+import { colors } from "./dom.js";
+
 const SETTLED_MS = 100;
 const STROKE = 400;
 const FONT_PX = 13;
@@ -19,8 +21,7 @@ export function layers(box, canvases, state, view) {
     clearTimeout(timer);
     shown = view();
     for (const canvas of Object.values(canvases)) canvas.style.transform = "";
-    const css = getComputedStyle(document.documentElement);
-    const color = (name) => css.getPropertyValue(name).trim();
+    const color = colors();
     const near = chosen ? neighborhood(state, chosen) : null;
     const below = cleared(canvases.links, box);
     drawLinks(below, state.links.values(), state, shown, color("--line"));

@@ -26,7 +26,7 @@ let caller = null;
 let leave = () => {};
 
 function place() {
-  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [, path, query] = location.hash.match(/^#?\/?([^?]*)\??(.*)$/s); // a question may have a ? too
   const [name, id = ""] = path.split("/").map(decodeURIComponent);
   return { name: name in VIEWS ? name : "search", id, query: new URLSearchParams(query) };
 }
@@ -82,6 +82,16 @@ async function reload() {
   return caller;
 }
 
+document.querySelector(".skip").addEventListener("click", (event) => { // an address after # is a view
+  event.preventDefault();
+  main.focus();
+});
+document.addEventListener("keydown", (event) => {
+  const open = event.key === "Escape" ? event.target.closest("details[open]") : null;
+  if (!open) return;
+  open.open = false;
+  open.querySelector("summary").focus();
+});
 window.addEventListener("hashchange", () => {
   show();
   main.focus();

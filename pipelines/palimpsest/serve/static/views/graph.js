@@ -11,7 +11,8 @@ export async function graph(main, { reopen }) {
   const openedAt = performance.now();
   const [loading, reading] = [import("../cytoscape.js"), api.outline()];
   loading.catch(() => {}); // `start` reports it
-  const canvas = el("div", { id: "graph", role: "img", "aria-label": "Picture of the graph; the list has the same nodes" });
+  const canvas = el("div", { id: "graph", role: "application", tabindex: "0", "aria-roledescription": "picture",
+    "aria-label": "Graph; the list has the same nodes. Arrow keys move it, plus and minus zoom, 0 shows all" });
   const panel = el("section", { class: "card", "aria-live": "polite", "aria-label": "Node" },
     el("p", { text: "Choose a node in the picture or in the list." }));
   const find = el("input", { type: "search", maxlength: 256 });

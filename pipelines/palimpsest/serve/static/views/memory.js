@@ -68,7 +68,7 @@ function undoButton(version) {
     const done = await api.undo(version.memory_id);
     button.hidden = true;
     announce(done.stays_retired ? `Taken back, but ${done.stays_retired}.` : "Taken back. The next build serves it again.");
-  }, { "aria-label": `undo the replacement of: ${version.text.slice(0, 60)}` });
+  }, { "aria-label": `Not replaced: undo, of: ${version.text.slice(0, 60)}` });
 }
 
 function editor(found) {

@@ -1,0 +1,123 @@
+"""Endpoints over the builds that the home keeps: which there are, and how the answers of two of them differ."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from threading import Lock
+from typing import Annotated, cast
+
+from fastapi import Query
+from pydantic import Field, create_model
+
+from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.core.ids import JsonObject, json_value
+from palimpsest.query.compare_answers import BuildReader, compare_answers
+from palimpsest.query.reader import open_index
+from palimpsest.query.request.search_request import SearchOptions
+from palimpsest.serve.answers import BuildsAnswer, ComparedAnswers
+from palimpsest.serve.open_reader import CallerView, scopes_by_user
+from palimpsest.serve.problems import BUSY, NotFound, Problem
+from palimpsest.serve.search_routes import SearchNames, served_fields
+from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
+from palimpsest.store.builds import Build, kept_builds
+
+router = JsonRouter(tags=["builds"])
+WAIT_S = 10.0
+"""How long a comparison waits for the one before it."""
+_comparing = Lock()  # an earlier build is opened for one request and closed after it: two would share an open file
+_OF_ANSWER = ("budget_tokens", "sources", "subgraph", "explain", "include_pending")
+"""Options of a search that change nothing in a comparison, or that are of no build."""
+BuildId = Annotated[str, Field(pattern="^[0-9]{6}$", examples=["000001"])]
+
+
+class CompareParameters(
+    create_model("Compared", __base__=SearchNames, **served_fields(without=_OF_ANSWER))  # type: ignore[misc]
+):
+    """A question to two builds, with the options of a search."""
+
+    before: BuildId = Field(description="the earlier build, of those that the home keeps")
+    after: BuildId | None = Field(default=None, description="the later build; without it the published one")
+
+
+@router.get("/builds", summary="List the builds that the home keeps", response_model=BuildsAnswer)
+def builds(view: MayRead, service: SharedService) -> JsonObject:
+    """Returns the builds that are or were published, newest first."""
+    found = _published(service, view)
+    return {
+        "builds": [
+            {
+                "build_id": b.build_id,
+                "created_at": b.manifest.created_at,
+                "is_published": b.build_id == view.reader.build_id,
+            }
+            for b in reversed(found)
+        ]
+    }
+
+
+@router.get("/search/compare", summary="Compare the answers of two builds", response_model=ComparedAnswers)
+def compare(parameters: Annotated[CompareParameters, Query()], view: MayRead, service: SharedService) -> JsonObject:
+    """Returns what entered, left, moved in rank or changed its state between the answers of two builds.
+
+    What the published build does not show the caller any more, an earlier one does not show either.
+    """
+    known = {b.build_id: b for b in _published(service, view)}
+    names = parameters.before, parameters.after or view.reader.build_id
+    if not {*names} <= {*known}:
+        raise NotFound
+    options = parameters.model_dump(exclude={"q", "collection", "project", "before", "after"})
+    with _one_at_a_time(), service.searching, ExitStack() as opened:
+        before, after = (_opened(opened, known[name], view, parameters) for name in names)
+        try:
+            found = compare_answers(parameters.q, before, after, cast(SearchOptions, options))
+        except ArgumentError as e:
+            raise ArgumentError("q", e.problem, e.value) if e.argument == "text" else e from None
+    hidden = {m.memory_id for m in found if _is_hidden(view, m.memory_id)}
+    return {
+        **dict(zip(("before", "after"), names, strict=True)),
+        "memories": [json_value(m) for m in found if m.memory_id not in hidden],
+    }
+
+
+def _published(service: Service, view: CallerView) -> list[Build]:
+    """Returns the builds that are or were published, oldest first: a later one is being made, or was refused."""
+    return [b for b in kept_builds(service.home) if b.build_id <= view.reader.build_id]
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Lets one request after the other compare.
+
+    Raises:
+        Problem: 503, where another one takes long.
+    """
+    if not _comparing.acquire(timeout=WAIT_S):
+        raise Problem(503, "another comparison is running; send it again", {"Retry-After": "5"}, BUSY)
+    try:
+        yield
+    finally:
+        _comparing.release()
+
+
+def _opened(opened: ExitStack, build: Build, view: CallerView, names: SearchNames) -> BuildReader:
+    """Opens a build, for as long as the request; who may read what follows from the token, as in the published one.
+
+    Raises:
+        NotFound: the build was removed meanwhile.
+    """
+    if build.build_id == view.reader.build_id:
+        return BuildReader(view.reader, view.scopes(names.collection, names.project))
+    try:
+        reader = opened.enter_context(open_index(build.index))
+    except PalimpsestError:
+        raise NotFound from None
+    earlier = replace(view, reader=reader, by_user=scopes_by_user(reader.scopes()))
+    return BuildReader(reader, earlier.scopes(names.collection, names.project))
+
+
+def _is_hidden(view: CallerView, memory_id: str) -> bool:
+    """Returns whether the published build has a memory and does not show it: it was marked so since."""
+    scopes = view.scopes()
+    if not scopes or view.reader.memory(scopes, memory_id) is not None:
+        return False
+    return view.reader.memory(scopes, memory_id, include_hidden=True, include_pii=True) is not None
