@@ -244,7 +244,7 @@ def _over_services(home: Home, user: str, truth: dict[str, Any], checks: Checks,
 
     from palimpsest.serve.app import create_app
     from palimpsest.serve.guard import Identity, make_token
-    from palimpsest.serve.mcp_tools import Tools
+    from palimpsest.serve.mcp_tools import SearchMemory, Tools
     from palimpsest.serve.settings import ServeSettings, TokenSettings
 
     tokens = TokenSettings(secret="r" * 48)
@@ -252,9 +252,10 @@ def _over_services(home: Home, user: str, truth: dict[str, Any], checks: Checks,
     client, tools = TestClient(app), Tools(app.state.service, lambda: Identity(user))
     client.headers["Authorization"] = f"Bearer {make_token(tokens, user)}"
     for question, right, outdated in truth["questions"][:_OF_REQUESTS]:
+        asked = SearchMemory.model_validate({"query": question, "limit": _K})
         answers = {
             "REST": client.get("/search", params={"q": question, "k": _K}).json(),
-            "MCP": tools.search_memory(question, _K).model_dump(),
+            "MCP": tools.call(tools.search_memory, "read", asked).structured_content or {},
         }
         for view, found in answers.items():
             texts = [m["text"] for m in found["memories"]]

@@ -77,10 +77,12 @@ def home(served, tmp_path, shared_vectors):
 
 
 @contextmanager
-def start_server(home: Path, log: Path | None = None) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def start_server(
+    home: Path, log: Path | None = None, port: int = 0, **settings: str
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """Serves a home in a process of its own, with its stderr in a file; yields the process and the address."""
-    environment = {**os.environ, "PALIMPSEST_JWT_SECRET": TOKENS.secret}
-    command = [CLI, "serve", "--home", str(home), "--port", "0", "--build-every", "0"]
+    environment = {**os.environ, "PALIMPSEST_JWT_SECRET": TOKENS.secret, **settings}
+    command = [CLI, "serve", "--home", str(home), "--port", str(port), "--build-every", "0"]
     with (
         nullcontext(None) if log is None else log.open("w") as stderr,
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True) as server,

@@ -13,10 +13,12 @@ from mcp import Client, StdioServerParameters
 
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
+from palimpsest.query.context.lines import CONTEXT, ContextLine
 from palimpsest.query.request.search_request import OPTIONS
+from palimpsest.query.result import SearchResult
 from palimpsest.serve.app import create_app
 from palimpsest.serve.guard import make_token
-from palimpsest.serve.mcp_answers import MAX_CHARS, GraphStatements, Statement, fitting
+from palimpsest.serve.mcp_answers import MAX_CHARS, Item, context, fitting, page
 from palimpsest.serve.settings import ServeSettings, serve_settings
 from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.sources.inbox import ingest_text
@@ -31,12 +33,13 @@ def test_the_official_client_lists_ten_tools_in_one_order_that_say_what_they_tak
     tools = speak(Home(served / "home"), "ann", tools_of, mode)
     assert [t.name for t in tools] == TOOLS and len(tools) <= 10 and all(t.description for t in tools)
     hints = {t.name: (t.annotations.read_only_hint, t.annotations.destructive_hint) for t in tools}
-    assert hints["delete_memory"] == (False, True) and hints["add_memory"] == (False, False)
+    assert hints["delete_memory"] == (None, True) and hints["add_memory"] == (None, False)
     changes = ("add_memory", "update_memory", "delete_memory")
-    assert all(hints[name][0] == (name not in changes) for name in TOOLS)
+    assert all(bool(hints[name][0]) == (name not in changes) for name in TOOLS)
     parameters = {(t.name, n): p for t in tools for n, p in t.input_schema["properties"].items()}
     assert all(p["description"] for p in parameters.values())
-    assert parameters["search_memory", "since"]["description"] == OPTIONS["since"].description
+    assert parameters["search_memory", "since"]["description"].lower() in OPTIONS["since"].description
+    assert len(json.dumps([t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in tools])) < 10_000
     assert all(t.output_schema["type"] == "object" for t in tools)
     assert not {"k", "q", "name", "question"} & {name for _, name in parameters}
 
@@ -66,7 +69,7 @@ def test_every_tool_answers_for_the_user_of_the_token_alone(home):
         added = await call("add_memory", text="I like tea.", collection="chats")
         assert (await call("get_operation", operation_id=added["operation_id"]))["state"] == "received"
         changed = await call("update_memory", memory_id=bike, text="My bike is green zqann.")
-        assert (changed["memory_id"], changed["state"]) == (bike, "received")
+        assert changed["memory_id"] == bike and "the next build" in changed["readable"]
         begun = await call("delete_memory", memory_id=bike)
         state = (await call("get_operation", operation_id=begun["operation_id"]))["state"]
         assert state in ("received", "deleted")
@@ -103,7 +106,7 @@ def test_what_was_added_is_found_in_the_next_call_also_of_a_user_who_has_nothing
         speak(home, user, work)
 
 
-def test_pages_are_of_six_thousand_characters_and_hold_each_memory_once(home):
+def test_pages_are_of_six_thousand_characters_and_hold_each_memory_once_while_others_come(home):
     for n in range(12):
         ingest_text(home, f"The lantern of room {n} hums {'and hums ' * 60}", user="cleo", collection="chats")
 
@@ -111,6 +114,7 @@ def test_pages_are_of_six_thousand_characters_and_hold_each_memory_once(home):
         while not (page := await client.call_tool("recent", {"limit": 100})).structured_content["memories"]:
             pass  # each call waits two seconds for what forms them
         cursor = page.structured_content["next_cursor"]
+        await client.call_tool("add_memory", {"text": "The lantern of the attic hums.", "collection": "chats"})
         rest = await client.call_tool("recent", {"limit": 100, "cursor": cursor})
         found = [m["text"] for p in (page, rest) for m in p.structured_content["memories"]]
         assert len(set(found)) == len(found) == 12 and "next_cursor" not in rest.structured_content
@@ -119,18 +123,45 @@ def test_pages_are_of_six_thousand_characters_and_hold_each_memory_once(home):
         for shown in (page, rest, searched, context):
             forms = text_of(shown), json.dumps(shown.structured_content, ensure_ascii=False)
             assert max(map(len, forms)) <= MAX_CHARS
+        ids, ranked = [], {"query": "lantern of a room", "limit": 4}
+        while True:
+            page = (await client.call_tool("search_memory", ranked)).structured_content
+            ids += [m["memory_id"] for m in page["memories"]]
+            if "next_cursor" not in page:
+                break
+            ranked["cursor"] = page["next_cursor"]
+            await client.call_tool("add_memory", {"text": f"Lantern of room {len(ids)}b.", "collection": "chats"})
+        assert len(set(ids)) == len(ids)
+        assert {m["memory_id"] for m in searched.structured_content["memories"]} <= {*ids}
         other = await client.call_tool("recent", {"since": "2026-02-01", "cursor": cursor})
         assert other.is_error and text_of(other).startswith("cursor: ")
 
     speak(home, "cleo", work)
 
 
-def test_as_many_lines_as_fit_are_shown_and_one_at_least():
-    lines = [Statement(text=f"{n} {'x' * 690}", memory_ids=["f" * 16] * 3) for n in range(20)]
-    page = GraphStatements(nodes=[], lines=fitting(lines), next_cursor="x" * 20)
-    assert 5 < len(page.lines) < 9 and len(page.readable()) <= MAX_CHARS
-    assert len(page.model_dump_json(exclude_none=True)) <= MAX_CHARS
-    assert fitting([Statement(text="x" * 9_000, memory_ids=[])])
+def test_as_many_items_as_fit_are_shown_and_one_at_least():
+    items = [Item({"text": f"{n} {'x' * 690}", "memory_ids": ["f" * 16] * 3}, "x" * 700) for n in range(20)]
+    shown = page({"lines": fitting(items)}, "x" * 20)
+    assert 5 < len(shown.structured_content["lines"]) < 9 and len(text_of(shown)) <= MAX_CHARS
+    assert len(json.dumps(shown.structured_content)) <= MAX_CHARS
+    assert fitting([Item({}, "x" * 9_000)])
+
+
+def test_a_context_that_is_too_long_is_cut_by_whole_results_the_last_first():
+    lines = [
+        line
+        for n in range(9)
+        for line in (
+            ContextLine(f"{n} {'x' * 690}", cites=(f"m{n}",)),
+            ContextLine(f"{n} {'y' * 90}", CONTEXT, cites=(f"c{n}",)),
+        )
+    ]
+    found = SearchResult([], tuple(lines), "none", (), (), {}, {}, "auto", "000001")
+    shown = context(found, is_limited=True)
+    assert len(text_of(shown)) <= MAX_CHARS and len(json.dumps(shown.structured_content)) <= MAX_CHARS
+    kept = [line.split()[1] for line in text_of(shown).splitlines() if line.endswith("]") and line[0] in " -"]
+    assert len(kept) > 8 and [k.rstrip(":") for k in kept[::2]] == [str(n) for n in range(len(kept) // 2)]
+    assert len(text_of(context(found, is_limited=False))) > MAX_CHARS
 
 
 def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served):
@@ -162,13 +193,13 @@ def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served):
         (
             "add_memory",
             {"text": "I like tea.", "session": " ", "collection": "chats"},
-            "session: is no name; write one",
+            "session: is empty; give one, or leave it out",
         ),
         ("add_memory", {"text": "I like tea."}, "collection: name one of chats"),
         ("add_memory", {"text": "I like tea.", "collection": "nope"}, "collection: there is no such collection"),
         ("search_graph", {"query": "?!"}, "query: has no words"),
         ("search_graph", {"question": "x"}, "query: is missing"),
-        ("search_graph", {"query": "x", "k": 5}, "k: no such argument; search_graph takes query, kind, limit"),
+        ("search_graph", {"query": "x", "k": 5}, "k: no such argument; search_graph takes query, limit, cursor"),
         ("search_graph", {"query": "zxnobody", "kind": "nodes"}, "query: no person, place, project or topic has"),
     ],
 )

@@ -46,6 +46,13 @@ def json_model(
     return create_model(kind.__name__, __base__=JsonModel, __module__=kind.__module__, __doc__=first_line, **stated)
 
 
+def part_model(kind: type, *names: str) -> Any:
+    """Returns the model of some fields of a dataclass or model, for an answer that leaves out what is empty."""
+    types = get_type_hints(kind)
+    stated: Any = {name: (types[name], None) for name in names}
+    return create_model(kind.__name__, __base__=JsonModel, __module__=kind.__module__, **stated)
+
+
 def _field(is_optional: bool, description: str | None) -> Any:
     return Field(default_factory=type(None), description=description) if is_optional else Field(description=description)
 

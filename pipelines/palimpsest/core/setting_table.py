@@ -238,9 +238,12 @@ _TABLE: dict[Setting, str] = {
     Setting("service.jwt_issuer", "PALIMPSEST_JWT_ISSUER", "`palimpsest`", directs=True): (
         "`iss` that a token must have"
     ),
-    Setting("service.jwt_audience", "PALIMPSEST_JWT_AUDIENCE", "`palimpsest`", directs=True): (
-        "`aud` that a token must name"
-    ),
+    Setting(
+        "service.jwt_audience",
+        "PALIMPSEST_JWT_AUDIENCE",
+        "`palimpsest`, or `PALIMPSEST_SERVE_URL` with `/mcp`",
+        directs=True,
+    ): ("`aud` that a token must name"),
     Setting("service.token", "PALIMPSEST_TOKEN", is_secret=True): (
         "token of the user whose memories `palimpsest serve mcp` reads"
     ),

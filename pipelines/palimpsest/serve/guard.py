@@ -199,6 +199,7 @@ class Guard:
         self._failures = RateLimitItemPerMinute(settings.failures_per_minute)
         where = f' resource_metadata="{settings.url}{METADATA_PATH}/mcp"' if settings.url else ""
         self._challenge = {"WWW-Authenticate": f"Bearer{where}"}
+        self._invalid = {"WWW-Authenticate": f'Bearer error="invalid_token"{where and ","}{where}'}
 
     def identify(self, token: str, address: str) -> Identity:
         """Returns the caller of a request, and counts it.
@@ -223,7 +224,7 @@ class Guard:
             # Of several users behind one address, only those without a valid token are limited.
             if not self._limiter.hit(self._failures, "failure", address):
                 raise Problem(429, "too many requests without a valid token", _RETRY) from None
-            raise Problem(401, str(e) if token else _TOKENLESS, self._challenge) from None
+            raise Problem(401, str(e) if token else _TOKENLESS, self._invalid if token else self._challenge) from None
 
 
 def bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
@@ -249,7 +250,8 @@ def caller(permission: Permission) -> Callable[..., Identity]:
         address = request.client.host if request.client else ""
         identity = guard.identify(bearer_token(request.headers.raw), address)
         if permission not in identity.permissions:
-            raise Problem(403, f"the token does not allow to {permission}")
+            needs = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{permission}"'}
+            raise Problem(403, f"the token does not allow to {permission}", needs)
         _check_query(request)
         return identity
 

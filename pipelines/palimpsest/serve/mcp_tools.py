@@ -1,133 +1,355 @@
 """What the MCP tools do for a caller: ten tools, by names that agents know."""
 
+import datetime as dt
+import math
+import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, get_type_hints
 
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field, JsonValue
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
+from mcp_types import CallToolResult
+from pydantic import ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.times import parse_time
-from palimpsest.export.edit_document import edit_memory
+from palimpsest.core.ids import JsonObject
+from palimpsest.export.edit_document import MAX_CHARS as MAX_EDIT_CHARS
 from palimpsest.pipeline.collection_info import list_collections
+from palimpsest.query.context.lines import UNLIKELY
 from palimpsest.query.graph.graph_answer import GraphAnswer
 from palimpsest.query.graph.graph_reader import MAX_LINES, GraphReader
 from palimpsest.query.recent import Narrowed
 from palimpsest.query.request.search_request import OPTIONS, SearchOptions, SearchRequest, Sources, bounds, offer
-from palimpsest.query.request.types import Scope
+from palimpsest.query.request.types import Scope, ShownMemory
 from palimpsest.query.result import SearchResult, empty_result
+from palimpsest.serve import account_routes, memories_routes
+from palimpsest.serve.answers import EditReceived, ReceivedOperation
 from palimpsest.serve.guard import Identity, Permission
 from palimpsest.serve.mcp_answers import (
-    MAX_CHARS,
+    OPENING_CHARS,
     PART_CHARS,
-    Account,
     Context,
     Cursors,
-    FactVersion,
-    FoundMemory,
-    GraphNode,
     GraphStatements,
     Memories,
     MemoryDetail,
     Operation,
-    ProfileEntry,
-    Statement,
+    RankedMemories,
     UserProfile,
+    answer,
+    context,
+    detail,
     fitting,
+    memory_item,
+    node_item,
+    operation,
+    page,
+    profile_item,
+    statement_item,
+    version_item,
 )
-from palimpsest.serve.memories_routes import begin_delete, find_operation
+from palimpsest.serve.memories_routes import EditedText, SentMemory
 from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.state import Service
-from palimpsest.serve.views import check_own, own_scope
-from palimpsest.sources.inbox import InboxOptions, ingest_text
 
-# Parameters: the same name means the same in each tool. What a search takes is described by its one declaration.
-
-
-def _field(name: str) -> FieldInfo:
-    """Returns what describes a parameter that is a field of a search."""
-    field = OPTIONS[name]
-    at, (low, high) = offer(field), bounds(field)
-    least, most = low if at.least is None else at.least, high if at.most is None else at.most
-    described: FieldInfo = Field(description=field.description, ge=least, le=most)
-    return described
-
+# Arguments: the same name means the same in each tool. What is a field of a search or of what is remembered is
+# described by its one declaration.
 
 MAX_LIMIT = 100
 _MAX_TEXT = 10_000
-_QUESTION = (SearchRequest.model_fields["text"].description or "").partition(";")[0] + "."
-_TURN = '{"role", "content", "name"?, "created_at"?}'
-Query = Annotated[str, Field(description=_QUESTION, min_length=1, max_length=_MAX_TEXT)]
-Limit = Annotated[int, Field(description=f"How many at most; a page has {MAX_CHARS:,} characters.", ge=1, le=MAX_LIMIT)]
-Cursor = Annotated[str | None, Field(description="Of the page before, for the next one, with the same arguments.")]
-Since = Annotated[str | None, _field("since")]
-Until = Annotated[str | None, _field("until")]
-AsOf = Annotated[str | None, _field("as_of")]
-Session = Annotated[str | None, _field("session")]
-Tags = Annotated[Sequence[str], _field("tags")]
-History = Annotated[bool, _field("history")]
-Collection = Annotated[str | None, Field(description="Only this collection.")]
-Project = Annotated[str | None, Field(description="Only this project and the general memory.")]
-MemoryId = Annotated[str, Field(description="As lists of memories and citations have it.", max_length=64)]
-Turns = Annotated[
-    Sequence[str | dict[str, JsonValue]], Field(description=f"Messages before the question, oldest first: {_TURN}.")
-]
-Words = Annotated[str, Field(description="One statement, in words that can be read alone.", min_length=1)]
+_CONTEXT_TOKENS = 1000
+_TURN = "{role, content, name?, created_at?}"
+
+
+def _opening(field: FieldInfo) -> str:
+    """Returns the first statement about a field: each tool repeats it, and agents read all of them."""
+    words = re.split(r"[;,] |\. ", (field.description or "").removeprefix("Only memories "))[0]
+    return words[:1].upper() + words[1:].removesuffix(".")
+
+
+def _field(name: str, default: object) -> Any:
+    """Returns an argument that is a field of a search."""
+    field = OPTIONS[name]
+    at, (low, high) = offer(field), bounds(field)
+    least, most = low if at.least is None else at.least, high if at.most is None else at.most
+    return Field(default, description=_opening(field), ge=least, le=most)
+
+
+def _sent(name: str, default: object = None) -> Any:
+    """Returns an argument that is a field of what is remembered."""
+    return Field(default, description=_opening(SentMemory.model_fields[name]))
+
+
+class Arguments(ArgModelBase):
+    """The arguments of a tool, and no others."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Asked(Arguments):
+    """A question."""
+
+    query: str = Field(description=_opening(SearchRequest.model_fields["text"]), min_length=1, max_length=_MAX_TEXT)
+
+
+class Paged(Arguments):
+    """A page."""
+
+    limit: int = Field(10, description=f"How many, 1 to {MAX_LIMIT}", ge=1, le=MAX_LIMIT)
+    cursor: str | None = Field(None, description="From the page before")
+
+
+class Place(Arguments):
+    """Where memories are read."""
+
+    project: str | None = Field(None, description="This project and the general memory")
+    collection: str | None = Field(None, description="Only this collection")
+
+
+class Filters(Place):
+    """What narrows memories."""
+
+    since: str | None = _field("since", None)
+    until: str | None = _field("until", None)
+    session: str | None = _field("session", None)
+    tags: list[str] = _field("tags", [])
+
+    @property
+    def narrow(self) -> Narrowed:
+        """The filters as a search has them."""
+        return {"since": self.since, "until": self.until, "session": self.session, "tags": self.tags}
+
+
+class SearchMemory(Filters, Paged, Asked):
+    """Arguments of `search_memory`."""
+
+    as_of: str | None = _field("as_of", None)
+    history: bool = _field("history", False)
+
+
+class GetContext(Filters, Asked):
+    """Arguments of `get_context`."""
+
+    turns: list[Any] = Field([], description=f"Messages before, oldest first: {_TURN}")
+    budget_tokens: int = _field("budget_tokens", _CONTEXT_TOKENS)
+    sources: Sources = Field("short", description="short cites by number, full by id and place")
+
+
+class OfMemory(Arguments):
+    """A memory."""
+
+    memory_id: str = Field(description="As lists and citations have it", max_length=64)
+
+
+class GetMemory(OfMemory):
+    """Arguments of `get_memory`."""
+
+    history: bool = _field("history", False)
+    cursor: str | None = Field(None, description="From the page before")
+
+
+class Into(Arguments):
+    """Where something is kept."""
+
+    project: str | None = _sent("project")
+    collection: str | None = _sent("collection")
+
+
+class AddMemory(Into):
+    """Arguments of `add_memory`."""
+
+    text: str = Field(description="One statement", min_length=1)
+    speaker: str | None = Field(None, description="Who says it")
+    session: str | None = _sent("session")
+    tags: list[str] = _sent("tags", [])
+    observed_at: str | None = _sent("observed_at")
+
+
+class UpdateMemory(OfMemory):
+    """Arguments of `update_memory`."""
+
+    text: str = Field(description="One statement", min_length=1, max_length=MAX_EDIT_CHARS)
+
+
+class Recent(Filters, Paged):
+    """Arguments of `recent`."""
+
+
+class Profile(Place, Paged):
+    """Arguments of `profile`."""
+
+
 Kind = Literal["relations", "timeline", "nodes"]
 
-_CONTEXT_TOKENS = 1000
-_MAX_NODES = 5
-T = TypeVar("T")
+
+class SearchGraph(Place, Paged, Asked):
+    """Arguments of `search_graph`."""
+
+    kind: Kind = Field("relations", description="How things relate, how one changed, or all of one")
 
 
-class Caller:
-    """Does what a caller may do, and makes errors of the product errors of a tool."""
+class GetOperation(Arguments):
+    """Arguments of `get_operation`."""
+
+    operation_id: str = Field(description="As add or delete returned it")
+
+
+# Tools: each is a method that takes what its caller may read, or who that is where it reads no memory: a publication
+# waits for those that read. Their docstrings are what agents read.
+
+
+def takes(work: Callable[..., CallToolResult]) -> type[Arguments]:
+    """Returns the model of the arguments of a tool."""
+    found: type[Arguments] = get_type_hints(work)["q"]
+    return found
+
+
+class Tools:
+    """What the tools do."""
 
     def __init__(self, service: Service, identify: Callable[[], Identity]):
         self.service, self.identify = service, identify
 
-    def may(self, permission: Permission, work: Callable[[CallerView], T]) -> T:
-        """Does something for the caller, who must have a permission.
+    def call(
+        self, work: Callable[..., CallToolResult], permission: Permission, q: Arguments | None = None
+    ) -> CallToolResult:
+        """Does the work of a tool for the caller, who must have a permission.
 
         Raises:
             ToolError: it cannot be done; the message is safe to show to the caller.
         """
-
-        def with_view(me: Identity) -> T:
-            with self.service.reader.view(me) as view:
-                return work(view)
-
-        return self.may_without_view(permission, with_view)
-
-    def may_without_view(self, permission: Permission, work: Callable[[Identity], T]) -> T:
-        """Does something that reads no memory: a publication does not wait for it, as it does for a view.
-
-        Raises:
-            ToolError: it cannot be done; the message is safe to show to the caller.
-        """
-        me = self.identify()
+        me, q = self.identify(), q or takes(work)()
         if permission not in me.permissions:
-            raise ToolError(f"the token does not allow to {permission}")
+            raise ToolError(f"the token does not allow to {permission}; it needs the scope {permission}")
         try:
-            return work(me)
+            if "view" not in get_type_hints(work):
+                return work(me, q)
+            with self.service.reader.view(me) as view:
+                return work(view, q)
         except Problem as e:
-            raise ToolError(e.detail) from None
+            raise ToolError(e.detail) from e
         except ArgumentError as e:
             raise ToolError(_sentence(e)) from None
         except PalimpsestError:
             raise ToolError("the memory store cannot answer now") from None
 
+    def search_memory(self, view: CallerView, q: SearchMemory) -> Annotated[CallToolResult, RankedMemories]:
+        """Finds the memories that best answer a question."""
+        cursors = Cursors(q.model_dump(exclude={"limit", "cursor"}))
+        ids = cursors.read(q.cursor) or ""
+        seen = {ids[i : i + _SEEN] for i in range(0, len(ids), _SEEN)}
+        most = min(len(seen) + q.limit, MAX_LIMIT)
+        found = self._search(view, q, as_of=q.as_of, history=q.history, k=most, budget_tokens=0)
+        new = [m for m in found.memories if m.memory_id[:_SEEN] not in seen][: q.limit]
+        shown = fitting([memory_item(m) for m in new], beside=9 * most)
+        seen |= {m.memory_id[:_SEEN] for m in new[: len(shown)]}
+        is_last = not shown or (len(shown) == len(new) and len(found.memories) < most) or len(seen) >= MAX_LIMIT
+        head = "" if found.answerable else UNLIKELY
+        after = None if is_last else cursors.write("".join(sorted(seen)))
+        return page({"memories": shown}, after, head or _NO_MEMORIES, head, answerable=found.answerable)
 
-def check_project(me: Identity, project: str | None) -> None:
-    """Checks that a caller may write in a project.
+    def get_context(self, view: CallerView, q: GetContext) -> Annotated[CallToolResult, Context]:
+        """Returns what answers a question as one cited text for a prompt."""
+        found = self._search(view, q, turns=q.turns, budget_tokens=q.budget_tokens, sources=q.sources)
+        return context(found, is_limited=q.budget_tokens <= _CONTEXT_TOKENS)
 
-    Raises:
-        Problem: the token does not name it.
-    """
-    if project and project not in me.projects:
-        raise Problem(403, "the token does not name this project")
+    def get_memory(self, view: CallerView, q: GetMemory) -> Annotated[CallToolResult, MemoryDetail]:
+        """Returns one memory whole, or the versions of its fact and why each ended."""
+        memory, scopes = _shown(view, q.memory_id)
+        cursors = Cursors(view.reader.build_id, q.memory_id, q.history)
+        start = cursors.read(q.cursor) or 0
+        if not q.history:
+            end = start + PART_CHARS
+            return detail(memory, start, PART_CHARS, (), cursors.write(end) if end < len(memory.text) else None)
+        found = next((v for v in (view.reader.history_of(s, q.memory_id) for s in scopes) if v), ())
+        end = start + len(fitting([version_item(v) for v in found[start:]], beside=3 * OPENING_CHARS))
+        return detail(memory, 0, OPENING_CHARS, found[start:end], cursors.write(end) if end < len(found) else None)
+
+    def add_memory(self, me: Identity, q: AddMemory) -> Annotated[CallToolResult, ReceivedOperation]:
+        """Remembers a statement for the user. The next call finds it."""  # noqa: DOC501 (the docstring is for agents)
+        try:
+            return answer(memories_routes.receive(self.service, me, SentMemory.model_validate(q.model_dump()), None))
+        except ArgumentError as e:
+            if e.argument != "collection" or q.collection:
+                raise
+        with self.service.reader.view(me) as view:
+            names = ", ".join(sorted({s.collection for s in view.own_scopes()})) or "those that the operator names"
+        raise ToolError(f"collection: name one of {names}")
+
+    def update_memory(self, view: CallerView, q: UpdateMemory) -> Annotated[CallToolResult, EditReceived]:
+        """Replaces the words of a memory, from the next build on."""
+        _check_built(view, q.memory_id)
+        done = memories_routes.edit(q.memory_id, EditedText(text=q.text), view, self.service)
+        return answer(done, "received: the next build serves the new words")
+
+    def delete_memory(self, view: CallerView, q: OfMemory) -> Annotated[CallToolResult, ReceivedOperation]:
+        """Deletes a memory for good. get_operation has the proof."""
+        _check_built(view, q.memory_id)
+        return answer(memories_routes.remove(q.memory_id, view, self.service))
+
+    def recent(self, view: CallerView, q: Recent) -> Annotated[CallToolResult, Memories]:
+        """Lists the newest memories."""
+        cursors = Cursors(q.model_dump(exclude={"limit", "cursor"}))
+        last = cursors.read(q.cursor)
+        scopes = view.scopes(q.collection, q.project, include_pending=True)
+        if not scopes:
+            return page({"memories": ()}, nothing=_NO_MEMORIES)
+        view.reader.form_pending(scopes, PENDING_WAIT_S)
+        found = _recent_after(view, scopes, last, q.limit + 1, q.narrow)
+        shown, after = fitting([memory_item(m) for m in found[: q.limit]]), None
+        if len(shown) < len(found):
+            end = found[len(shown) - 1]
+            time = end.observed_at.isoformat() if end.observed_at else None
+            after = cursors.write([time, end.memory_id, (last[2] if last else 0) + len(shown)])
+        return page({"memories": shown}, after, _NO_MEMORIES)
+
+    def profile(self, view: CallerView, q: Profile) -> Annotated[CallToolResult, UserProfile]:
+        """Lists facts and preferences of the user, newest first."""
+        mine = view.own_scopes(q.collection, q.project)
+        lines = view.reader.profile(mine).lines if mine else ()
+        cursors = Cursors(view.reader.build_id, q.project, q.collection)
+        shown, after = cursors.page([profile_item(line) for line in lines], q.cursor, q.limit)
+        return page({"lines": shown}, after, "Nothing is known of this user.", user=view.identity.user)
+
+    def search_graph(self, view: CallerView, q: SearchGraph) -> Annotated[CallToolResult, GraphStatements]:
+        """Asks the graph of people, places, projects and topics."""
+        cursors = Cursors(view.reader.build_id, q.model_dump(exclude={"limit", "cursor"}))
+        start, scopes = cursors.read(q.cursor) or 0, view.scopes(q.collection, q.project)
+        found = _ask_graph(view.reader.graph(scopes), q, start + q.limit + 1) if scopes else GraphAnswer()
+        nodes = [node_item(n) for n in found.nodes[:_MAX_NODES] if q.kind == "nodes" and not start]
+        lines = [statement_item(line) for line in found.lines]
+        # A timeline is in the order of events: a page has the best of what is left, in that order.
+        worth = sorted(range(len(lines)), key=lambda i: -found.lines[i].score if q.kind == "timeline" else i)
+        shown = fitting([lines[i] for i in worth[start : start + q.limit]], beside=sum(n.chars for n in nodes))
+        end = start + len(shown)
+        after = cursors.write(end) if end < min(len(lines), MAX_LINES) else None
+        in_order = [lines[i] for i in sorted(worth[start:end])]
+        return page({"nodes": nodes, "lines": in_order}, after, "The graph has nothing about this.")
+
+    def get_operation(self, me: Identity, q: GetOperation) -> Annotated[CallToolResult, Operation]:
+        """Says what became of an add or a delete."""
+        return operation(memories_routes.find_operation(self.service, me, q.operation_id))
+
+    def account(self, view: CallerView, q: Arguments) -> CallToolResult:
+        """Says whose memories these are, what the token allows, and where memories are."""
+        mine = {s.collection for s in view.scopes()}
+        known: JsonObject = {c.name: c.description for c in list_collections(self.service.home) if c.name in mine}
+        return answer({**account_routes.me(view), "collections": known})
+
+    def _search(self, view: CallerView, q: SearchMemory | GetContext, **given: Any) -> SearchResult:
+        """Searches what the caller names, with what is not built yet."""
+        scopes = view.scopes(q.collection, q.project, include_pending=True)
+        if not scopes:
+            return empty_result(view.reader.build_id)
+        self.service.warming.searched(view.identity.user)
+        view.reader.form_pending(scopes, PENDING_WAIT_S)  # before it takes the place of another search
+        options: SearchOptions = {**q.narrow, **given, "include_pending": True}  # type: ignore[typeddict-item]
+        with self.service.searching:
+            found = view.reader.search(q.query, scopes, **options)
+        self.service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
+        return found
 
 
 _NAMES = {"text": "query", "k": "limit", "relations": "search_graph"}
@@ -140,299 +362,72 @@ def _sentence(error: ArgumentError) -> str:
     return f"{_NAMES.get(error.argument, error.argument)}: {error.problem_for(lambda n: _NAMES.get(n, n))}"
 
 
-class Tools(Caller):
-    """What the tools do."""
-
-    def search_memory(
-        self,
-        query: Query,
-        limit: Limit = 10,
-        cursor: Cursor = None,
-        since: Since = None,
-        until: Until = None,
-        as_of: AsOf = None,
-        session: Session = None,
-        tags: Tags = (),
-        project: Project = None,
-        collection: Collection = None,
-        history: History = False,
-    ) -> Memories:
-        """Finds the memories that best answer a question, also what was added just now."""
-        options: SearchOptions = {"since": since, "until": until, "as_of": as_of, "session": session, "tags": tags}
-        options["history"] = history
-
-        def find(view: CallerView) -> Memories:
-            question = {"query": query, "project": project, "collection": collection, **options}
-            cursors = Cursors(view.reader.build_id, question)
-            start = cursors.start(cursor)
-            most = min(start + limit, MAX_LIMIT)
-            scopes = view.scopes(collection, project, include_pending=True)
-            found = self._search(view, query, scopes, {**options, "k": most, "budget_tokens": 0})
-            items = [FoundMemory.of(m, m.relevance) for m in found.memories]
-            page = fitting(items[start : start + limit])
-            end = start + len(page)
-            has_more = end < len(items) or (len(page) > 0 and len(items) == most < MAX_LIMIT)
-            return Memories(memories=page, answerable=found.answerable, next_cursor=cursors.after(end, has_more))
-
-        return self.may("read", find)
-
-    def get_context(
-        self,
-        query: Query,
-        turns: Turns = (),
-        budget_tokens: Annotated[int, _field("budget_tokens")] = _CONTEXT_TOKENS,
-        sources: Annotated[Sources, _field("sources")] = "short",
-        since: Since = None,
-        until: Until = None,
-        session: Session = None,
-        tags: Tags = (),
-        project: Project = None,
-        collection: Collection = None,
-    ) -> Context:
-        """Returns the memories that answer a question as one cited context, ready to be put before an answer."""
-        options: SearchOptions = {"since": since, "until": until, "session": session, "tags": tags, "sources": sources}
-        options |= {"turns": turns, "budget_tokens": budget_tokens}  # type: ignore[typeddict-item]
-
-        def find(view: CallerView) -> Context:
-            scopes = view.scopes(collection, project, include_pending=True)
-            while True:
-                found = self._search(view, query, scopes, options)
-                text = found.message()["content"]
-                if len(text) <= MAX_CHARS or budget_tokens > _CONTEXT_TOKENS:
-                    break
-                options["budget_tokens"] = options["budget_tokens"] * MAX_CHARS // len(text) * 9 // 10
-            return Context(context=text, answerable=found.answerable, memory_ids=list(found.citations.ids))
-
-        return self.may("read", find)
-
-    def get_memory(self, memory_id: MemoryId, history: History = False, cursor: Cursor = None) -> MemoryDetail:
-        """Returns one memory; with history the versions of its fact, newest first, with what replaced each and why."""
-
-        def show(view: CallerView) -> MemoryDetail:
-            scopes = view.scopes(include_pending=True)
-            memory = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
-            if memory is None:
-                raise NotFound
-            cursors = Cursors(view.reader.build_id, {"memory_id": memory_id, "history": history})
-            start = cursors.start(cursor)
-            if not history:
-                end = start + PART_CHARS
-                detail = MemoryDetail.of(memory, memory.text[start:end])
-                detail.next_cursor = cursors.after(end, end < len(memory.text))
-                return detail
-            detail = MemoryDetail.of(memory, memory.text[:_OPENING_CHARS])
-            versions = next((v for v in (view.reader.history_of(s, memory_id) for s in scopes) if v), ())
-            detail.versions = fitting([FactVersion.of(v) for v in versions[start:]], detail)
-            end = start + len(detail.versions)
-            detail.next_cursor = cursors.after(end, end < len(versions))
-            return detail
-
-        return self.may("read", show)
-
-    def add_memory(
-        self,
-        text: Words,
-        speaker: Annotated[str | None, Field(description="Who says it.")] = None,
-        session: Annotated[str | None, Field(description="The conversation it is of.")] = None,
-        tags: Annotated[Sequence[str], Field(description="By which it can be found.", max_length=20)] = (),
-        observed_at: Annotated[str | None, Field(description="When it was said (ISO 8601). [default: now]")] = None,
-        project: Annotated[str | None, Field(description="Its project. [default: the general memory]")] = None,
-        collection: Annotated[
-            str | None, Field(description="Where to. [default: where the user's memories are]")
-        ] = None,
-    ) -> Operation:
-        """Remembers a statement for the user. Searches find it at once; get_operation says when it is built."""  # noqa: DOC501 (the docstring is for agents)
-        try:
-            when = parse_time(observed_at) if observed_at else None
-        except (ValueError, OverflowError):
-            raise ToolError("observed_at: not a time; write 2024-05-31T12:00:00Z") from None
-
-        def send(me: Identity) -> Operation:
-            check_project(me, project)
-            options: InboxOptions = {"user": me.user, "collection": collection, "project": project, "session": session}
-            options |= {"tags": tags, "observed_at": when}
-            try:
-                receipt = ingest_text(self.service.home, text, speaker=speaker, **options)
-            except ArgumentError as e:
-                if e.argument == "collection" and not collection:
-                    raise ToolError(f"collection: name one of {self._own_collections(me)}") from None
-                raise
-            self.service.watch.follow(me.user, receipt.operation_id)
-            self.service.reader.form_pending(Scope(receipt.collection, me.user))
-            return Operation(state="received", operation_id=receipt.operation_id, collection=receipt.collection)
-
-        return self.may_without_view("write", send)
-
-    def update_memory(self, memory_id: MemoryId, text: Words) -> Operation:
-        """Replaces the words of a memory in its source. The next build serves them and keeps the old as history."""
-
-        def edit(view: CallerView) -> Operation:
-            _check_built(view, memory_id)
-            scope = own_scope(view, memory_id)
-            with self.service.writer.change() as home:
-                try:
-                    done = edit_memory(home, (scope.collection, scope.user_id, scope.project_id), memory_id, text)
-                except ArgumentError:
-                    raise
-                except PalimpsestError:
-                    raise Problem(409, _NOT_EDITED) from None
-            return Operation(state="received", memory_id=memory_id, collection=done.collection, note=_AFTER_BUILD)
-
-        return self.may("write", edit)
-
-    def delete_memory(self, memory_id: MemoryId) -> Operation:
-        """Deletes a memory for good, with all that came from it. get_operation has the proof."""
-
-        def begin(view: CallerView) -> Operation:
-            _check_built(view, memory_id)
-            check_own(view, memory_id)
-            return Operation.of(begin_delete(self.service, view.identity, [memory_id]))
-
-        return self.may("delete", begin)
-
-    def recent(
-        self,
-        limit: Limit = 10,
-        cursor: Cursor = None,
-        since: Since = None,
-        until: Until = None,
-        session: Session = None,
-        tags: Tags = (),
-        project: Project = None,
-        collection: Collection = None,
-    ) -> Memories:
-        """Lists the newest memories, also what was added just now."""
-        narrow: Narrowed = {"since": since, "until": until, "session": session, "tags": tags}
-
-        def find(view: CallerView) -> Memories:
-            cursors = Cursors(view.reader.build_id, {"project": project, "collection": collection, **narrow})
-            start = cursors.start(cursor)
-            scopes = view.scopes(collection, project, include_pending=True)
-            if not scopes:
-                return Memories(memories=[])
-            view.reader.form_pending(scopes, PENDING_WAIT_S)
-            found = view.reader.recent(scopes, start + limit + 1, include_pending=True, **narrow)
-            page, after = cursors.page([FoundMemory.of(m) for m in found], start, limit)
-            return Memories(memories=page, next_cursor=after)
-
-        return self.may("read", find)
-
-    def profile(
-        self,
-        limit: Limit = 20,
-        cursor: Cursor = None,
-        project: Project = None,
-        collection: Collection = None,
-    ) -> UserProfile:
-        """Says what is known of the user: facts and preferences, newest first, each with what states it."""
-
-        def read(view: CallerView) -> UserProfile:
-            cursors = Cursors(view.reader.build_id, {"project": project, "collection": collection})
-            start = cursors.start(cursor)
-            mine = view.own_scopes(collection, project)
-            lines = view.reader.profile(mine).lines if mine else ()
-            page, after = cursors.page([ProfileEntry.of(line) for line in lines], start, limit)
-            return UserProfile(user=view.identity.user, lines=page, next_cursor=after)
-
-        return self.may("read", read)
-
-    def search_graph(
-        self,
-        query: Annotated[
-            str, Field(description="A question, or of kind nodes a name.", min_length=1, max_length=_MAX_TEXT)
-        ],
-        kind: Annotated[
-            Kind,
-            Field(
-                description="relations: how the things that a question names relate. timeline: how something changed, "
-                "in the order of events. nodes: facts and relations of the person, place, project or topic of a name."
-            ),
-        ] = "relations",
-        limit: Limit = 10,
-        cursor: Cursor = None,
-        project: Project = None,
-        collection: Collection = None,
-    ) -> GraphStatements:
-        """Asks the graph of people, places, projects and topics; each line with the memories that show it."""
-        question = {"query": query, "kind": kind, "project": project, "collection": collection}
-
-        def ask(view: CallerView) -> GraphStatements:
-            cursors = Cursors(view.reader.build_id, question)
-            start = cursors.start(cursor)
-            scopes = view.scopes(collection, project)
-            found = _ask_graph(view.reader.graph(scopes), query, kind, start + limit + 1) if scopes else GraphAnswer()
-            nodes = found.nodes[:_MAX_NODES] if kind == "nodes" and not start else ()
-            page = GraphStatements(nodes=[GraphNode.of(n) for n in nodes], lines=[])
-            by_worth = sorted(range(len(found.lines)), key=lambda i: -found.lines[i].score if kind == "timeline" else i)
-            chosen = by_worth[start : start + limit]
-            fits = len(fitting([Statement.of(found.lines[i]) for i in chosen], page))
-            page.lines = [Statement.of(found.lines[i]) for i in sorted(chosen[:fits])]
-            page.next_cursor = cursors.after(start + fits, start + fits < min(len(found.lines), MAX_LINES))
-            return page
-
-        return self.may("read", ask)
-
-    def get_operation(
-        self, operation_id: Annotated[str, Field(description="As add_memory or delete_memory returned it.")]
-    ) -> Operation:
-        """Says what became of something that was added or deleted."""
-        return self.may_without_view("read", lambda me: Operation.of(find_operation(self.service, me, operation_id)))
-
-    def account(self) -> Account:
-        """Says whose memories these are, what the token allows, and where memories are."""
-
-        def read(view: CallerView) -> Account:
-            mine = {s.collection for s in view.scopes()}
-            known = {c.name: c.description for c in list_collections(self.service.home) if c.name in mine}
-            return Account.of(view.identity, known)
-
-        return self.may("read", read)
-
-    def _own_collections(self, me: Identity) -> str:
-        with self.service.reader.view(me) as view:
-            return ", ".join(sorted({s.collection for s in view.own_scopes()})) or "those that the operator names"
-
-    def _search(self, view: CallerView, query: str, scopes: Sequence[Scope], options: SearchOptions) -> SearchResult:
-        """Searches scopes of the caller, with what is not built yet."""
-        options = {**options, "include_pending": True}
-        if not scopes:
-            return empty_result(view.reader.build_id)
-        self.service.warming.searched(view.identity.user)
-        view.reader.form_pending(scopes, PENDING_WAIT_S)  # before it takes the place of another search
-        with self.service.searching:
-            found = view.reader.search(query, scopes, **options)
-        self.service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
-        return found
-
-
-_OPENING_CHARS = 400
-_NOT_EDITED = "it was formed from others, or its source was edited or changed since the last build: build first"
-_AFTER_BUILD = "the next build serves the new words"
+_MAX_NODES = 5
+_SEEN = 6
+"""Characters of an id by which a cursor knows what was shown: a ranking may change from page to page."""
+_NO_MEMORIES = "There are no memories here."
 _NO_NODE = "no person, place, project or topic has this name; kind relations looks for words"
+
+
+def _shown(view: CallerView, memory_id: str) -> tuple[ShownMemory, Sequence[Scope]]:
+    """Returns a memory that the caller may read, built or not, and the caller's scopes.
+
+    Raises:
+        NotFound: there is none.
+    """
+    scopes = view.scopes(include_pending=True)
+    found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
+    if found is None:
+        raise NotFound
+    return found, scopes
 
 
 def _check_built(view: CallerView, memory_id: str) -> None:
     """Checks that a build has a memory, as what is changed must be.
 
     Raises:
-        Problem: it was sent and is not built yet.
+        Problem: it was sent and is not built yet, or there is none.
     """
-    scopes = view.scopes(include_pending=True)
-    found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
-    if found is not None and found.is_pending:
-        raise Problem(409, "it is not built yet; get_operation says when it is")
+    if _shown(view, memory_id)[0].is_pending:
+        raise Problem(409, "it is not built yet; it can be changed after the next build")
 
 
-def _ask_graph(graph: GraphReader, query: str, kind: Kind, n: int) -> GraphAnswer:
+def _recent_after(
+    view: CallerView, scopes: Sequence[Scope], last: Sequence[Any] | None, limit: int, narrow: Narrowed
+) -> list[ShownMemory]:
+    """Returns the newest memories after one, whatever was added or deleted since.
+
+    Args:
+        view: of the caller.
+        scopes: whose memories.
+        last: time and id of the memory, and how many came before its successor; None for the newest of all.
+        limit: how many at most.
+        narrow: what narrows the list.
+    """
+    time, last_id, count = last or (None, "", 0)
+    place = _place(dt.datetime.fromisoformat(time) if time else None, last_id)
+    while True:
+        count += limit
+        found = view.reader.recent(scopes, count, include_pending=True, **narrow)
+        rest = [m for m in found if last is None or _place(m.observed_at, m.memory_id) > place]
+        if len(rest) >= limit or len(found) < count:
+            return rest[:limit]
+
+
+def _place(time: dt.datetime | None, memory_id: str) -> tuple[float, str]:
+    return -time.timestamp() if time else math.inf, memory_id
+
+
+def _ask_graph(graph: GraphReader, q: SearchGraph, n: int) -> GraphAnswer:
     """Returns an answer over the graph, of at least `n` lines where there are as many.
 
     Raises:
         ArgumentError: the query has no words, or is of kind nodes and no node's name.
     """
-    if kind == "nodes":
+    if q.kind == "nodes":
         try:
-            return graph.node(query)
+            return graph.node(q.query)
         except ArgumentError:
             raise ArgumentError("query", _NO_NODE) from None
-    ask = graph.timeline if kind == "timeline" else graph.relations
-    return ask(query, min(n, MAX_LINES))
+    ask = graph.timeline if q.kind == "timeline" else graph.relations
+    return ask(q.query, min(n, MAX_LINES))

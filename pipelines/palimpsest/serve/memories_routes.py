@@ -66,12 +66,12 @@ class SentMemory(BaseModel):
     text: str | None = Field(default=None, max_length=1_000_000)
     turns: list[Message] = Field(default=[], max_length=10_000)
     speaker: Name | None = Field(default=None, description="who says the text; a message has a name of its own")
-    collection: Name | None = None
-    project: Name | None = None
-    session: Name | None = None
+    collection: Name | None = Field(default=None, description="where to; by default where the user's memories are")
+    project: Name | None = Field(default=None, description="its project; by default the general memory")
+    session: Name | None = Field(default=None, description="the conversation it is of")
     type: Name | None = None
-    tags: list[Name] = Field(default=[], max_length=20)
-    observed_at: IsoTime | None = None
+    tags: list[Name] = Field(default=[], max_length=20, description="by which it can be found")
+    observed_at: IsoTime | None = Field(default=None, description="when it was said (ISO 8601); by default now")
 
     @model_validator(mode="after")
     def _has_one(self) -> "SentMemory":

@@ -279,3 +279,6 @@ def run_stdio(home: Home, backend: str) -> None:
     service = make_service(home, SharedReader(home.path, backend, settings.shared), settings)
     threading.Thread(target=service.warming.load_models, daemon=True).start()  # the first text waits for them
     create_stdio_mcp(service, identity).run("stdio")
+    service.deletions.close()
+    sys.stdout.flush()
+    os._exit(0)  # clients wait two seconds, which native libraries need to unload; while one loads, unloading aborts

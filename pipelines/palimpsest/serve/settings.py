@@ -187,11 +187,12 @@ def token_settings(environment: Mapping[str, str] = os.environ, own_secret: Call
         raise PalimpsestError(
             f"{SECRET}: must have {MIN_SECRET_BYTES} bytes or more, such as of `openssl rand -hex 32`"
         )
+    url = environment.get(URL, "").strip().rstrip("/")  # tokens are for this resource (RFC 8707)
     if jwks_url and not _is_address(jwks_url):
         raise PalimpsestError(f"{JWKS}: must begin with https://")
     return TokenSettings(
         environment.get("PALIMPSEST_JWT_ISSUER", "").strip() or _NAME,
-        environment.get("PALIMPSEST_JWT_AUDIENCE", "").strip() or _NAME,
+        environment.get("PALIMPSEST_JWT_AUDIENCE", "").strip() or (f"{url}/mcp" if url else _NAME),
         secret,
         _read_key(key_file) if key_file else "",
         jwks_url,
