@@ -35,7 +35,7 @@ slow: .venv/.installed         ## the other slow tests, an hour
 browser: .venv/.installed      ## the pages in Debian's Chromium (packages chromium, chromium-driver), and axe; needs npm
 	$(BIN)/python -m pytest -m browser
 
-clients: .venv/.installed      ## a TypeScript client of the service, made and compiled; needs node and the npm registry
+clients: .venv/.installed      ## a TypeScript client and recipe of the service, made and compiled; needs node and the npm registry
 	$(BIN)/python -m pytest -m node
 
 dev: .venv/.installed          ## the Dagster UI on the same home, http://127.0.0.1:3000

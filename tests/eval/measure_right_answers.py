@@ -260,7 +260,7 @@ def _over_services(home: Home, user: str, truth: dict[str, Any], checks: Checks,
         for view, found in answers.items():
             texts = [m["text"] for m in found["memories"]]
             checks.add(view, question, is_answered(texts, right, outdated), texts)
-    app.state.service.deletions.close()
+    app.state.service.operations.close()
     app.state.service.reader.close()
 
 

@@ -366,7 +366,7 @@ def test_a_service_is_ready_while_its_server_answers_and_does_not_start_without_
         check_start(home_ready, "neo4j")
     relay.cut(False)
     assert client.get("/ready").status_code == 200
-    app.state.service.deletions.close()
+    app.state.service.operations.close()
     app.state.service.reader.close()
 
 

@@ -95,6 +95,14 @@ def start_server(
             server.wait(30)
 
 
+@pytest.fixture(scope="package")
+def address(served, tmp_path_factory, shared_vectors):
+    """A running server over a copy of the home, for generated clients and recipes."""
+    home = copy_built(served, tmp_path_factory.mktemp("running"))[0]
+    with start_server(with_own_vectors(Home(home.path, shared_vectors)).path) as (_, found):
+        yield found
+
+
 def examples_of(number: int) -> dict[str, Any]:
     """Settings of Hypothesis: so many examples, the same in each run, however long they take."""
     checks = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": list(HealthCheck)}

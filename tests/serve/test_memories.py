@@ -153,6 +153,24 @@ def test_history_shows_what_replaced_what(clients):
     assert ann.get(f"/memory/{old['memory_id']}").json()["superseded_by"] == versions[0]["memory_id"]
 
 
+def test_the_newest_memories_are_listed_without_a_question(writers):
+    ann, eve = writers("ann"), writers("eve")
+    said = [{"role": "user", "content": "My tent is zqtent."}, {"role": "user", "content": "My stove is zqstove."}]
+    for sent in ({"text": "My boat is zqboat.", "tags": ["a"]}, {"turns": said, "session": "s9"}):
+        assert eve.post("/memory", json=sent | {"collection": "chats"}).status_code == 202
+    assert eve.get("/users/me").json()["own_collections"] == ["chats"]
+    page = eve.get("/memories?limit=2").json()
+    rest = eve.get(f"/memories?offset={page['next_offset']}").json()
+    found = {m["text"]: m for m in page["memories"] + rest["memories"]}
+    assert len(found) == 3 and all(m["is_pending"] for m in found.values()) and rest["next_offset"] is None
+    assert [m["text"] for m in eve.get("/memories?tags=a").json()["memories"]] == ["My boat is zqboat."]
+    assert eve.get("/memories?session=s8").json() == {"memories": [], "next_offset": None}
+    boat = found["My boat is zqboat."]["memory_id"]
+    assert eve.get(f"/memory/{boat}").json()["is_pending"] and ann.get(f"/memory/{boat}").status_code == 404
+    current, every = (ann.get(f"/memories?session=s1{more}").json()["memories"] for more in ("", "&history=true"))
+    assert [m["is_latest"] for m in current] == [True] and {m["is_latest"] for m in every} == {True, False}
+
+
 def test_a_memory_and_its_history_name_what_disputes_it(tmp_path):
     folder = tmp_path / "home"
     Home(folder).create()

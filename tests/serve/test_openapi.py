@@ -15,21 +15,12 @@ from openapi_python_client.config import Config, ConfigFile, MetaType
 
 from palimpsest.serve.guard import make_token
 from palimpsest.serve.problems import MEDIA_TYPE
-from tests.serve.conftest import TOKENS, start_server
-from tests.small_corpus import copy_built
+from tests.serve.conftest import TOKENS
 
 PUBLIC = {"/health", "/ready", "/metrics"}
 NO_JSON = {"/events": "text/event-stream", "/metrics": "text/plain"}
 MOVED = {"role": "user", "content": [{"type": "text", "text": "I moved to Ghent zqghent."}], "name": "Ann"}
 OLDER = [{"role": "user", "text": "Hi"}, {"speaker": "Ann", "text": "Hi", "timestamp": "2026-03-01T09:00:00Z"}, "Hi"]
-
-
-@pytest.fixture(scope="module")
-def address(served, tmp_path_factory):
-    """A running server over a copy of the home."""
-    home = copy_built(served, tmp_path_factory.mktemp("clients"))[0]
-    with start_server(home.path) as (_, found):
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +85,7 @@ def test_answers_of_the_server_are_of_their_schemas(http, document):
         ("/memories/search", "post", http.post("/memories/search", json=question | options)),
         ("/search", "get", http.get("/search?q=zqghent&include_pending=true&collection=chats&role=developer")),
         ("/search", "get", http.get("/search?q=bike&accessed_within=30d&tiers=task&tiers=project")),
+        ("/memories", "get", http.get("/memories?limit=2&history=true")),
         ("/memory/{memory_id}", "get", http.get(f"/memory/{memory}")),
         ("/memory/{memory_id}/history", "get", http.get(f"/memory/{memory}/history")),
         ("/memory/{memory_id}/source", "get", http.get(f"/memory/{memory}/source")),
@@ -190,17 +182,25 @@ def test_a_python_client_that_is_made_of_the_document_searches_remembers_and_rea
 
 
 @pytest.mark.node
-def test_a_typescript_client_that_is_made_of_the_document_compiles_and_runs(address, document, tmp_path):
+def test_a_typescript_client_that_is_made_of_the_document_and_the_recipe_of_it_compile_and_run(
+    address, document, tmp_path
+):
     (tmp_path / "openapi.json").write_text(json.dumps(document))
-    for name in ("client.ts", "package.json", "tsconfig.json"):
-        shutil.copy(Path(__file__).with_name("typescript") / name, tmp_path)
-    commands = (
-        ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error"],
-        ["npx", "openapi-typescript", "openapi.json", "--default-non-nullable=false", "-o", "api.d.ts"],
-        ["npx", "tsc"],
-        ["node", "client.js", address, make_token(TOKENS, "ann")],
-    )
-    for command in commands:
+    recipe = Path(__file__).resolve().parents[2] / "docs/recipes/vercel_ai.ts"
+    for file in (*Path(__file__).with_name("typescript").iterdir(), recipe):
+        shutil.copy(file, tmp_path)
+    tokens = [make_token(TOKENS, user) for user in ("ann", "bob")]
+
+    def run(*command):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
-    assert json.loads(done.stdout) == {"found": True, "role": "user", "state": "received", "problem": 404}
+        return done.stdout
+
+    run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error")
+    run("npx", "openapi-typescript", "openapi.json", "--default-non-nullable=false", "-o", "api.d.ts")
+    run("npx", "tsc")
+    found = json.loads(run("node", "client.js", address, tokens[0]))
+    assert found == {"found": True, "role": "user", "state": "received", "problem": 404}
+    found = json.loads(run("node", "recipe.js", address, *tokens))
+    kept = {"text": "Done.", "added": True, "found": True, "next": True, "framed": True}
+    assert found == kept | {"other": False, "roles": ["system", "user"]}

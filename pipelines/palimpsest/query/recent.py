@@ -23,6 +23,7 @@ class Narrowed(TypedDict, total=False):
     tags: Sequence[str]
     since: When | None
     until: When | None
+    history: bool
 
 
 _STATED = parse_where(f'unit != "{REFLECTION}"', "where")  # formed memories repeat what sources say

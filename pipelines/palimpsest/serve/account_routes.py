@@ -39,13 +39,14 @@ class Decision(BaseModel):
 def me(view: MayRead) -> JsonObject:
     """Returns the user of the token, what it allows, its projects and collections, and how many memories there are."""
     identity, scopes = view.identity, view.own_scopes()
+    pending = view.reader.pending_scopes(identity.user)
     expires = dt.datetime.fromtimestamp(identity.expires_at, dt.UTC) if identity.expires_at < 2**40 else None
     return {
         "user": identity.user,
         "permissions": sorted(identity.permissions),
         "projects": sorted(identity.projects),
-        "collections": sorted({s.collection for s in view.scopes()}),
-        "own_collections": sorted({s.collection for s in scopes}),
+        "collections": sorted({s.collection for s in view.scopes(include_pending=True)}),
+        "own_collections": sorted({s.collection for s in (*scopes, *pending)}),
         "memories": view.reader.memory_count(scopes) if scopes else 0,
         "expires_at": expires.isoformat() if expires else None,
         "build_id": view.reader.build_id,

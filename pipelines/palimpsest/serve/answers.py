@@ -8,7 +8,7 @@ from pydantic import Field
 from palimpsest.core.json_model import JsonModel, json_model
 from palimpsest.core.message import Message
 from palimpsest.pipeline.document_info import OperationStatus
-from palimpsest.query.answer_models import AnyEdge, SearchAnswer, StoredMemory, VersionAnswer
+from palimpsest.query.answer_models import AnyEdge, MemoryAnswer, SearchAnswer, StoredMemory, VersionAnswer
 from palimpsest.query.compare_answers import ComparedMemory
 from palimpsest.query.request.types import Fact, Node
 from palimpsest.serve.guard import Permission
@@ -64,6 +64,13 @@ class OperationAnswer(json_model(OperationStatus, ("state", "collection", "uri")
     open: int = Field(default_factory=int, description="of consolidation: open proposals of the caller")
     new: int = Field(default_factory=int, description="of consolidation: how many of them are new")
     expired: int = Field(default_factory=int, description="of consolidation: proposals that no longer hold")
+
+
+class RecentMemories(JsonModel):
+    """The newest memories of the caller."""
+
+    memories: list[MemoryAnswer] = Field(description="newest first")
+    next_offset: int | None
 
 
 class MemoryHistory(JsonModel):
@@ -156,8 +163,8 @@ class CallerAnswer(JsonModel):
     permissions: list[Permission]
     projects: list[str]
     collections: list[str] = Field(description="that the caller may read")
-    own_collections: list[str] = Field(description="that have memories of the caller")
-    memories: int
+    own_collections: list[str] = Field(description="that have memories of the caller, pending ones included")
+    memories: int = Field(description="in the build")
     expires_at: dt.datetime | None = Field(description="of the token")
     build_id: str
 

@@ -1,4 +1,4 @@
-"""Endpoints that search the caller's memories."""
+"""Endpoints that search and list the caller's memories."""
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
@@ -13,11 +13,12 @@ from palimpsest.core.ids import JsonObject
 from palimpsest.core.message import DEPRECATED_SINCE, OLDER_SHAPES, Message, Name
 from palimpsest.core.times import parse_time
 from palimpsest.query.context.lines import Role
+from palimpsest.query.recent import Narrowed
 from palimpsest.query.request.search_request import OPTIONS, StrategyName, Tier, bounds, offer
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.where import MAX_CHARS, Where
-from palimpsest.query.result import SearchResult, empty_result
-from palimpsest.serve.answers import SearchWithMessage
+from palimpsest.query.result import SearchResult, empty_result, memory_json
+from palimpsest.serve.answers import RecentMemories, SearchWithMessage
 from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 
@@ -107,6 +108,17 @@ class SearchParameters(create_model("Served", __base__=SearchNames, **served_fie
     role: Role = Field(default="user", description="of the message with the context")
 
 
+class RecentParameters(
+    create_model("Narrowed", **{n: f for n, f in served_fields().items() if n in Narrowed.__annotations__})  # type: ignore[misc]
+):
+    """Which memories are listed."""
+
+    collection: Collection = None
+    project: Project = None
+    limit: int = Field(default=20, ge=1, le=1_000, description="how many at most")
+    offset: int = Field(default=0, ge=0, le=100_000, description="of the first one")
+
+
 class SearchBody(SearchParameters):
     """A search as a JSON body."""
 
@@ -147,6 +159,20 @@ def search_hybrid(body: SearchBody, view: MayRead, service: SharedService, respo
     """Returns what GET /search returns with `strategy=hybrid`."""
     mark_older_shapes(body.turns, response)
     return answer(service, view, body.model_copy(update={"strategy": "hybrid"}))
+
+
+@router.get("/memories", summary="List the newest memories", response_model=RecentMemories)
+def recent(parameters: Annotated[RecentParameters, Query()], view: MayRead) -> JsonObject:
+    """Returns what is current, also what was sent just now, newest first and undated ones last; all with history."""
+    scopes = view.scopes(parameters.collection, parameters.project, include_pending=True)
+    if not scopes:
+        return {"memories": [], "next_offset": None}
+    view.reader.form_pending(scopes, PENDING_WAIT_S)
+    narrow = parameters.model_dump(include={*Narrowed.__annotations__})
+    start, end = parameters.offset, parameters.offset + parameters.limit
+    found = view.reader.recent(scopes, end + 1, include_pending=True, **narrow)  # type: ignore[typeddict-item]
+    more = end if len(found) > end else None
+    return {"memories": [memory_json(m) for m in found[start:end]], "next_offset": more}
 
 
 def answer(service: Service, view: CallerView, parameters: SearchParameters) -> JsonObject:

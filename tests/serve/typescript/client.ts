@@ -2,8 +2,6 @@
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 
-declare const process: { argv: string[] };
-
 const [, , baseUrl, token] = process.argv;
 const client = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer ${token}` } });
 const turns: components["schemas"]["Message"][] = [{ role: "user", content: "I like work." }];

@@ -10,7 +10,7 @@ import pytest
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.orchestration.resources import HomeResource
 from palimpsest.serve.app import StoreSync
-from palimpsest.serve.deletions import Deletions, _hash
+from palimpsest.serve.operations import Operations, _hash
 from palimpsest.sources.crawl import ingest_url
 from palimpsest.sources.crawl.address_guard import VARIABLE
 from palimpsest.sources.inbox import ingest_text
@@ -151,7 +151,7 @@ def test_a_first_text_joins_the_collection_that_another_machine_made_meanwhile(e
 
 
 def test_the_result_of_a_delete_stays_where_the_service_was_asked(home, elsewhere):
-    deletions, operation = Deletions(home), "0" * 32
+    deletions, operation = Operations(home), "0" * 32
     deletions._write(operation, {"state": "deleted", "user": _hash("ann")})
     before = deletions.status(operation, "ann")
     other = elsewhere()

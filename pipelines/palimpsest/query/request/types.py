@@ -219,7 +219,7 @@ class ShownMemory(Memory):
     disputed_by: NewerText | None = field(default=None, metadata=_INNER)
     later: tuple[NewerText, ...] = field(default=(), metadata=_INNER)
     source_unreadable: bool = False
-    is_pending: bool = field(default=False, metadata=_INNER)
+    is_pending: bool = False
 
     @property
     def is_cut(self) -> bool:
@@ -245,7 +245,6 @@ class RankedMemory(ShownMemory):
         rerank_score: of the reranker, on a scale of its own; None where none read it.
         repeats: ids of results that say the same and are left out for it, best first.
         relevance: probability that it is evidence for the question, as far as the scores show.
-        is_pending: it was sent and is in no build yet; its id stays the same.
     """
 
     score: float = 0.0
@@ -260,7 +259,6 @@ class RankedMemory(ShownMemory):
     rerank_score: float | None = field(default=None, metadata=_INNER)
     relevance: float = 1.0
     repeats: tuple[str, ...] = ()
-    is_pending: bool = False
 
 
 def json_fields(kind: type[Memory]) -> dict[str, type]:
