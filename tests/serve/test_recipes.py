@@ -184,6 +184,10 @@ def test_a_langgraph_store_finds_what_was_put_under_its_key_for_one_user(store):
     assert store.list_namespaces(prefix=("dan",), max_depth=1) == [("dan",)]
     assert store.search(("bob", "chats"), query="bike")[0].value["text"] == BIKE
     assert store.get(("bob", "chats"), "bike") is None and store.get(("dan", "plans"), "bike") is None
+    store.put(bikes, "bike", {"text": "My bike is blue."})
+    assert store.get(bikes, "bike").value == {"text": "My bike is blue."}
+    store.delete(bikes, "bike")
+    assert store.get(bikes, "bike") is None and [i.key for i in store.search(bikes)] == ["bell"]
 
 
 def test_a_langgraph_store_serves_what_builds_made_changes_and_deletes_it(store):
@@ -193,7 +197,8 @@ def test_a_langgraph_store_serves_what_builds_made_changes_and_deletes_it(store)
     work = found[WORK]
     assert store.search(mine, query=QUESTION)[0].key == work.key and store.get(mine, work.key) == work
     assert store.get(("bob", "chats"), work.key) is None
-    store.put(mine, work.key, {"text": "I work at Osprey."})  # other words for the same: the next build replaces it
+    store.put(mine, work.key, {"text": "I work at Osprey."})
+    assert "I work at Osprey." in [i.value["text"] for i in store.search(mine)]
     bike = next(key for text, key in ((t, i.key) for t, i in found.items()) if "bike" in text)
     store.delete(mine, bike)
     assert store.get(mine, bike) is None and bike not in [i.key for i in store.search(mine)]
