@@ -125,6 +125,22 @@ def test_what_is_pending_is_edited_and_deleted_at_once_and_leaves_nothing_in_the
     assert any("zqdock" in m["text"] for m in found(ann, "Where does it lie?"))
 
 
+def test_each_request_finds_what_is_pending_after_a_change_of_another_pending_memory(writers):
+    gus = writers("gus")
+    for text in ("My skiff is zqskiff.", "My kite is zqkite.", "My drum is zqdrum."):
+        assert gus.post("/memory", json={"text": text, "collection": "chats"}).status_code == 202
+    ids = {m["text"][3:7]: m["memory_id"] for m in gus.get("/memories").json()["memories"]}
+    assert gus.put(f"/memory/{ids['skif']}", json={"text": "My skiff is sold."}).status_code == 200
+    assert gus.put(f"/memory/{ids['kite']}", json={"text": "My kite is sold."}).status_code == 200
+    begun = gus.delete(f"/memory/{gus.get('/memories').json()['memories'][-1]['memory_id']}").json()
+    assert gus.get(f"/memory/{ids['drum']}").json()["is_pending"]
+    (version,) = gus.get(f"/memory/{ids['drum']}/history").json()["versions"]
+    assert version["is_latest"] and version["text"] == "My drum is zqdrum."
+    source = gus.get(f"/memory/{ids['drum']}/source").json()["memories"]
+    assert [m["memory_id"] for m in source] == [ids["drum"]]
+    assert wait_for(gus, begun["operation_id"], "deleted", "failed")["state"] == "deleted"
+
+
 def test_a_caller_deletes_themselves_and_nobody_else(writers):
     ann, bob = writers("ann"), writers("bob")
     begun = ann.delete("/users/me").json()["operation_id"]

@@ -467,7 +467,7 @@ class Reader:
             memory_id: the memory, as a context cites it.
             reach: how many on each side.
         """
-        served = self._serving(scope, memory_id)
+        served = self._serving(scope, memory_id, include_pending=True)
         if served is None:
             return []
         around = neighbor_ids(served, [memory_id], reach).get(memory_id, [])
@@ -620,8 +620,8 @@ class Reader:
             memory_id: the memory, as a context cites it.
             **shown: see `Shown`.
         """
-        filters = self._filters(**shown)
-        return histories(ServedScope(self._backend, Scope(*scope), filters), [memory_id]).get(memory_id, ())
+        served = self._serving(scope, memory_id, include_pending=True, **shown)
+        return () if served is None else histories(served, [memory_id]).get(memory_id, ())
 
 
 _M = TypeVar("_M", bound=ShownMemory)

@@ -50,7 +50,7 @@ from palimpsest.serve.mcp_answers import (
     version_item,
 )
 from palimpsest.serve.memories_routes import EditedText, SentMemory
-from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
+from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.state import Service
 
@@ -291,10 +291,9 @@ class Tools:
         """Lists the newest memories."""
         cursors = Cursors(q.model_dump(exclude={"limit", "cursor"}))
         last = cursors.read(q.cursor)
-        scopes = view.scopes(q.collection, q.project, include_pending=True)
+        scopes = view.formed_scopes(q.collection, q.project)
         if not scopes:
             return page({"memories": ()}, nothing=_NO_MEMORIES)
-        view.reader.form_pending(scopes, PENDING_WAIT_S)
         found = _recent_after(view, scopes, last, q.limit + 1, q.narrow)
         shown, after = fitting([memory_item(m) for m in found[: q.limit]]), None
         if len(shown) < len(found):
@@ -338,11 +337,10 @@ class Tools:
 
     def _search(self, view: CallerView, q: SearchMemory | GetContext, **given: Any) -> SearchResult:
         """Searches what the caller names, with what is not built yet."""
-        scopes = view.scopes(q.collection, q.project, include_pending=True)
+        scopes = view.formed_scopes(q.collection, q.project)  # before it takes the place of another search
         if not scopes:
             return empty_result(view.reader.build_id)
         self.service.warming.searched(view.identity.user)
-        view.reader.form_pending(scopes, PENDING_WAIT_S)  # before it takes the place of another search
         options: SearchOptions = {**q.narrow, **given, "include_pending": True}  # type: ignore[typeddict-item]
         with self.service.searching:
             found = view.reader.search(q.query, scopes, **options)
@@ -373,7 +371,7 @@ def _shown(view: CallerView, memory_id: str) -> tuple[ShownMemory, Sequence[Scop
     Raises:
         NotFound: there is none.
     """
-    scopes = view.scopes(include_pending=True)
+    scopes = view.formed_scopes()
     found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
     if found is None:
         raise NotFound

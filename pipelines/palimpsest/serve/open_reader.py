@@ -74,11 +74,15 @@ class CallerView:
             if collection in (None, s.collection) and (project is None or s.project_id in ("", project))
         ]
 
-    def own_scopes(
-        self, collection: str | None = None, project: str | None = None, include_pending: bool = False
-    ) -> list[Scope]:
+    def formed_scopes(self, collection: str | None = None, project: str | None = None) -> list[Scope]:
+        """Returns `scopes` with what is pending, once that is formed or after `PENDING_WAIT_S`."""
+        found = self.scopes(collection, project, include_pending=True)
+        self.reader.form_pending(found, PENDING_WAIT_S)
+        return found
+
+    def own_scopes(self, collection: str | None = None, project: str | None = None) -> list[Scope]:
         """Returns the scopes that are the caller's own; see `scopes`."""
-        return [s for s in self.scopes(collection, project, include_pending) if s.user_id == self.identity.user]
+        return [s for s in self.scopes(collection, project) if s.user_id == self.identity.user]
 
 
 class SharedReader:

@@ -19,7 +19,7 @@ from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.where import MAX_CHARS, Where
 from palimpsest.query.result import SearchResult, empty_result, memory_json
 from palimpsest.serve.answers import RecentMemories, SearchWithMessage
-from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
+from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 
 # Types of fields that several endpoints have.
@@ -164,10 +164,9 @@ def search_hybrid(body: SearchBody, view: MayRead, service: SharedService, respo
 @router.get("/memories", summary="List the newest memories", response_model=RecentMemories)
 def recent(parameters: Annotated[RecentParameters, Query()], view: MayRead) -> JsonObject:
     """Returns what is current, also what was sent just now, newest first and undated ones last; all with history."""
-    scopes = view.scopes(parameters.collection, parameters.project, include_pending=True)
+    scopes = view.formed_scopes(parameters.collection, parameters.project)
     if not scopes:
         return {"memories": [], "next_offset": None}
-    view.reader.form_pending(scopes, PENDING_WAIT_S)
     narrow = parameters.model_dump(include={*Narrowed.__annotations__})
     start, end = parameters.offset, parameters.offset + parameters.limit
     found = view.reader.recent(scopes, end + 1, include_pending=True, **narrow)  # type: ignore[typeddict-item]
@@ -177,7 +176,8 @@ def recent(parameters: Annotated[RecentParameters, Query()], view: MayRead) -> J
 
 def answer(service: Service, view: CallerView, parameters: SearchParameters) -> JsonObject:
     """Answers a search within the scopes of a caller."""
-    scopes = view.scopes(parameters.collection, parameters.project, include_pending=parameters.include_pending)
+    find = view.formed_scopes if parameters.include_pending else view.scopes  # before it takes the place of another
+    scopes = find(parameters.collection, parameters.project)
     if parameters.accessed_within is not None:  # reads of a shared scope are those of all callers
         scopes = [s for s in scopes if view.shared.get(s.collection) != s.user_id]
     if not scopes:
@@ -186,8 +186,6 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
     if isinstance(parameters, SearchBody):
         options |= {"turns": parameters.turns} | ({} if parameters.use_graph else {"hops": 0})
     service.warming.searched(view.identity.user)
-    if parameters.include_pending:
-        view.reader.form_pending(scopes, PENDING_WAIT_S)  # before it takes the place of another search
     with service.searching:
         try:
             found = view.reader.search(parameters.q, scopes, **options)

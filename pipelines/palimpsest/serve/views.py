@@ -22,7 +22,7 @@ def show_memory(view: CallerView, memory_id: str) -> JsonObject:
     Raises:
         NotFound: the caller has none with this id.
     """
-    scopes = view.scopes(include_pending=True)
+    scopes = view.formed_scopes()
     found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
     if found is None:
         raise NotFound
@@ -35,11 +35,10 @@ def show_history(view: CallerView, memory_id: str) -> JsonObject:
     Raises:
         NotFound: the caller has no memory with this id.
     """
-    scopes = view.scopes()
-    if not scopes or view.reader.memory(scopes, memory_id) is None:
+    found = (view.reader.history_of(s, memory_id) for s in view.formed_scopes())
+    if (versions := next((v for v in found if v), None)) is None:
         raise NotFound
-    found = (view.reader.history_of(s, memory_id) for s in scopes)
-    return {"versions": next((list(history_json(v)) for v in found if v), [])}
+    return {"versions": list(history_json(versions))}
 
 
 def show_source(view: CallerView, memory_id: str, reach: int) -> JsonObject:
@@ -48,7 +47,7 @@ def show_source(view: CallerView, memory_id: str, reach: int) -> JsonObject:
     Raises:
         NotFound: the caller has none with this id.
     """
-    scopes = view.scopes()
+    scopes = view.formed_scopes()
     found = view.reader.surroundings(scopes, memory_id, reach) if scopes else []
     if not found:
         raise NotFound
@@ -61,8 +60,8 @@ def own_scope(view: CallerView, memory_id: str) -> Scope:
     Raises:
         NotFound: there is none.
     """
-    for scope in view.own_scopes(include_pending=True):
-        if view.reader.memory_with_changes([scope], memory_id) is not None:
+    for scope in view.formed_scopes():
+        if scope.user_id == view.identity.user and view.reader.memory_with_changes([scope], memory_id) is not None:
             return scope
     raise NotFound
 
