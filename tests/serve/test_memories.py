@@ -174,7 +174,8 @@ def test_the_newest_memories_are_listed_without_a_question(writers):
     said = [{"role": "user", "content": "My tent is zqtent."}, {"role": "user", "content": "My stove is zqstove."}]
     for sent in ({"text": "My boat is zqboat.", "tags": ["a"]}, {"turns": said, "session": "s9"}):
         assert eve.post("/memory", json=sent | {"collection": "chats"}).status_code == 202
-    assert eve.get("/users/me").json()["own_collections"] == ["chats"]
+    me = eve.get("/users/me").json()
+    assert me["own_collections"] == me["collections"] == ["chats"] and me["memories"] == 3
     page = eve.get("/memories?limit=2").json()
     rest = eve.get(f"/memories?offset={page['next_offset']}").json()
     found = {m["text"]: m for m in page["memories"] + rest["memories"]}

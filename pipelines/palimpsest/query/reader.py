@@ -78,6 +78,7 @@ def open_backend(home: Path, name: str) -> Backend:
 
 
 if TYPE_CHECKING:
+    from palimpsest.query.backends.joined_backend import JoinedBackend
     from palimpsest.query.graph.fact_table import FactTable
     from palimpsest.query.graph.graph_answer import GraphOutline
     from palimpsest.query.graph.graph_reader import GraphReader
@@ -257,8 +258,7 @@ class Reader:
         return answer_for_task(request, self._run, self._search_uncounted)
 
     def _run(self, request: SearchRequest) -> SearchResult:
-        layer, usage = self._layer() if request.include_pending else None, self._usage
-        joined = layer.joined(self._backend, self._with_projects(request)) if layer is not None else None
+        joined, usage = self._joined(self._with_projects(request), request.include_pending), self._usage
         pending = joined.pending_ids() if joined is not None else frozenset[str]()
         backend = joined or self._backend
         result = run_search(request, backend, self._clock(), self._reranker, usage, self._compressor, pending)
@@ -304,6 +304,11 @@ class Reader:
             with self._pending_lock:
                 self._pending = self._pending or PendingLayer(self._home, self._clock, self._pending_wait_s)
         return self._pending
+
+    def _joined(self, scopes: Sequence[Scope], include_pending: bool) -> "JoinedBackend | None":
+        """Returns the build with what is pending in some scopes; None where nothing is, or it is not wanted."""
+        layer = self._layer() if include_pending else None
+        return None if layer is None else layer.joined(self._backend, scopes)
 
     def _with_projects(self, request: SearchRequest) -> Sequence[Scope]:
         """Returns the scopes of a search, those of its project included."""
@@ -451,10 +456,11 @@ class Reader:
         shown = name_changes(served, found, reasons_of_latest(served, found.values())).get(memory_id)
         return shown and replace(shown, is_pending=served.backend is not self._backend)
 
-    def memory_count(self, scope: ScopeArgument) -> int:
+    def memory_count(self, scope: ScopeArgument, include_pending: bool = False) -> int:
         """Returns how many memories of one scope or several may be shown, superseded ones included."""
-        filters = self._filters(history=True)
-        views = (self._backend.view(s) for s in parse_scopes(scope))
+        scopes, filters = parse_scopes(scope), self._filters(history=True)
+        backend = self._joined(scopes, include_pending) or self._backend
+        views = (backend.view(s) for s in scopes)
         return sum(int(view.allowed(filters).sum()) for view in views if view is not None)
 
     def surroundings(self, scope: ScopeArgument, memory_id: str, reach: int = 12) -> list[Memory]:
@@ -511,8 +517,7 @@ class Reader:
         if limit < 1:
             raise ArgumentError("limit", "must be 1 or more", limit)
         request = SearchRequest.create("recent", scope, **narrowed)
-        layer = self._layer() if include_pending else None
-        joined = layer.joined(self._backend, request.scopes) if layer is not None else None
+        joined = self._joined(request.scopes, include_pending)
         filters, backend = request.filters(self._clock()), joined or self._backend
         found = read_recent([ServedScope(backend, s, filters) for s in request.scopes], limit)
         return found if joined is None else _mark_pending(found, joined.pending_ids())
@@ -593,10 +598,9 @@ class Reader:
         """Returns the scope, with every version, that has a memory and may show it; None where none does."""
         found = self._served(scope, history=True, **shown)
         served = next((s for s in found if memory_id in s.passing([memory_id])), None)
-        if served is not None or not include_pending or (layer := self._layer()) is None:
+        if served is not None or (joined := self._joined(parse_scopes(scope), include_pending)) is None:
             return served
-        joined = layer.joined(self._backend, parse_scopes(scope))
-        pending = (replace(s, backend=joined) for s in found) if joined is not None else ()
+        pending = (replace(s, backend=joined) for s in found)
         return next((s for s in pending if memory_id in s.passing([memory_id])), None)
 
     def _filters(self, history: bool = False, **shown: Unpack[Shown]) -> Filters:

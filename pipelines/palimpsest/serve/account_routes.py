@@ -38,16 +38,16 @@ class Decision(BaseModel):
 @router.get("/users/me", summary="Who is the caller?", response_model=CallerAnswer)
 def me(view: MayRead) -> JsonObject:
     """Returns the user of the token, what it allows, its projects and collections, and how many memories there are."""
-    identity, scopes = view.identity, view.own_scopes()
-    pending = view.reader.pending_scopes(identity.user)
+    identity, scopes = view.identity, view.formed_scopes()
+    own = [s for s in scopes if s.user_id == identity.user]
     expires = dt.datetime.fromtimestamp(identity.expires_at, dt.UTC) if identity.expires_at < 2**40 else None
     return {
         "user": identity.user,
         "permissions": sorted(identity.permissions),
         "projects": sorted(identity.projects),
-        "collections": sorted({s.collection for s in view.scopes(include_pending=True)}),
-        "own_collections": sorted({s.collection for s in (*scopes, *pending)}),
-        "memories": view.reader.memory_count(scopes) if scopes else 0,
+        "collections": sorted({s.collection for s in scopes}),
+        "own_collections": sorted({s.collection for s in own}),
+        "memories": view.reader.memory_count(own, include_pending=True) if own else 0,
         "expires_at": expires.isoformat() if expires else None,
         "build_id": view.reader.build_id,
     }

@@ -331,7 +331,7 @@ class Tools:
 
     def account(self, view: CallerView, q: Arguments) -> CallToolResult:
         """Says whose memories these are, what the token allows, and where memories are."""
-        mine = {s.collection for s in view.scopes()}
+        mine = {s.collection for s in view.scopes(include_pending=True)}
         known: JsonObject = {c.name: c.description for c in list_collections(self.service.home) if c.name in mine}
         return answer({**account_routes.me(view), "collections": known})
 
