@@ -43,7 +43,11 @@ def test_a_service_is_started_looked_at_and_stopped_by_commands(home):
     for port in (0, said["port"]):
         assert last_json(run("service", "start", "--port", port, *at))["pid"] == said["pid"]
     assert last_json(run("service", "start", *at))["pid"] == said["pid"]
-    for option, value, named in (("--port", 9, "port"), ("--backend", "neo4j", "backend")):
+    for option, value, named in (
+        ("--port", 9, "port"),
+        ("--backend", "neo4j", "backend"),
+        ("--build-every", 5, "build-every of"),
+    ):
         other = run("service", "start", option, value, *at)
         assert other.returncode == 2 and f"service: runs with {named}" in other.stderr and other.stderr.count("\n") == 1
         assert f"palimpsest service stop --home {home.path}" in other.stderr

@@ -111,6 +111,8 @@ class ProcessRecord:
         host: where it listens.
         port: where it listens.
         backend: duckdb or neo4j.
+        build_every: minutes from build to build; None where it was not named.
+        max_cost: of each of these builds; None where it was not named.
     """
 
     pid: int
@@ -118,6 +120,8 @@ class ProcessRecord:
     host: str
     port: int
     backend: str
+    build_every: float | None = None
+    max_cost: float | None = None
 
     @property
     def url(self) -> str:
@@ -155,6 +159,7 @@ def read_record(home: Path, name: str) -> ProcessRecord | None:
             str(found["host"]),
             int(str(found["port"])),
             str(found["backend"]),
+            *(None if (v := found.get(name)) is None else float(str(v)) for name in ("build_every", "max_cost")),
         )
     except (LookupError, TypeError, ValueError):
         raise DamagedFile(path, _FIX) from None
@@ -446,7 +451,8 @@ def run_component(home: Home, component: Component, port: int, backend: str, bui
 
     def record(listening_port: int) -> None:
         started = process_started(os.getpid()) or ""
-        write_record(home.path, component.name, ProcessRecord(os.getpid(), started, HOST, listening_port, backend))
+        found = ProcessRecord(os.getpid(), started, HOST, listening_port, backend, *builds)
+        write_record(home.path, component.name, found)
 
     if component == BUILDS:
         from palimpsest.orchestration.dev_server import serve_ui

@@ -109,8 +109,8 @@ def start(
 ) -> None:
     """Start the service of a home unless it runs, and wait until it can answer. A new home is made.
 
-    Exit code 2: a setting is missing or wrong, or it runs with another port or backend than the named one. Exit code 3:
-    it did not come up, and nothing is left running.
+    Exit code 2: a setting is missing or wrong, or it runs with other options than the named ones. Exit code 3: it did not
+    come up, and nothing is left running.
     """
     from palimpsest.cli.processes import start_builds, start_service
     from palimpsest.serve.settings import BuildTerms
@@ -119,7 +119,8 @@ def start(
         build_every = 0  # Dagster builds
     found = start_service(call.home, port, call.backend, builds=BuildTerms(build_every, max_cost))
     if found.record is not None:
-        _check_same(context, call.home, port=found.record.port, backend=found.record.backend)
+        names = ("port", "backend", "build_every", "max_cost")
+        _check_same(context, call.home, **{name: getattr(found.record, name) for name in names})
     call.text(f"serving {_build_text(found.answer)} at {found.record.url if found.record else ''}")
     builds = start_builds(call.home) if with_builds else None
     if builds is not None and builds.record is not None:
@@ -140,9 +141,10 @@ def _check_same(context: click.Context, home: Home, **running: object) -> None:
     """
     for name, value in running.items():
         wanted, source = context.params[name], context.get_parameter_source(name)
-        if source is not ParameterSource.DEFAULT and wanted not in (0, value):  # port 0: any
+        if source is not ParameterSource.DEFAULT and wanted != value and (name, wanted) != ("port", 0):  # 0: any
+            shown = "of the default" if value is None else value
             raise PalimpsestError(
-                f"service: runs with {name} {value}, not {wanted}; palimpsest service stop{home_option(home)}, then "
+                f"service: runs with {name.replace('_', '-')} {shown}, not {wanted}; palimpsest service stop{home_option(home)}, then "
                 "start it again"
             )
 
