@@ -156,7 +156,7 @@ def test_a_python_client_that_is_made_of_the_document_searches_remembers_and_rea
     models = importlib.import_module("made_client.models")
     call = {name: importlib.import_module(f"made_client.api.{name}") for name in (
         "search.search_search_by_body", "memories.memories_add", "memories.memories_show", "graph.graph_profile",
-        "graph.graph_graph",
+        "graph.graph_graph", "memories.memories_remove_all", "memories.memories_operation",
     )}  # fmt: skip
     client = made.AuthenticatedClient(address, make_token(TOKENS, "ann"))
     body = models.SearchBody("Where do I work?", turns=[models.Message("user", "I like work.")], history=True)
@@ -172,6 +172,9 @@ def test_a_python_client_that_is_made_of_the_document_searches_remembers_and_rea
     )
     assert sent.state == "received" and sent.collection == "chats"
     assert call["graph.graph_profile"].sync(client=client).user == "ann"
+    nobody = made.AuthenticatedClient(address, make_token(TOKENS, "nobody"))
+    begun = call["memories.memories_remove_all"].sync(client=nobody)
+    assert call["memories.memories_operation"].sync(begun.operation_id, client=nobody).state in ("received", "deleted")
     assert {"Heron", "Basin"} <= {node.name for node in call["graph.graph_graph"].sync(client=client).nodes}
     missing = call["memories.memories_show"].sync("none", client=client)
     assert isinstance(missing, models.ProblemDetails) and missing.status == 404

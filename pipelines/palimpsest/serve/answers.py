@@ -53,9 +53,15 @@ class ReceivedOperation(JsonModel):
     collection: str = Field(default_factory=str, description="of what is remembered: where its memories will be")
 
 
-class OperationAnswer(json_model(OperationStatus, ("state", "collection", "uri"), optional=True)):  # type: ignore[misc]
+_OPERATION = json_model(OperationStatus, ("reason", "state", "collection", "uri"), optional=True)
+
+
+class OperationAnswer(_OPERATION):  # type: ignore[misc, valid-type]
     """What became of something that was sent, or of a delete."""
 
+    reason: str | None = Field(
+        default_factory=type(None), description="why it was rejected or failed, is not published, or what was left out"
+    )
     state: Literal["received", "rejected", "built", "published", "deleted", "consolidated", "failed"]
     collection: str = Field(default_factory=str, description="of what is remembered: where its memories are")
     uri: str = Field(default_factory=str, description="of its source")
