@@ -50,7 +50,7 @@ def test_the_first_lines_of_the_service_work_as_they_are_on_a_new_machine(tmp_pa
     commands = "\n".join(re.findall(r"^    (.*)$", lines[0], re.M))
     script = f"set -e\n{commands}\n{sys.executable} lines.py"
     environment = {n: v for n, v in os.environ.items() if not n.startswith("PALIMPSEST_")}
-    environment |= {"PALIMPSEST_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    environment["HOME"] = str(tmp_path)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     run = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     try:
@@ -58,7 +58,7 @@ def test_the_first_lines_of_the_service_work_as_they_are_on_a_new_machine(tmp_pa
         assert done.returncode == 0, done.stderr
         assert "I live in Ghent." in done.stdout and "I work at Heron." in done.stdout.rpartition("}")[2]
     finally:
-        run(["palimpsest", "service", "stop"], timeout=60)
+        run(["palimpsest", "service", "stop", "--home", "chats"], timeout=60)
 
 
 def test_at_most_40000_words_are_written_by_hand() -> None:

@@ -117,8 +117,9 @@ def test_answers_of_the_server_are_of_their_schemas(http, document):
         problem = http.get(path)
         assert problem.json()["type"] == f"urn:palimpsest:problem:{kind}"
         Draft202012Validator(document["components"]["schemas"]["ProblemDetails"]).validate(problem.json())
-    sent = [http.post("/memory", json={"text": "Hi", **where}).json()["type"] for where in ({}, {"collection": "x"})]
-    assert [kind.rpartition(":")[2] for kind in sent] == ["collection-required", "unknown-collection"]
+    sent = [http.post("/memory", json={"text": "Hi", **where}).json() for where in ({}, {"collection": "x"})]
+    assert [p["type"].rpartition(":")[2] for p in sent] == ["collection-required", "unknown-collection"]
+    assert sent[0]["detail"] == "collection: the home has several; name one, or inbox"
 
 
 @pytest.mark.parametrize("older", OLDER, ids=["text", "speaker", "bare"])

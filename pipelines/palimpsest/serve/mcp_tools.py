@@ -53,6 +53,7 @@ from palimpsest.serve.memories_routes import EditedText, SentMemory
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.state import Service
+from palimpsest.store.inbox import OWN_COLLECTION
 
 # Arguments: the same name means the same in each tool. What is a field of a search or of what is remembered is
 # described by its one declaration.
@@ -275,7 +276,7 @@ class Tools:
             if e.argument != "collection" or q.collection:
                 raise
         with self.service.reader.view(me) as view:
-            names = ", ".join(sorted({s.collection for s in view.own_scopes()})) or "those that the operator names"
+            names = ", ".join(sorted({s.collection for s in view.own_scopes()})) or OWN_COLLECTION
         raise ToolError(f"collection: name one of {names}")
 
     def update_memory(self, view: CallerView, q: UpdateMemory) -> Annotated[CallToolResult, EditReceived]:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.store.inbox import OWN_COLLECTION
 
 MEDIA_TYPE = "application/problem+json"
 _LOG = logging.getLogger("palimpsest.serve")
@@ -111,7 +112,9 @@ def add_handlers(app: FastAPI) -> None:
     def _argument(_: Request, e: ArgumentError) -> JSONResponse:
         if e.argument == "collection":  # its message would list the collections of the home
             unknown = e.value is not None
-            problem = "there is no such collection" if unknown else "the home has several collections; name one"
+            problem = (
+                "there is no such collection" if unknown else f"the home has several; name one, or {OWN_COLLECTION}"
+            )
             return problem_response(
                 422, f"collection: {problem}", type=UNKNOWN_COLLECTION if unknown else NO_COLLECTION
             )
