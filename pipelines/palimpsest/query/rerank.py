@@ -43,7 +43,7 @@ MAX_TOKENS = 96
 _MAX_QUESTION_TOKENS = 48
 _MARKS, _MARKS_OF_CODE = frozenset('{}()[];=<>_/*&|#\\:"$@'), 0.06
 _MAX_CHARS, _MAX_MEMORY_CHARS, _MAX_PLACE_CHARS = 2_000, 8_000, 80
-_PASSAGES, _CHANCE = 3, 0.5  # of a memory; see AnswerReader.read
+_PASSAGES, _CHANCE = 2, 0.5  # of a memory; see AnswerReader.read
 _THREADS = 2
 _CACHED = 16_384
 
