@@ -109,8 +109,8 @@ def start(
 ) -> None:
     """Start the service of a home unless it runs, and wait until it can answer. A new home is made.
 
-    Exit code 2: a setting is missing or wrong, or it runs with other options than the named ones. Exit code 3: it did not
-    come up, and nothing is left running.
+    Exit code 2: a setting is missing or wrong, or it runs with other options than the named ones. Exit code 3: it did
+    not come up, and nothing is left running.
     """
     from palimpsest.cli.processes import start_builds, start_service
     from palimpsest.serve.settings import BuildTerms
@@ -142,10 +142,9 @@ def _check_same(context: click.Context, home: Home, **running: object) -> None:
     for name, value in running.items():
         wanted, source = context.params[name], context.get_parameter_source(name)
         if source is not ParameterSource.DEFAULT and wanted != value and (name, wanted) != ("port", 0):  # 0: any
-            shown = "of the default" if value is None else value
+            runs = f"{name.replace('_', '-')} {'of the default' if value is None else value}"
             raise PalimpsestError(
-                f"service: runs with {name.replace('_', '-')} {shown}, not {wanted}; palimpsest service stop{home_option(home)}, then "
-                "start it again"
+                f"service: runs with {runs}, not {wanted}; palimpsest service stop{home_option(home)}, then start it"
             )
 
 
