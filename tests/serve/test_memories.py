@@ -108,6 +108,20 @@ def test_a_problem_of_a_request_names_the_field_and_nothing_of_the_code(writers)
     assert long.json()["detail"].startswith("Idempotency-Key: ")
 
 
+def test_a_text_with_line_separators_is_kept_found_and_deleted_and_stops_no_delete_of_others(writers, home):
+    ann, eve = writers("ann"), writers("eve")
+    said = "My tent is zqtent.\u2028It has\u2029four\x85poles."
+    for _ in range(2):
+        assert eve.post("/memory", json={"text": said, **CHATS}, headers={"Idempotency-Key": "k"}).status_code == 202
+    (tent,) = eve.get("/search?q=tent+zqtent").json()["memories"]
+    assert "zqtent" in tent["text"] and "poles" in tent["text"] and tent["is_pending"]
+    bike = next(m for m in ann.get("/search?q=bike").json()["memories"] if "zqann" in m["text"])
+    for client, found in ((ann, bike), (eve, tent)):
+        begun = client.delete(f"/memory/{found['memory_id']}").json()["operation_id"]
+        assert wait_for(client, begun, "deleted", "failed")["state"] == "deleted"
+    assert not list(home.inbox.rglob("*.jsonl"))
+
+
 def test_a_deleted_memory_is_gone_with_a_proof_that_its_caller_alone_reads(writers, own_deleter):
     ann, bob = writers("ann"), writers("bob")
     memory = next(m for m in ann.get("/search?q=bike").json()["memories"] if "zqann" in m["text"])["memory_id"]

@@ -52,8 +52,9 @@ from palimpsest.serve.mcp_answers import (
 )
 from palimpsest.serve.memories_routes import EditedText, SentMemory
 from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
-from palimpsest.serve.problems import NotFound, Problem
+from palimpsest.serve.problems import Problem
 from palimpsest.serve.state import Service
+from palimpsest.serve.views import find_memory
 
 # Arguments: the same name means the same in each tool. What is a field of a search or of what is remembered is
 # described by its one declaration.
@@ -377,10 +378,7 @@ def _shown(view: CallerView, memory_id: str) -> tuple[ShownMemory, Sequence[Scop
         NotFound: there is none.
     """
     scopes = view.scopes(include_pending=True)
-    found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
-    if found is None:
-        raise NotFound
-    return found, scopes
+    return find_memory(view, scopes, memory_id)[1], scopes
 
 
 def _recent_after(
