@@ -321,6 +321,14 @@ def test_proposals_are_seen_and_decided_by_their_owner_alone(writers, home, tmp_
     assert ann.get("/proposals", params={"state": "rejected"}).json()["total"] == 1
 
 
+def test_a_question_that_was_sent_before_is_no_answer_to_itself(writers):
+    dan = writers("dan")
+    for text in ("Which instrument do I play?", "I play the cello.", "The bus was late."):
+        assert dan.post("/memory", json={"text": text, "collection": "chats"}).status_code == 202
+    found = dan.get("/search", params={"q": "Which instrument do I play?"}).json()["memories"]
+    assert found[0]["text"] == "I play the cello." and "instrument" not in str([m["text"] for m in found])
+
+
 def test_the_graph_has_positions_and_its_outline_each_link_once(clients):
     nodes = clients("ann").get("/graph").json()["nodes"]
     assert nodes and all(isinstance(n["x"], float) and isinstance(n["y"], float) for n in nodes)

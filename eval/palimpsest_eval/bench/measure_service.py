@@ -29,7 +29,7 @@ from palimpsest_eval.metrics import Machine, this_machine
 
 PAUSES_S = (1.0, 0.0)
 """Seconds from the start of a client's search to that of its next: one a second, and at once."""
-ROUND_S, _WARM_S, _QUESTIONS = 20.0, 5.0, 4000
+ROUND_S, _WARM_S, _QUESTIONS = 20.0, 15.0, 4000
 _RUN_CLI = "import sys; from palimpsest.cli.main import main; sys.argv[0] = 'palimpsest'; main()"
 
 

@@ -43,7 +43,7 @@ MAX_TOKENS = 96
 _MAX_QUESTION_TOKENS = 48
 _MARKS, _MARKS_OF_CODE = frozenset('{}()[];=<>_/*&|#\\:"$@'), 0.06
 _MAX_CHARS, _MAX_MEMORY_CHARS, _MAX_PLACE_CHARS = 2_000, 8_000, 80
-_PASSAGES, _CHANCE = 3, 0.5  # of a memory; see AnswerReader.read
+_PASSAGES, _CHANCE = 2, 0.5  # of a memory; see AnswerReader.read
 _THREADS = 2
 _CACHED = 16_384
 
@@ -291,7 +291,7 @@ def with_relevance(reader: AnswerReader | None, question: str, ranked: Sequence[
     """Returns candidates with their relevance; where a reader reads the first `READ`, prose, those in order of it.
 
     What took the place of another memory, or of a part of it, is nearly as relevant as that was: `The last box is
-    unpacked in Nashik` says little of a flat by itself.
+    unpacked in Nashik` says little of a flat by itself. What only asks the same, as chats store it, answers nothing.
 
     Args:
         reader: reads the texts; without one the scores alone say what is relevant, and the order stays.
@@ -310,9 +310,15 @@ def with_relevance(reader: AnswerReader | None, question: str, ranked: Sequence[
         as_said = relevance([older[n][1] if n in older else c for n, (_, c) in enumerate(ranked)], answers)
         places = list(older)
         chances[places] = np.maximum(chances[places], _SUCCESSION * as_said[places])
+    chances[[n for n, memory in enumerate(memories) if _asks_the_same(question, memory.text)]] = 0.0
     judged = [(q, replace(c, relevance=p)) for (q, c), p in zip(ranked, chances.tolist(), strict=True)]
     first = sorted(judged[: len(answers)], key=lambda pair: -pair[1].relevance)
     return [*first, *judged[len(answers) :]]
+
+
+def _asks_the_same(question: str, text: str) -> bool:
+    """Returns whether a text is a question without a word that another question has not."""
+    return text.rstrip().endswith(("?", "\uff1f")) and set(terms(text)) <= set(terms(question))
 
 
 def _replaced(query: ScopeQuery, older: Candidate) -> Memory:

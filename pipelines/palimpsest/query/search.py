@@ -189,9 +189,8 @@ def _keep_pending(ranking: _Ranking, pending: Set[str], k: int) -> _Ranking:
     """
     least = least_relevance(max((c.relevance for _, c in ranking.best), default=0.0))
     likely = [pair for n, pair in enumerate(ranking.best) if n == 0 or pair[1].relevance >= least]
-    nearest = sorted(
-        (pair for pair in ranking.judged if pair[1].memory_id in pending), key=lambda p: (-p[1].vector, p[1].memory_id)
-    )
+    sent = (pair for pair in ranking.judged if pair[1].memory_id in pending and pair[1].relevance)
+    nearest = sorted(sent, key=lambda p: (-p[1].vector, p[1].memory_id))
     shown = {c.memory_id for _, c in likely}
     added = [pair for pair in nearest[:_NEAREST] if pair[1].memory_id not in shown][: max(0, k - len(likely))]
     kept = frozenset(c.memory_id for _, c in added)
