@@ -1,9 +1,14 @@
 """The builds that a home keeps, and what two of them answer to one question."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
+from palimpsest.query.compare_answers import compare_answers
+from palimpsest.query.request.types import NewerText
+from palimpsest.serve import build_routes
 from palimpsest.serve.open_reader import REFRESH_S
 from tests.export.made import with_own_vectors
 from tests.serve.conftest import TURNS, client_of, serving
@@ -62,6 +67,17 @@ def test_a_comparison_shows_only_what_the_caller_may_read_and_nothing_that_was_h
     assert [m["changes"] for m in compared(built, "ann", **question)["memories"] if "zqgreen" in m["text"]] == [
         ["left"]
     ]
+    (hidden,) = (m["memory_id"] for m in compared(built, "ann", **question)["memories"] if "zqgreen" in m["text"])
+    monkeypatch.undo()
+    newer = NewerText(hidden, "zqgreen", None, "", "uncertain")
+
+    def disputed(*asked):
+        found = compare_answers(*asked)
+        return [replace(m, before=m.before and replace(m.before, disputed_by=newer)) for m in found]
+
+    monkeypatch.setattr(build_routes, "compare_answers", disputed)
+    assert "zqgreen" not in str(compared(built, "ann", projects=["apollo"], q="Where do I work?"))
+    monkeypatch.undo()
     same = compared(built, "bob", q="bike", after="000001")["memories"]
     assert [m["changes"] for m in same] == [[]]
 
@@ -87,3 +103,14 @@ def test_what_was_deleted_is_in_the_answer_of_no_build(built):
     assert bob.get(f"/operations/{operation}").json()["state"] == "deleted"
     time.sleep(REFRESH_S)
     assert compared(built, "bob", q="bike")["memories"] == []
+
+
+def test_few_comparisons_wait_for_one_and_others_are_refused_at_once(built, monkeypatch):
+    monkeypatch.setattr("palimpsest.serve.build_routes.WAIT_S", 1.0)
+    ann, path = client_of(built, "ann"), "/search/compare?q=work&before=000001"
+    with build_routes._comparing, ThreadPoolExecutor(8) as threads:
+        started = time.monotonic()
+        ends = list(threads.map(lambda _: (ann.get(path), time.monotonic() - started), range(8)))
+    assert {r.status_code for r, _ in ends} == {503} and all(r.headers["Retry-After"] for r, _ in ends)
+    assert sum(after > 1 for _, after in ends) == build_routes._MAX_WAITING
+    assert ann.get(path).status_code == 200

@@ -177,6 +177,18 @@ def test_a_slow_client_loses_its_connection_and_a_user_has_so_many():
     asyncio.run(main())
 
 
+def test_ids_of_events_go_up_and_do_not_count_those_of_others():
+    async def main() -> list[int]:
+        rooms = Rooms()
+        with rooms.join(Identity("ann")) as connection:
+            for user in ("ann", "bob", "bob", "ann"):
+                rooms.send(user, Event("OPERATION", {}))
+            return [int((await connection.next(1)).id.partition("-")[2]) for _ in range(2)]
+
+    first, second = asyncio.run(main())
+    assert first < second != first + 3
+
+
 def test_operations_are_followed_until_they_end_of_so_many_users(app, monkeypatch):
     service = app.state.service
     answers = iter([DamagedFile(service.home.path, "wait"), UnknownOperation("gone")])

@@ -181,6 +181,26 @@ def test_what_a_token_does_not_allow_is_an_error_and_reads_nothing(served):
     speak(Home(served / "home"), "ann", work, permissions=["read"])
 
 
+def test_a_damaged_cursor_is_an_error_that_names_it(served):
+    async def work(client: Client) -> None:
+        for tool in ("search_memory", "recent", "profile"):
+            arguments = {"limit": 1} | ({"query": "bike"} if tool == "search_memory" else {})
+            cursor = (await client.call_tool(tool, arguments)).structured_content["next_cursor"]
+            question, place = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+            assert not (await client.call_tool(tool, {**arguments, "cursor": _cursor([question, place])})).is_error
+            for other in (-1, 2.5, [1], ["9999-99-99", "x", 1], ["2026-01-01", "x", -1], {"a": 1}, float("nan"), None):
+                result = await client.call_tool(tool, {**arguments, "cursor": _cursor([question, other])})
+                assert result.is_error and text_of(result).startswith("cursor: is not of this question"), (tool, other)
+            deep = base64.urlsafe_b64encode(b"[" * 100_000).decode()
+            assert text_of(await client.call_tool(tool, {**arguments, "cursor": deep})).startswith("cursor: ")
+
+    speak(Home(served / "home"), "ann", work, permissions=["read"])
+
+
+def _cursor(stated: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(stated).encode()).decode()
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import time
+from urllib.parse import quote
 
 import pytest
 from filelock import FileLock
@@ -27,7 +28,7 @@ from tests.small_corpus import write_chats, write_notes
 
 def wait_for(client, operation: str, *states: str) -> dict:
     end = time.monotonic() + 180
-    while (found := client.get(f"/operations/{operation}").json()).get("state") not in states:
+    while (found := client.get(f"/operations/{quote(operation, safe='')}").json()).get("state") not in states:
         assert time.monotonic() < end, found
         time.sleep(0.2)  # each request takes a hundredth of a second from what is waited for
     return found
@@ -35,7 +36,7 @@ def wait_for(client, operation: str, *states: str) -> dict:
 
 def test_a_text_or_file_is_pending_then_published_once_and_only_its_caller_sees_it(writers, home):
     ann, bob, eve = writers("ann"), writers("bob"), writers("eve")
-    dock, key = {"text": "The boat is in dock zqdock.", "collection": "chats"}, {"Idempotency-Key": "k-1"}
+    dock, key = {"text": "The boat is in dock zqdock.", "collection": "chats"}, {"Idempotency-Key": "chat/../1"}
     sent, again = (ann.post("/memory", json=dock, headers=key) for _ in range(2))
     assert sent.status_code == 202 and sent.json()["state"] == "received" and sent.json() == again.json()
     assert len(list((home.inbox / "chats").glob("*.jsonl"))) == 1
@@ -49,7 +50,8 @@ def test_a_text_or_file_is_pending_then_published_once_and_only_its_caller_sees_
     assert all(not m["is_pending"] for m in bob.get("/search?q=Where+is+the+boat").json()["memories"])
     assert bob.get(f"/memory/{pending[0]['memory_id']}").status_code == 404
     assert not any(m["is_pending"] for m in ann.get("/search?q=boat&include_pending=false").json()["memories"])
-    assert bob.get(f"/operations/{operation}").status_code == 404
+    path = f"/operations/{quote(operation, safe='')}"
+    assert ann.get(path).json()["operation_id"] == operation == "chat/../1" and bob.get(path).status_code == 404
     turns = [{"role": "user", "content": "When do you sail?"}, {"role": "assistant", "content": "At noon zqnoon."}]
     assert ann.post("/memory", json={"turns": turns, "session": "s9", "collection": "chats"}).status_code == 202
     file = ann.post("/memory", files={"file": ("../../logbook.txt", b"The logbook says zqlog.")}, data=CHATS)
@@ -91,6 +93,33 @@ def test_what_cannot_be_received_is_a_problem_and_writes_nothing(writers, home):
         answer = ann.post("/memory", **request)
         assert answer.status_code == status and answer.json()["detail"], request
         assert not list(home.inbox.rglob("*.jsonl"))
+
+
+def test_a_problem_of_a_request_names_the_field_and_nothing_of_the_code(writers):
+    ann = writers("ann")
+    image = {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}
+    for message, detail in (
+        (image, "turns.0.content.parts.1.type: Input should be 'text'"),
+        ({"role": "user", "content": 5}, "turns.0.content.text: Input should be a valid string"),
+    ):
+        answer = ann.post("/memory", json={"turns": [message], **CHATS})
+        assert answer.status_code == 422 and answer.json()["detail"] == detail
+    long = ann.post("/memory", json={"text": "I like tea.", **CHATS}, headers={"Idempotency-Key": "k" * 201})
+    assert long.json()["detail"].startswith("Idempotency-Key: ")
+
+
+def test_a_text_with_line_separators_is_kept_found_and_deleted_and_stops_no_delete_of_others(writers, home):
+    ann, eve = writers("ann"), writers("eve")
+    said = "My tent is zqtent.\u2028It has\u2029four\x85poles."
+    for _ in range(2):
+        assert eve.post("/memory", json={"text": said, **CHATS}, headers={"Idempotency-Key": "k"}).status_code == 202
+    (tent,) = eve.get("/search?q=tent+zqtent").json()["memories"]
+    assert "zqtent" in tent["text"] and "poles" in tent["text"] and tent["is_pending"]
+    bike = next(m for m in ann.get("/search?q=bike").json()["memories"] if "zqann" in m["text"])
+    for client, found in ((ann, bike), (eve, tent)):
+        begun = client.delete(f"/memory/{found['memory_id']}").json()["operation_id"]
+        assert wait_for(client, begun, "deleted", "failed")["state"] == "deleted"
+    assert not list(home.inbox.rglob("*.jsonl"))
 
 
 def test_a_deleted_memory_is_gone_with_a_proof_that_its_caller_alone_reads(writers, own_deleter):

@@ -1,7 +1,7 @@
 """The one exception family. The command line turns each into one line and an exit code, never a traceback."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 _NAMED = re.compile(r"`(\w+)`")
@@ -11,6 +11,17 @@ class PalimpsestError(Exception):
     """Bad input or usage: the message names the file, the field and the fix. Exit code 2."""
 
     exit_code = 2
+
+    def __reduce__(self) -> tuple[Callable[..., "PalimpsestError"], tuple[object, ...]]:
+        """Returns how another process gets the error, whatever makes one."""
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[PalimpsestError], args: tuple[object, ...], fields: Mapping[str, object]) -> PalimpsestError:
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(fields)
+    return error
 
 
 class ArgumentError(PalimpsestError):

@@ -482,6 +482,14 @@ def _lines(what: str, total: int, unit: str) -> Callable[[int], None]:
 _PLURAL = {"has": "have", "is": "are", "was": "were", "does": "do"}
 
 
+def lines_of(text: str) -> list[str]:
+    """Returns the lines of a file of JSON lines that are not empty.
+
+    Not `splitlines`: a text in a line may have a line separator of Unicode.
+    """
+    return [line for line in text.split("\n") if line.strip()]
+
+
 def counted(number: int, noun: str, verb: str = "") -> str:
     """Returns `1 memory` or `2 memories`; with the verb `has`, `1 memory has` or `2 memories have`."""
     if number != 1:

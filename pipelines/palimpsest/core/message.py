@@ -10,8 +10,10 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     ModelWrapValidatorHandler,
+    Tag,
     ValidationError,
     model_validator,
 )
@@ -83,9 +85,11 @@ class Message(BaseModel):
     )
 
     role: Name = Field(description="user, assistant, system, developer or tool")
-    content: Annotated[str, Field(max_length=_MAX_CHARS)] | Annotated[list[TextPart], Field(max_length=1_000)] = Field(
-        description="a text, or parts of type text"
-    )
+    content: Annotated[
+        Annotated[str, Field(max_length=_MAX_CHARS), Tag("text")]
+        | Annotated[list[TextPart], Field(max_length=1_000), Tag("parts")],
+        Discriminator(lambda content: "parts" if isinstance(content, list) else "text"),  # an error is of that one
+    ] = Field(description="a text, or parts of type text")
     name: Name | None = Field(None, description="who says it, where the role does not name them")
     created_at: Annotated[dt.datetime, BeforeValidator(_time)] | None = Field(
         None, description="when it was said (ISO 8601; UTC without an offset)"
@@ -143,7 +147,7 @@ def read_messages(values: Iterable[object], argument: str = "turns") -> list[Mes
         try:
             messages.append(Message.model_validate(value))
         except ValidationError as e:
-            first = max(e.errors(include_url=False), key=lambda error: len(error["loc"]))  # of a part, not of a union
+            first = e.errors(include_url=False)[0]
             said = "not a field" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
             problem = ": ".join([f"message {number}", *map(str, first["loc"][:1]), said])
             raise ArgumentError(argument, f"{problem}; the fields are {', '.join(Message.model_fields)}") from None

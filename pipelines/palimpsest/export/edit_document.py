@@ -403,8 +403,10 @@ def edit_memory(home: Home, scope: ScopeKey, memory_id: str, text: str) -> Edite
         PalimpsestError: the scope has no such memory, it was formed from others, or its document changed since.
     """
     text = clean_text(text).strip()
-    if not any(c.isalnum() for c in text) or len(text) > MAX_CHARS:
-        raise ArgumentError("text", f"write 1 to {MAX_CHARS:,} characters; palimpsest delete --memory removes one")
+    if not any(c.isalnum() for c in text):
+        raise ArgumentError("text", "has no words; write a sentence, or delete the memory")
+    if len(text) > MAX_CHARS:
+        raise ArgumentError("text", f"must have at most {MAX_CHARS:,} characters")
     with home.lock():
         build = published(home)
         row = _find(build, scope, memory_id) if build else None

@@ -499,27 +499,36 @@ class Reader:
         return FactTable.of(self._served(scope, history=True, **shown), find_memories)
 
     def recent(
-        self, scope: ScopeArgument, limit: int = 10, *, include_pending: bool = False, **narrowed: Unpack["Narrowed"]
+        self,
+        scope: ScopeArgument,
+        limit: int = 10,
+        *,
+        offset: int = 0,
+        include_pending: bool = False,
+        **narrowed: Unpack["Narrowed"],
     ) -> list[ShownMemory]:
         """Returns what sources said last in one scope or several, newest first, read without a search.
 
         Args:
             scope: as in `search`.
             limit: how many at most.
+            offset: how many newer ones are left out.
             include_pending: also what was sent and is not built yet.
             **narrowed: see `Narrowed`.
 
         Raises:
-            ArgumentError: `limit` is below 1, or a filter cannot be used.
+            ArgumentError: `limit` is below 1, `offset` is below 0, or a filter cannot be used.
         """
         from palimpsest.query.recent import read_recent
 
         if limit < 1:
             raise ArgumentError("limit", "must be 1 or more", limit)
+        if offset < 0:
+            raise ArgumentError("offset", "must be 0 or more", offset)
         request = SearchRequest.create("recent", scope, **narrowed)
         joined = self._joined(request.scopes, include_pending)
         filters, backend = request.filters(self._clock()), joined or self._backend
-        found = read_recent([ServedScope(backend, s, filters) for s in request.scopes], limit)
+        found = read_recent([ServedScope(backend, s, filters) for s in request.scopes], limit, offset)
         return found if joined is None else _mark_pending(found, joined.pending_ids())
 
     def profile(self, scope: ScopeArgument, **shown: Unpack[Shown]) -> "Profile":

@@ -1,6 +1,5 @@
 """The newest memories of some scopes, read without a search."""
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypedDict
@@ -29,27 +28,31 @@ class Narrowed(TypedDict, total=False):
 _STATED = parse_where(f'unit != "{REFLECTION}"', "where")  # formed memories repeat what sources say
 
 
-def read_recent(scopes: Sequence[ServedScope], limit: int) -> list[ShownMemory]:
+def read_recent(scopes: Sequence[ServedScope], limit: int, offset: int = 0) -> list[ShownMemory]:
     """Returns what sources said last, newest first, ties by id; undated memories come last.
 
     Args:
         scopes: whose filters say what is shown.
         limit: how many at most.
+        offset: how many newer ones are left out; no text of them is read.
     """
-    found = [memory for served in scopes for memory in _of_scope(served, limit)]
-    return sorted(found, key=lambda m: (-_seconds(m.observed_at), m.memory_id))[:limit]
+    newest = sorted(
+        (age, memory_id, n) for n, served in enumerate(scopes) for age, memory_id in _ages(served, offset + limit)
+    )[offset : offset + limit]
+    shown = {n: _shown(served, [i for _, i, of in newest if of == n]) for n, served in enumerate(scopes)}
+    return [shown[n][i] for _, i, n in newest if i in shown[n]]
 
 
-def _seconds(time: dt.datetime | None) -> float:
-    return time.timestamp() if time else float("-inf")
-
-
-def _of_scope(served: ServedScope, limit: int) -> list[ShownMemory]:
+def _ages(served: ServedScope, limit: int) -> list[tuple[float, str]]:
+    """Returns the newest memories of a scope: how much older than 1970 each is, in seconds, and its id."""
     if (view := served.view()) is None:
         return []
     rows = np.flatnonzero(view.allowed(replace(served.filters, where=_STATED)))
-    observed = np.nan_to_num(view.priors().observed[rows], nan=-np.inf)
-    newest: list[str] = view.ids[rows[np.argsort(-observed, kind="stable")[:limit]]].tolist()
-    found = served.memories(newest)
-    shown = name_changes(served, found, reasons_of_latest(served, found.values()))
-    return [shown[i] for i in newest if i in shown]
+    ages = -np.nan_to_num(view.priors().observed[rows], nan=-np.inf)
+    order = np.argsort(ages, kind="stable")[:limit]
+    return list(zip(ages[order].tolist(), view.ids[rows[order]].tolist(), strict=True))
+
+
+def _shown(served: ServedScope, ids: list[str]) -> dict[str, ShownMemory]:
+    found = served.memories(ids) if ids else {}
+    return name_changes(served, found, reasons_of_latest(served, found.values())) if found else {}

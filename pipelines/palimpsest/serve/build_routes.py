@@ -1,9 +1,9 @@
 """Endpoints over the builds that the home keeps: which there are, and how the answers of two of them differ."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import Annotated, cast
 
 from fastapi import Query
@@ -11,7 +11,7 @@ from pydantic import Field, create_model
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.ids import JsonObject, json_value
-from palimpsest.query.compare_answers import BuildReader, compare_answers
+from palimpsest.query.compare_answers import BuildReader, ComparedMemory, MemoryInBuild, compare_answers
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.search_request import SearchOptions
 from palimpsest.serve.answers import BuildsAnswer, ComparedAnswers
@@ -25,6 +25,9 @@ router = JsonRouter(tags=["builds"])
 WAIT_S = 10.0
 """How long a comparison waits for the one before it."""
 _comparing = Lock()  # an earlier build is opened for one request and closed after it: two would share an open file
+_MAX_WAITING = 4
+"""Comparisons that wait for one: requests of others need the threads."""
+_waiting = BoundedSemaphore(_MAX_WAITING)
 _OF_ANSWER = ("budget_tokens", "sources", "subgraph", "explain", "include_pending")
 """Options of a search that change nothing in a comparison, or that are of no build."""
 BuildId = Annotated[str, Field(pattern="^[0-9]{6}$", examples=["000001"])]
@@ -72,11 +75,25 @@ def compare(parameters: Annotated[CompareParameters, Query()], view: MayRead, se
             found = compare_answers(parameters.q, before, after, cast(SearchOptions, options))
         except ArgumentError as e:
             raise ArgumentError("q", e.problem, e.value) if e.argument == "text" else e from None
-    hidden = {m.memory_id for m in found if _is_hidden(view, m.memory_id)}
+    ids = {i for m in found for i in (m.memory_id, *(b.disputed_by.memory_id for b in _in_builds(m) if b.disputed_by))}
+    hidden = {i for i in ids if _is_hidden(view, i)}
     return {
         **dict(zip(("before", "after"), names, strict=True)),
-        "memories": [json_value(m) for m in found if m.memory_id not in hidden],
+        "memories": [json_value(_without(m, hidden)) for m in found if m.memory_id not in hidden],
     }
+
+
+def _in_builds(memory: ComparedMemory) -> list[MemoryInBuild]:
+    return [b for b in (memory.before, memory.after) if b is not None]
+
+
+def _without(memory: ComparedMemory, hidden: Set[str]) -> ComparedMemory:
+    """Returns a memory without the words of hidden ones that dispute it."""
+    before, after = (
+        replace(b, disputed_by=None) if b and b.disputed_by and b.disputed_by.memory_id in hidden else b
+        for b in (memory.before, memory.after)
+    )
+    return replace(memory, before=before, after=after)
 
 
 def _published(service: Service, view: CallerView) -> list[Build]:
@@ -89,10 +106,16 @@ def _one_at_a_time() -> Iterator[None]:
     """Lets one request after the other compare.
 
     Raises:
-        Problem: 503, where another one takes long.
+        Problem: 503, where another one takes long, or many wait.
     """
-    if not _comparing.acquire(timeout=WAIT_S):
-        raise Problem(503, "another comparison is running; send it again", {"Retry-After": "5"}, BUSY)
+    busy = Problem(503, "another comparison is running; send it again", {"Retry-After": "5"}, BUSY)
+    if not _waiting.acquire(blocking=False):
+        raise busy
+    try:
+        if not _comparing.acquire(timeout=WAIT_S):
+            raise busy
+    finally:
+        _waiting.release()
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -137,7 +138,7 @@ class Rooms:
     def _send(self, user: str | None, event: Event) -> None:
         with self._lock:
             if event.type in _KEPT:
-                self._sent += 1
+                self._sent = max(self._sent + 1, time.monotonic_ns())  # a count would say how many others get
                 event = replace(event, id=f"{self._epoch}-{self._sent}")
                 self._kept.append((user, event))
             rooms = self._rooms.values() if user is None else [self._rooms.get(user, ())]

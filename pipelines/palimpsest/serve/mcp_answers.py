@@ -6,16 +6,16 @@ for reading. Stored texts are data: the text has them in the frame of a context,
 """
 
 import base64
-import binascii
 import datetime as dt
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Generic, Literal, TypeVar
 
 from mcp_types import CallToolResult, TextContent
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, TypeAdapter
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.files import counted
@@ -415,20 +415,30 @@ def fitting(items: Sequence[Item], beside: int = 0) -> Sequence[Item]:
     return items
 
 
-class Cursors:
+_Place = TypeVar("_Place")
+NUMBERS = TypeAdapter(tuple[str, NonNegativeInt])
+"""Cursors whose place is how many items came before."""
+
+
+class Cursors(Generic[_Place]):
     """Makes and reads the cursors of one question: opaque, and of no use for another."""
 
-    def __init__(self, *question: object):
-        """Makes it for the arguments of a question, and for the build where only that one can go on."""
+    def __init__(self, places: TypeAdapter[tuple[str, _Place]], *question: object):
+        """Makes it.
+
+        Args:
+            places: reads a cursor: the hash of its question, and the place where a page starts.
+            question: the arguments, and the build where only that one can go on.
+        """
+        self._places = places
         stated = json.dumps(question, sort_keys=True, default=str)
         self._digest = hashlib.sha256(stated.encode()).hexdigest()[:12]
 
-    def write(self, place: JsonValue) -> str:
+    def write(self, place: _Place) -> str:
         """Returns the cursor of a page that starts at a place."""
-        stated = json.dumps([self._digest, place], separators=(",", ":")).encode()
-        return base64.urlsafe_b64encode(stated).decode().rstrip("=")
+        return base64.urlsafe_b64encode(self._places.dump_json((self._digest, place))).decode().rstrip("=")
 
-    def read(self, cursor: str | None) -> Any:
+    def read(self, cursor: str | None) -> _Place | None:
         """Returns the place where a page starts; None without a cursor.
 
         Raises:
@@ -436,16 +446,16 @@ class Cursors:
         """
         if not cursor:
             return None
-        try:
-            digest, place = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        except (binascii.Error, ValueError, TypeError):
-            digest, place = "", None
-        if digest != self._digest:
-            problem = "is not of this question, or memories were built since; call again without it"
-            raise ArgumentError("cursor", problem)
-        return place
+        with suppress(ValueError):  # it was changed
+            digest, place = self._places.validate_json(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+            if digest == self._digest:
+                return place
+        problem = "is not of this question, or memories were built since; call again without it"
+        raise ArgumentError("cursor", problem)
 
-    def page(self, items: Sequence[Item], cursor: str | None, limit: int) -> tuple[Sequence[Item], str | None]:
+    def page(
+        self: "Cursors[int]", items: Sequence[Item], cursor: str | None, limit: int
+    ) -> tuple[Sequence[Item], str | None]:
         """Returns the items of a page of a list that does not change, and the cursor of the next; None after the last.
 
         Args:

@@ -21,6 +21,7 @@ from palimpsest.query.request.types import one_line
 from palimpsest.serve.answers import ReceivedOperation
 from palimpsest.serve.guard import Identity
 from palimpsest.serve.mcp_answers import (
+    NUMBERS,
     CollectionFigures,
     Cursors,
     Documents,
@@ -120,7 +121,7 @@ class RareTools(Tools):
         for name in sorted({s.collection for s in view.own_scopes(q.collection)}):
             rows = self._memories(view, name).group_by("uri").agg(pl.col("title").first(), memories=pl.len())
             found += [_document(name, **row) for row in rows.sort("uri").to_dicts()]
-        shown, after = Cursors(view.reader.build_id, q.collection).page(found, q.cursor, q.limit)
+        shown, after = Cursors(NUMBERS, view.reader.build_id, q.collection).page(found, q.cursor, q.limit)
         return page({"documents": shown}, after, "There are no documents here.")
 
     def delete_document(self, view: CallerView, q: DeleteDocument) -> Annotated[CallToolResult, ReceivedOperation]:

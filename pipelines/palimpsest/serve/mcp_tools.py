@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp_types import CallToolResult
-from pydantic import ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field, NonNegativeInt, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
@@ -27,6 +27,7 @@ from palimpsest.serve import account_routes, memories_routes
 from palimpsest.serve.answers import EditReceived, ReceivedOperation
 from palimpsest.serve.guard import Identity, Permission
 from palimpsest.serve.mcp_answers import (
+    NUMBERS,
     OPENING_CHARS,
     PART_CHARS,
     Context,
@@ -51,8 +52,9 @@ from palimpsest.serve.mcp_answers import (
 )
 from palimpsest.serve.memories_routes import EditedText, SentMemory
 from palimpsest.serve.open_reader import CallerView
-from palimpsest.serve.problems import NotFound, Problem
+from palimpsest.serve.problems import Problem
 from palimpsest.serve.state import Service
+from palimpsest.serve.views import find_memory
 from palimpsest.store.inbox import OWN_COLLECTION
 
 # Arguments: the same name means the same in each tool. What is a field of a search or of what is remembered is
@@ -238,7 +240,7 @@ class Tools:
 
     def search_memory(self, view: CallerView, q: SearchMemory) -> Annotated[CallToolResult, RankedMemories]:
         """Finds the memories that best answer a question."""
-        cursors = Cursors(q.model_dump(exclude={"limit", "cursor"}))
+        cursors = Cursors(_SHOWN, q.model_dump(exclude={"limit", "cursor"}))
         ids = cursors.read(q.cursor) or ""
         seen = {ids[i : i + _SEEN] for i in range(0, len(ids), _SEEN)}
         most = min(len(seen) + q.limit, MAX_LIMIT)
@@ -259,7 +261,7 @@ class Tools:
     def get_memory(self, view: CallerView, q: GetMemory) -> Annotated[CallToolResult, MemoryDetail]:
         """Returns one memory whole, or the versions of its fact and why each ended."""
         memory, scopes = _shown(view, q.memory_id)
-        cursors = Cursors(view.reader.build_id, q.memory_id, q.history)
+        cursors = Cursors(NUMBERS, view.reader.build_id, q.memory_id, q.history)
         start = cursors.read(q.cursor) or 0
         if not q.history:
             end = start + PART_CHARS
@@ -290,7 +292,7 @@ class Tools:
 
     def recent(self, view: CallerView, q: Recent) -> Annotated[CallToolResult, Memories]:
         """Lists the newest memories."""
-        cursors = Cursors(q.model_dump(exclude={"limit", "cursor"}))
+        cursors = Cursors(_LAST, q.model_dump(exclude={"limit", "cursor"}))
         last = cursors.read(q.cursor)
         scopes = view.formed_scopes(q.collection, q.project)
         if not scopes:
@@ -299,21 +301,20 @@ class Tools:
         shown, after = fitting([memory_item(m) for m in found[: q.limit]]), None
         if len(shown) < len(found):
             end = found[len(shown) - 1]
-            time = end.observed_at.isoformat() if end.observed_at else None
-            after = cursors.write([time, end.memory_id, (last[2] if last else 0) + len(shown)])
+            after = cursors.write((end.observed_at, end.memory_id, (last[2] if last else 0) + len(shown)))
         return page({"memories": shown}, after, _NO_MEMORIES)
 
     def profile(self, view: CallerView, q: Profile) -> Annotated[CallToolResult, UserProfile]:
         """Lists facts and preferences of the user, newest first."""
         mine = view.own_scopes(q.collection, q.project)
         lines = view.reader.profile(mine).lines if mine else ()
-        cursors = Cursors(view.reader.build_id, q.project, q.collection)
+        cursors = Cursors(NUMBERS, view.reader.build_id, q.project, q.collection)
         shown, after = cursors.page([profile_item(line) for line in lines], q.cursor, q.limit)
         return page({"lines": shown}, after, "Nothing is known of this user.", user=view.identity.user)
 
     def search_graph(self, view: CallerView, q: SearchGraph) -> Annotated[CallToolResult, GraphStatements]:
         """Asks the graph of people, places, projects and topics."""
-        cursors = Cursors(view.reader.build_id, q.model_dump(exclude={"limit", "cursor"}))
+        cursors = Cursors(NUMBERS, view.reader.build_id, q.model_dump(exclude={"limit", "cursor"}))
         start, scopes = cursors.read(q.cursor) or 0, view.scopes(q.collection, q.project)
         found = _ask_graph(view.reader.graph(scopes), q, start + q.limit + 1) if scopes else GraphAnswer()
         nodes = [node_item(n) for n in found.nodes[:_MAX_NODES] if q.kind == "nodes" and not start]
@@ -362,6 +363,9 @@ def _sentence(error: ArgumentError) -> str:
 _MAX_NODES = 5
 _SEEN = 6
 """Characters of an id by which a cursor knows what was shown: a ranking may change from page to page."""
+_SHOWN = TypeAdapter(tuple[str, str])
+_Last = tuple[AwareDatetime | None, str, NonNegativeInt]
+_LAST = TypeAdapter(tuple[str, _Last])
 _NO_MEMORIES = "There are no memories here."
 _NO_NODE = "no person, place, project or topic has this name; kind relations looks for words"
 
@@ -372,15 +376,12 @@ def _shown(view: CallerView, memory_id: str) -> tuple[ShownMemory, Sequence[Scop
     Raises:
         NotFound: there is none.
     """
-    scopes = view.formed_scopes()
-    found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
-    if found is None:
-        raise NotFound
-    return found, scopes
+    scopes = view.scopes(include_pending=True)
+    return find_memory(view, scopes, memory_id)[1], scopes
 
 
 def _recent_after(
-    view: CallerView, scopes: Sequence[Scope], last: Sequence[Any] | None, limit: int, narrow: Narrowed
+    view: CallerView, scopes: Sequence[Scope], last: _Last | None, limit: int, narrow: Narrowed
 ) -> list[ShownMemory]:
     """Returns the newest memories after one, whatever was added or deleted since.
 
@@ -392,7 +393,7 @@ def _recent_after(
         narrow: what narrows the list.
     """
     time, last_id, count = last or (None, "", 0)
-    place = _place(dt.datetime.fromisoformat(time) if time else None, last_id)
+    place = _place(time, last_id)
     while True:
         count += limit
         found = view.reader.recent(scopes, count, include_pending=True, **narrow)

@@ -288,7 +288,9 @@ def begin_delete(
     return {"operation_id": begun, "state": "received"}
 
 
-@router.get("/operations/{operation_id}", summary="Show what became of an operation", response_model=OperationAnswer)
+@router.get(
+    "/operations/{operation_id:path}", summary="Show what became of an operation", response_model=OperationAnswer
+)
 def operation(operation_id: Name, identity: MayReadOperations, service: SharedService) -> JsonObject:
     """Returns the state of what was sent or deleted: received, rejected, built, published, deleted or failed."""
     return find_operation(service, identity, operation_id)

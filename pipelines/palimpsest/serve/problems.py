@@ -91,7 +91,7 @@ def invalid_argument(error: RequestValidationError | ValidationError, name_of: C
         name_of: gives the name that the caller knows an argument by.
     """
     first = error.errors()[0]
-    place = ".".join(name_of(str(part)) for part in first["loc"] if part not in ("query", "body", "path"))
+    place = ".".join(name_of(str(part)) for part in first["loc"] if part not in ("query", "body", "path", "header"))
     return f"{place or 'body'}: {first['msg'].removeprefix('Value error, ')}"[:_MAX_DETAIL_CHARS]
 
 

@@ -168,10 +168,9 @@ def recent(parameters: Annotated[RecentParameters, Query()], view: MayRead) -> J
     if not scopes:
         return {"memories": [], "next_offset": None}
     narrow = parameters.model_dump(include={*Narrowed.__annotations__})
-    start, end = parameters.offset, parameters.offset + parameters.limit
-    found = view.reader.recent(scopes, end + 1, include_pending=True, **narrow)  # type: ignore[typeddict-item]
-    more = end if len(found) > end else None
-    return {"memories": [memory_json(m) for m in found[start:end]], "next_offset": more}
+    start, n = parameters.offset, parameters.limit
+    found = view.reader.recent(scopes, n + 1, offset=start, include_pending=True, **narrow)  # type: ignore[typeddict-item]
+    return {"memories": [memory_json(m) for m in found[:n]], "next_offset": start + n if len(found) > n else None}
 
 
 def answer(service: Service, view: CallerView, parameters: SearchParameters) -> JsonObject:

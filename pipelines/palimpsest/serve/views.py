@@ -8,9 +8,9 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey
-from palimpsest.query.request.types import Scope
+from palimpsest.query.request.types import Scope, ShownMemory
 from palimpsest.query.result import history_json, memory_json
-from palimpsest.serve.open_reader import CallerView
+from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
@@ -22,11 +22,23 @@ def show_memory(view: CallerView, memory_id: str) -> JsonObject:
     Raises:
         NotFound: the caller has none with this id.
     """
-    scopes = view.formed_scopes()
-    found = view.reader.memory_with_changes(scopes, memory_id) if scopes else None
-    if found is None:
-        raise NotFound
-    return memory_json(found)
+    return memory_json(find_memory(view, view.scopes(include_pending=True), memory_id)[1])
+
+
+def find_memory(view: CallerView, scopes: Sequence[Scope], memory_id: str) -> tuple[Scope, ShownMemory]:
+    """Returns a memory of some scopes, built or pending, and its scope.
+
+    After a publication what is pending is formed again: it is waited for.
+
+    Raises:
+        NotFound: none of them has it.
+    """
+    for wait_s in (0.0, PENDING_WAIT_S):
+        view.reader.form_pending(scopes, wait_s)
+        for scope in scopes:
+            if (found := view.reader.memory_with_changes([scope], memory_id)) is not None:
+                return scope, found
+    raise NotFound
 
 
 def show_history(view: CallerView, memory_id: str) -> JsonObject:
@@ -60,10 +72,8 @@ def own_scope(view: CallerView, memory_id: str) -> Scope:
     Raises:
         NotFound: there is none.
     """
-    for scope in view.formed_scopes():
-        if scope.user_id == view.identity.user and view.reader.memory_with_changes([scope], memory_id) is not None:
-            return scope
-    raise NotFound
+    own = [s for s in view.scopes(include_pending=True) if s.user_id == view.identity.user]
+    return find_memory(view, own, memory_id)[0]
 
 
 def retiring_relation(view: CallerView, memory_id: str) -> str:

@@ -13,7 +13,7 @@ from typing import TypedDict, Unpack
 import yaml
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.files import file_hash, write_bytes, write_private
+from palimpsest.core.files import file_hash, lines_of, write_bytes, write_private
 from palimpsest.core.ids import JsonObject, JsonRecord, JsonValue, content_id
 from palimpsest.core.message import Message, read_messages
 from palimpsest.core.times import with_offset
@@ -431,7 +431,7 @@ def _is_same(before: bytes, now: bytes, ignored: str | None) -> bool:
 
 
 def _rows_without(data: bytes, name: str) -> list[JsonObject]:
-    rows: Iterable[JsonObject] = map(json.loads, data.decode().splitlines())
+    rows: Iterable[JsonObject] = map(json.loads, lines_of(data.decode()))
     return [{k: v for k, v in row.items() if k != name} for row in rows]
 
 
@@ -583,7 +583,7 @@ def _turns(source: InboxFile, data: bytes, file: Path, config: CollectionConfig)
 
 def _read_turns(data: bytes, file: Path) -> list[JsonObject]:
     try:
-        rows = [json.loads(line) for line in data.decode("utf-8").splitlines() if line.strip()]
+        rows = [json.loads(line) for line in lines_of(data.decode("utf-8"))]
     except (ValueError, RecursionError):
         rows = []
     if not rows or not all(isinstance(row, dict) for row in rows):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import remove_lines
+from palimpsest.core.files import lines_of, remove_lines
 from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey, content_id, entity_id
 from palimpsest.core.needles import Needle, Needles, RowSearch
 from palimpsest.store.graph_decisions import (
@@ -53,8 +53,7 @@ def decision_lines(path: Path) -> list[str]:
     """Returns the lines of the file, read as far as they can be; none where there is no file."""
     if not path.exists():
         return []
-    # Not splitlines: a text may have a line separator of Unicode.
-    return [line for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
+    return lines_of(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def count_decisions(path: Path) -> tuple[int, list[int]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.errors import DamagedFile
-from palimpsest.core.files import folder_lock, read_json_object, undamaged, write_json
+from palimpsest.core.files import folder_lock, lines_of, read_json_object, undamaged, write_json
 from palimpsest.core.ids import JsonObject, content_id
 from palimpsest.core.times import parse_time
 
@@ -78,7 +78,7 @@ class InboxFile:
             PermissionError: this user may not read it.
         """
         with undamaged(self.path, "remove it and send its text again", ValueError):
-            rows = [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+            rows = [json.loads(line) for line in lines_of(self.path.read_text(encoding="utf-8"))]
         if not rows or not all(isinstance(row, dict) for row in rows):
             raise DamagedFile(self.path, "remove it and send its text again")
         return rows

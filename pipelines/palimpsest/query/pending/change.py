@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.files import published_build_id, write_private
+from palimpsest.core.files import lines_of, published_build_id, write_private
 from palimpsest.query.pending.form import stated_in
 from palimpsest.query.pending.unbuilt import UnbuiltInbox
 from palimpsest.sources.deletions import TurnIndex, place_key
@@ -43,7 +43,7 @@ class PendingText:
         if self.file is not None and not self.file.is_turns:
             changed = content.replace(self.text, text, 1)
             return changed if any(c.isalnum() for c in changed) else ""
-        rows = [json.loads(line) for line in content.splitlines()]
+        rows = [json.loads(line) for line in lines_of(content)]
         there = [row for row in rows if self.text in row["text"]]
         if there:
             row = there[min(self.nth, len(there) - 1)]
