@@ -6,7 +6,7 @@ Where results end, and their order of relevance, are tested in test_relevance.py
 import pytest
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def every_result():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PALIMPSEST_MIN_RELEVANCE", "0")

@@ -61,6 +61,7 @@ def _kept_deleter():
     """Deletes run in one process, which takes four seconds to start; `own_deleter` gives a test the service's own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as kept, pytest.MonkeyPatch.context() as patch:
         patch.setattr("palimpsest.serve.operations.ProcessPoolExecutor", lambda *_: nullcontext(kept))
+        patch.setattr("palimpsest.serve.open_reader.PENDING_WAIT_S", 60.0)  # other tests run beside these
         yield
 
 

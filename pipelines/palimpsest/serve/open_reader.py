@@ -77,8 +77,12 @@ class CallerView:
     def formed_scopes(self, collection: str | None = None, project: str | None = None) -> list[Scope]:
         """Returns `scopes` with what is pending, once that is formed or after `PENDING_WAIT_S`."""
         found = self.scopes(collection, project, include_pending=True)
-        self.reader.form_pending(found, PENDING_WAIT_S)
+        self.wait_for_pending(found)
         return found
+
+    def wait_for_pending(self, scopes: Sequence[Scope]) -> None:
+        """Waits until what is pending in some scopes is formed, at most `PENDING_WAIT_S`."""
+        self.reader.form_pending(scopes, PENDING_WAIT_S)
 
     def own_scopes(self, collection: str | None = None, project: str | None = None) -> list[Scope]:
         """Returns the scopes that are the caller's own; see `scopes`."""

@@ -10,7 +10,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import SCOPE, JsonObject, ScopeKey
 from palimpsest.query.request.types import Scope, ShownMemory
 from palimpsest.query.result import history_json, memory_json
-from palimpsest.serve.open_reader import PENDING_WAIT_S, CallerView
+from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
@@ -33,8 +33,8 @@ def find_memory(view: CallerView, scopes: Sequence[Scope], memory_id: str) -> tu
     Raises:
         NotFound: none of them has it.
     """
-    for wait_s in (0.0, PENDING_WAIT_S):
-        view.reader.form_pending(scopes, wait_s)
+    for form in (view.reader.form_pending, view.wait_for_pending):
+        form(scopes)
         for scope in scopes:
             if (found := view.reader.memory_with_changes([scope], memory_id)) is not None:
                 return scope, found
