@@ -161,7 +161,8 @@ def test_each_request_finds_what_is_pending_after_a_change_of_another_pending_me
     ids = {m["text"][3:7]: m["memory_id"] for m in gus.get("/memories").json()["memories"]}
     assert gus.put(f"/memory/{ids['skif']}", json={"text": "My skiff is sold."}).status_code == 200
     assert gus.put(f"/memory/{ids['kite']}", json={"text": "My kite is sold."}).status_code == 200
-    begun = gus.delete(f"/memory/{gus.get('/memories').json()['memories'][-1]['memory_id']}").json()
+    now = {m["text"]: m["memory_id"] for m in gus.get("/memories").json()["memories"]}
+    begun = gus.delete(f"/memory/{now['My skiff is sold.']}").json()
     assert gus.get(f"/memory/{ids['drum']}").json()["is_pending"]
     (version,) = gus.get(f"/memory/{ids['drum']}/history").json()["versions"]
     assert version["is_latest"] and version["text"] == "My drum is zqdrum."

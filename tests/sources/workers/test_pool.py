@@ -113,11 +113,12 @@ def test_a_reader_that_ends_its_process_costs_one_source_and_is_tried_in_two_wor
 def test_reading_that_is_given_up_leaves_no_worker_not_even_one_that_hangs(tmp_path) -> None:
     (tmp_path / "slow.pdf").write_bytes(deflated_pdf(100_000, pages=2_000))
     (tmp_path / "fast.txt").write_text("Words.")
+    others = {*workers_of_this_process()}  # those that other tests keep
     reading = read_sources([(tmp_path / "fast.txt", "a"), (tmp_path / "slow.pdf", "slow.pdf")])
     assert next(reading)[0] == "a"
     started = time.monotonic()
     reading.close()
-    assert time.monotonic() - started < 60 and workers_of_this_process() == []
+    assert time.monotonic() - started < 60 and {*workers_of_this_process()} <= others
 
 
 def test_a_worker_dies_with_the_build_that_is_killed_although_it_hangs(tmp_path) -> None:
