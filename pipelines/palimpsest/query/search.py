@@ -187,8 +187,7 @@ def _keep_pending(ranking: _Ranking, pending: Set[str], k: int) -> _Ranking:
     What was sent just now has no links and few words of the question, and loses to what has many. Free are the places
     behind the likely results: nothing likely is left out for it.
     """
-    least = least_relevance(max((c.relevance for _, c in ranking.best), default=0.0))
-    likely = [pair for n, pair in enumerate(ranking.best) if n == 0 or pair[1].relevance >= least]
+    likely = _likely(ranking.best, least_relevance(max((c.relevance for _, c in ranking.best), default=0.0)))
     sent = (pair for pair in ranking.judged if pair[1].memory_id in pending and pair[1].relevance)
     nearest = sorted(sent, key=lambda p: (-p[1].vector, p[1].memory_id))
     shown = {c.memory_id for _, c in likely}
@@ -196,6 +195,11 @@ def _keep_pending(ranking: _Ranking, pending: Set[str], k: int) -> _Ranking:
     kept = frozenset(c.memory_id for _, c in added)
     rest = [pair for pair in ranking.best if pair[1].memory_id not in shown | kept]
     return ranking._replace(best=[*likely, *added, *rest][:k], kept=kept)
+
+
+def _likely(best: Sequence[Ranked], least: float) -> list[Ranked]:
+    """Returns the results that are likely enough evidence: the first one in any case."""
+    return [pair for n, pair in enumerate(best) if n == 0 or pair[1].relevance >= least]
 
 
 def _task(request: SearchRequest, space: Space | None) -> Task | None:
@@ -269,7 +273,7 @@ def _read_results(request: SearchRequest, ranking: _Ranking, queries: Sequence[S
     if request.abstain and highest < LIKELY:
         return _Results(abstained=True)
     least = 0.0 if request.history else least_relevance(highest)  # who asks for all versions wants them all
-    likely = frozenset(m.memory_id for n, m in enumerate(results) if n == 0 or m.relevance >= least) | ranking.kept
+    likely = frozenset(c.memory_id for _, c in _likely(best, least)) | ranking.kept
     chances = {c.memory_id: c.relevance for _, c in ranking.judged}
     later = said_later([m for m in results if m.memory_id in likely], known, completed, chances)
     if not request.all_results:

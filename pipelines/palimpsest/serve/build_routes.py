@@ -1,6 +1,6 @@
 """Endpoints over the builds that the home keeps: which there are, and how the answers of two of them differ."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from threading import BoundedSemaphore, Lock
@@ -9,15 +9,16 @@ from typing import Annotated, cast
 from fastapi import Query
 from pydantic import Field, create_model
 
-from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject, json_value
 from palimpsest.query.compare_answers import BuildReader, ComparedMemory, MemoryInBuild, compare_answers
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.search_request import SearchOptions
+from palimpsest.query.request.types import Scope
 from palimpsest.serve.answers import BuildsAnswer, ComparedAnswers
 from palimpsest.serve.open_reader import CallerView, scopes_by_user
 from palimpsest.serve.problems import BUSY, NotFound, Problem
-from palimpsest.serve.search_routes import SearchNames, served_fields
+from palimpsest.serve.search_routes import SearchNames, question_is_q, served_fields
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 from palimpsest.store.builds import Build, kept_builds
 
@@ -71,12 +72,11 @@ def compare(parameters: Annotated[CompareParameters, Query()], view: MayRead, se
     options = parameters.model_dump(exclude={"q", "collection", "project", "before", "after"})
     with _one_at_a_time(), service.searching, ExitStack() as opened:
         before, after = (_opened(opened, known[name], view, parameters) for name in names)
-        try:
+        with question_is_q():
             found = compare_answers(parameters.q, before, after, cast(SearchOptions, options))
-        except ArgumentError as e:
-            raise ArgumentError("q", e.problem, e.value) if e.argument == "text" else e from None
     ids = {i for m in found for i in (m.memory_id, *(b.disputed_by.memory_id for b in _in_builds(m) if b.disputed_by))}
-    hidden = {i for i in ids if _is_hidden(view, i)}
+    scopes = view.scopes()
+    hidden = {i for i in ids if _is_hidden(view, scopes, i)}
     return {
         **dict(zip(("before", "after"), names, strict=True)),
         "memories": [json_value(_without(m, hidden)) for m in found if m.memory_id not in hidden],
@@ -138,9 +138,8 @@ def _opened(opened: ExitStack, build: Build, view: CallerView, names: SearchName
     return BuildReader(reader, earlier.scopes(names.collection, names.project))
 
 
-def _is_hidden(view: CallerView, memory_id: str) -> bool:
+def _is_hidden(view: CallerView, scopes: Sequence[Scope], memory_id: str) -> bool:
     """Returns whether the published build has a memory and does not show it: it was marked so since."""
-    scopes = view.scopes()
     if not scopes or view.reader.memory(scopes, memory_id) is not None:
         return False
     return view.reader.memory(scopes, memory_id, include_hidden=True, include_pii=True) is not None

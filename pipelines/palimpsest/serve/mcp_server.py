@@ -44,15 +44,15 @@ class CheckedTool(Tool):
         work = getattr(tools, name)
         given, model = takes(work), get_args(get_type_hints(work, include_extras=True)["return"])[1]
         found = FuncMetadata(arg_model=given, output_model=model)
-        answer, asked = found.output_schema or {}, given.model_json_schema()
-        del asked["description"]  # that of the class, for who reads the code
+        answer, arguments = found.output_schema or {}, given.model_json_schema()
+        del arguments["description"]  # that of the class, for who reads the code
         found.output_schema = _short(answer, _WORDS, answer.get("$defs", {}))
         return cls(
             fn=lambda **arguments: tools.call(work, permission, given.model_construct(**arguments)),
             name=name,
             title=None,
             description=work.__doc__,
-            parameters=_short(asked, _LIMITS, {}),
+            parameters=_short(arguments, _LIMITS, {}),
             fn_metadata=found,
             is_async=False,
             context_kwarg=None,

@@ -342,12 +342,8 @@ class Tools:
         scopes = view.formed_scopes(q.collection, q.project)  # before it takes the place of another search
         if not scopes:
             return empty_result(view.reader.build_id)
-        self.service.warming.searched(view.identity.user)
         options: SearchOptions = {**q.narrow, **given, "include_pending": True}  # type: ignore[typeddict-item]
-        with self.service.searching:
-            found = view.reader.search(q.query, scopes, **options)
-        self.service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
-        return found
+        return self.service.search(view, q.query, scopes, **options)
 
 
 _NAMES = {"text": "query", "k": "limit", "relations": "search_graph"}

@@ -84,9 +84,12 @@ class CallerView:
         """Waits until what is pending in some scopes is formed, at most `PENDING_WAIT_S`."""
         self.reader.form_pending(scopes, PENDING_WAIT_S)
 
-    def own_scopes(self, collection: str | None = None, project: str | None = None) -> list[Scope]:
+    def own_scopes(
+        self, collection: str | None = None, project: str | None = None, *, include_pending: bool = False
+    ) -> list[Scope]:
         """Returns the scopes that are the caller's own; see `scopes`."""
-        return [s for s in self.scopes(collection, project) if s.user_id == self.identity.user]
+        found = self.scopes(collection, project, include_pending=include_pending)
+        return [s for s in found if s.user_id == self.identity.user]
 
 
 class SharedReader:

@@ -1,8 +1,9 @@
 """Endpoints that search and list the caller's memories."""
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import Query, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
@@ -68,9 +69,13 @@ _TYPES: dict[Any, Any] = {
 """The types of fields of a search in a request, where they differ."""
 
 
-def served_fields(without: Sequence[str] = ()) -> dict[str, Any]:
+FieldDefinitions: TypeAlias = dict[str, tuple[Any, Any]]
+"""Type and `Field` of each field of a model, by name, as `create_model` takes them."""
+
+
+def served_fields(without: Sequence[str] = ()) -> FieldDefinitions:
     """Returns the fields of a search that a request may set, with the types and limits of the service."""
-    fields: dict[str, Any] = {}
+    fields: FieldDefinitions = {}
     for name, field in OPTIONS.items():
         if not (at := offer(field)).served or name in without:
             continue
@@ -184,14 +189,21 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
     options = parameters.model_dump(exclude={"q", "collection", "project", "role", "use_graph", "turns"})
     if isinstance(parameters, SearchBody):
         options |= {"turns": parameters.turns} | ({} if parameters.use_graph else {"hops": 0})
-    service.warming.searched(view.identity.user)
-    with service.searching:
-        try:
-            found = view.reader.search(parameters.q, scopes, **options)
-        except ArgumentError as e:
-            raise ArgumentError("q", e.problem, e.value) if e.argument == "text" else e from None
-    service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
-    return _shown(found, parameters.role)
+    with question_is_q():
+        return _shown(service.search(view, parameters.q, scopes, **options), parameters.role)
+
+
+@contextmanager
+def question_is_q() -> Iterator[None]:
+    """Names the question as requests do where it cannot be used.
+
+    Raises:
+        ArgumentError: an option or the question cannot be used.
+    """
+    try:
+        yield
+    except ArgumentError as e:
+        raise ArgumentError("q", e.problem, e.value) if e.argument == "text" else e from None
 
 
 def _shown(found: SearchResult, role: Role) -> JsonObject:

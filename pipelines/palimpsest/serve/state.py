@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from inspect import iscoroutinefunction
 from threading import BoundedSemaphore, Lock
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Unpack, get_type_hints
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Request, Response
@@ -20,7 +20,9 @@ from fastapi.responses import JSONResponse
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject, JsonRecord
+from palimpsest.query.request.search_request import SearchOptions
 from palimpsest.query.request.types import Scope
+from palimpsest.query.result import SearchResult
 from palimpsest.serve.drawing_library import DrawingLibrary
 from palimpsest.serve.events import Event, Rooms, Watch
 from palimpsest.serve.guard import Identity, Permission, caller
@@ -155,7 +157,21 @@ class Service:
     searching: BoundedSemaphore
     warming: Warming
 
-    def focus(self, view: CallerView, scopes: Sequence[Scope], memory_ids: Sequence[str]) -> None:
+    def search(
+        self, view: CallerView, text: str, scopes: Sequence[Scope], **options: Unpack[SearchOptions]
+    ) -> SearchResult:
+        """Searches scopes of a caller, a few searches at a time, and sends the caller's connections where it led.
+
+        Raises:
+            ArgumentError: an option cannot be used.
+        """
+        self.warming.searched(view.identity.user)
+        with self.searching:
+            found = view.reader.search(text, scopes, **options)
+        self._focus(view, scopes, [m.memory_id for m in found.memories[:1]])
+        return found
+
+    def _focus(self, view: CallerView, scopes: Sequence[Scope], memory_ids: Sequence[str]) -> None:
         """Sends the caller's connections the node that a search led to, where anybody is connected."""
         if not memory_ids or not self.rooms.connections(view.identity.user):
             return

@@ -72,8 +72,7 @@ def own_scope(view: CallerView, memory_id: str) -> Scope:
     Raises:
         NotFound: there is none.
     """
-    own = [s for s in view.scopes(include_pending=True) if s.user_id == view.identity.user]
-    return find_memory(view, own, memory_id)[0]
+    return find_memory(view, view.own_scopes(include_pending=True), memory_id)[0]
 
 
 def retiring_relation(view: CallerView, memory_id: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from palimpsest.core.errors import DamagedFile
 from palimpsest.query.request.types import Scope
 from palimpsest.store.decisions import read_decisions
+from palimpsest.store.home import Home
 from palimpsest.store.inbox import PREFIX, TEXT_SUFFIXES, InboxFile, inbox_files, user_part, user_part_of
 
 _URIS = "SELECT DISTINCT uri FROM read_parquet(?) WHERE starts_with(uri, ?)"
@@ -16,7 +17,6 @@ _EDITED = """SELECT DISTINCT memory.user_id, document.uri FROM read_parquet(?) m
 JOIN read_parquet(?) version USING (memory_id) JOIN read_parquet(?) document USING (document_id)
 WHERE version.is_latest AND list_contains(?, memory.memory_id) ORDER BY ALL"""
 _TABLES = ("documents", "rejects")
-DECISIONS = "decisions.jsonl"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class UnbuiltInbox:
 
     def by_user(self, build_id: str, collection: str) -> Mapping[str, UnbuiltFiles]:
         """Returns what a build has not read, by the hash of the user."""
-        changed = (_time_of(self._home / "inbox" / collection), _time_of(self._home / DECISIONS))
+        changed = (_time_of(self._home / "inbox" / collection), _time_of(Home(self._home).decisions))
         with self._lock:
             if build_id != self._build_id:
                 self._build_id, self._built, self._listed, self._edited, self._scopes = build_id, {}, {}, {}, {}
@@ -130,7 +130,7 @@ def _edited(home: Path, folder: Path) -> list[tuple[str, str]]:
     """Returns (user, uri) of the documents that have a latest memory in a build which was edited."""
     import duckdb
 
-    edited = sorted(read_decisions(home / DECISIONS).edited)
+    edited = sorted(read_decisions(Home(home).decisions).edited)
     paths = [str(folder / f"{table}.parquet") for table in ("memories", "versions", "documents")]
     if not edited or not all(map(os.path.isfile, paths)):
         return []

@@ -4,7 +4,7 @@ import { announce, colors, el, fill, put } from "../dom.js";
 import { COLORS, moveByKeys } from "../graph_drawing.js";
 import { describe } from "./node.js";
 
-/** Shows the graph of an answer that was asked with `subgraph`; returns what closes it. */
+/** Shows the graph of an answer to a search with `subgraph`; returns what closes it. */
 export async function answerGraph(panel, { memories, subgraph }) {
   if (!subgraph?.nodes.length) {
     put(panel, el("p", { text: "The results name no node of the graph." }));

@@ -6,7 +6,7 @@ import { action, announce, day, el, field, fill, put } from "../dom.js";
 import { parametersOf, select } from "../options.js";
 
 /** Shows what entered, left, moved or changed its state between the answers of two builds. */
-export async function compare(panel, asked) {
+export async function compare(panel, parameters) {
   const [{ builds }, known] = await Promise.all([api.builds(), parametersOf("/search/compare")]);
   if (builds.length < 2) {
     put(panel, el("p", { text: "There is no earlier build to compare with yet." }));
@@ -20,7 +20,7 @@ export async function compare(panel, asked) {
   });
   const out = el("div", { class: "compared" });
   const run = async () => {
-    const query = new URLSearchParams([...asked].filter(([name]) => known.has(name)));
+    const query = new URLSearchParams([...parameters].filter(([name]) => known.has(name)));
     query.set("before", before.value);
     query.set("after", after.value);
     const { memories } = await api.compare(query);

@@ -28,31 +28,31 @@ export async function search(main, { caller, query }) {
     if (location.hash === target) window.dispatchEvent(new HashChangeEvent("hashchange"));
     else location.hash = target;
   } },
-    el("div", { class: "row asked" }, field("Question", question), el("button", { type: "submit", text: "Search" })),
+    el("div", { class: "row question" }, field("Question", question), el("button", { type: "submit", text: "Search" })),
     el("div", { class: "options" }, elements(OFTEN)),
     el("details", { open: more > 0 }, el("summary", { text: more ? `More options, ${more} set` : "More options" }),
       el("div", { class: "options" }, elements(rare))));
   const results = el("div", { role: "region", "aria-label": "Results", tabindex: "-1" });
   put(main, el("h2", { text: "Search" }), form, results);
   if (!query.get("q")) return question.focus();
-  const asked = new URLSearchParams([...query].filter(([name]) => schemas.has(name)));
-  const leave = await run(results, query, asked);
+  const parameters = new URLSearchParams([...query].filter(([name]) => schemas.has(name)));
+  const leave = await run(results, query, parameters);
   if (wasSubmitted) results.focus();
   wasSubmitted = false;
   return leave;
 }
 
 /** Asks, and shows the tabs of the answer; returns what is to be done when they are left. */
-async function run(results, query, asked) {
+async function run(results, query, parameters) {
   fill(results, el("p", { text: "Searching ..." }));
   let close = () => {};
-  asked.set("subgraph", "true");
+  parameters.set("subgraph", "true");
   try {
-    const found = await api.search(asked);
+    const found = await api.search(parameters);
     const parts = [
       { name: "answer", title: "Answer", show: (panel) => answer(panel, found, query) },
       { name: "graph", title: "Graph", show: async (panel) => { close = await answerGraph(panel, found); } },
-      { name: "builds", title: "Compare builds", show: (panel) => compare(panel, asked) },
+      { name: "builds", title: "Compare builds", show: (panel) => compare(panel, parameters) },
     ];
     const shown = tabs("Answer", parts, (name) => {
       query.set("tab", name);
