@@ -11,8 +11,6 @@ export async function parametersOf(path) {
   return new Map(openapi.paths[path].get.parameters.map(({ name, schema }) => [name, schema]));
 }
 
-const NAMES = { k: "results" }; // what is no word
-
 /**
  * Makes the field of a parameter. `given` has its values, as texts; `choices` the values to choose from, where the caller knows them.
  * Returns the `element`, and `values`, which returns what to send: nothing where it is the default.
@@ -20,8 +18,7 @@ const NAMES = { k: "results" }; // what is no word
 export function option(name, schema, given, choices = null) {
   const kinds = (schema.anyOf ?? [schema]).filter((kind) => kind.type !== "null");
   const [kind] = kinds;
-  const words = (NAMES[name] ?? name).replaceAll("_", " ");
-  const said = { label: words[0].toUpperCase() + words.slice(1), help: schema.description ?? "" };
+  const said = { label: name[0].toUpperCase() + name.slice(1).replaceAll("_", " "), help: schema.description ?? "" };
   const [first = schema.default ?? ""] = given;
   const [example = ""] = schema.examples ?? [];
   if (kind.type === "boolean") return yesOrNo(said, String(first) === "true", schema.default);
