@@ -1,8 +1,15 @@
-"""Pending memories among the results of a search."""
+"""Pending memories: as they are formed, and among the results of a search."""
 
+import datetime as dt
+
+from palimpsest.query.backends.empty_backend import EmptyBackend
+from palimpsest.query.pending.layer import PendingLayer
 from palimpsest.query.ranking.merge import VARIABLE
 from palimpsest.query.scope.scope_query import Candidate
 from palimpsest.query.search import _keep_pending, _Ranking
+from palimpsest.sources.inbox import ingest_text
+from palimpsest.store.home import Home
+from palimpsest.store.inbox import InboxFile
 
 
 def ranking(*candidates: Candidate) -> _Ranking:
@@ -23,3 +30,20 @@ def test_the_nearest_pending_take_places_that_no_likely_result_has(monkeypatch):
     assert [c.memory_id for _, c in found.best] == ["a", "b", "r", "q"] and found.kept == {"q", "r"}
     full = _keep_pending(ranking(*likely, *sent), {"p", "q", "r"}, 2)
     assert [c.memory_id for _, c in full.best] == ["a", "b"] and not full.kept
+
+
+def test_a_text_is_found_while_another_of_the_same_user_is_deleted(tmp_path):
+    _, kite = (ingest_text(tmp_path, f"My {word} is blue.", user="gus") for word in ("drum", "kite"))
+    file = InboxFile.of_uri(Home(tmp_path).inbox, kite.collection, kite.uri)
+
+    class DeletedAfterTheFirstWait(PendingLayer):
+        def wait(self, *args) -> None:
+            super().wait(*args)
+            file.path.unlink(missing_ok=True)
+
+    layer = DeletedAfterTheFirstWait(tmp_path, lambda: dt.datetime.now(dt.UTC))
+    (scope,) = layer.scopes("", "gus")
+    joined = layer.joined(EmptyBackend(), [scope])
+    assert joined is not None
+    assert [m.text for m in joined.memories(scope, sorted(joined.pending_ids())).values()] == ["My drum is blue."]
+    layer.close()

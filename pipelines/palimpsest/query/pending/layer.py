@@ -3,6 +3,7 @@
 import datetime as dt
 import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,6 +29,7 @@ LABELLED_AT_ONCE = 20
 """Memories that are labelled before others have their turn, the newest first; all are found before that."""
 MAX_USERS = 256
 """Users whose pending memories stay in memory; those of others are formed again."""
+_MOST_WAITS = 4
 _CACHE_BYTES = 256 * 2**20
 _LOG = logging.getLogger(__name__)
 _Key = tuple[str, tuple[tuple[str, int], ...]]
@@ -115,8 +117,13 @@ class PendingLayer:
             scopes: of a search.
         """
         scopes = list(scopes)
-        self.wait(built.build_id, scopes, self._wait_s)
-        pending = {scope: at for scope in scopes if (at := self._pending(built, scope)) is not None}
+        until = None if self._wait_s is None else time.monotonic() + self._wait_s
+        pending = dict[Scope, PendingScope]()
+        for _ in range(_MOST_WAITS):  # a file that comes or goes after a wait leaves nothing to show until the next
+            self.wait(built.build_id, scopes, None if until is None else max(0.0, until - time.monotonic()))
+            pending = {scope: at for scope in scopes if (at := self._pending(built, scope)) is not None}
+            if len(pending) == len(scopes) or not self.form(built.build_id, scopes):
+                break
         return JoinedBackend(built, pending) if pending else None
 
     def close(self) -> None:
