@@ -140,7 +140,6 @@ PARTS = {
     # what is beside
     "home.json": Part(write(f"{HOME}home.json", "{"), 0, "home.json was damaged"),
     "format.json": Part(write(f"{HOME}format.json", "{"), 0, "format.json was damaged"),
-    "tokenizer": Part(overwrite("home/tokenizer.json.gz"), 0, "tokenizer.json.gz was damaged"),
     "events": Part(overwrite("home/logs/*", b"\xff\xfe\n")),
     "usage": Part(write(f"{HOME}usage/reads.jsonl", b"\xff\xfe\n")),
     "health": Part(write(f"{HOME}health/history.jsonl", b"\xff\xfe\n")),

@@ -1,6 +1,5 @@
 """Each kind of file of a home, cut off, changed or missing: it is named, and repaired in one line, or is lost."""
 
-import gzip
 import os
 import shutil
 import sqlite3
@@ -106,7 +105,6 @@ HIDDEN = ("builds/000001/manifest.json", "log/notes/versions.parquet")  # by oth
 UNNOTICED = {  # where they are missing: nothing is lost with them
     "home.json": "the folders of collections are those of --corpus",
     "format.json": "format.json was damaged; it is written again",
-    "tokenizer.json.gz": "tokenizer.json.gz was damaged; it is written again",
     "log/notes/versions.copy.parquet": "it is made again from its copy",
     "log/notes/deleted.json": "what it says is found out again",
     "log/notes/stored_by.json": "what it says is found out again",
@@ -210,9 +208,3 @@ def test_a_copy_of_a_home_with_other_times_is_whole(made, tmp_path) -> None:
 
 def _repair_copy(home: Path, corpus: Path) -> list[str]:
     return repair_home(Home(home), [corpus]).lines
-
-
-def test_a_tokenizer_of_other_bytes_that_are_whole_is_kept(home) -> None:
-    path = home.path / "tokenizer.json.gz"
-    path.write_bytes(gzip.compress(b"{}"))
-    assert _repair(home) == [] and gzip.decompress(path.read_bytes()) == b"{}"

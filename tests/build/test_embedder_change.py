@@ -5,7 +5,6 @@ import signal
 import subprocess
 
 import duckdb
-import numpy as np
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
@@ -26,19 +25,6 @@ from palimpsest_eval.runs.judge_build import find_violations
 from tests.command import CLI, run
 from tests.memories.embedding_server import EmbeddingServer
 from tests.small_corpus import write_chats, write_notes
-
-
-class _QueryModel:
-    """MiniLM's vectors from the model that embeds questions: loading torch takes five seconds of processor time."""
-
-    def encode(self, texts, done):
-        vectors = np.stack([embed_query.query_embedder().embed(text) for text in texts])
-        done(list(range(len(texts))), vectors)
-
-
-@pytest.fixture(autouse=True)
-def _without_torch(monkeypatch):
-    monkeypatch.setattr("palimpsest.memories.embed.load_embedder", _QueryModel)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import ast
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -18,7 +17,6 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from palimpsest.core.errors import DISTRIBUTION, extra_of, missing_in
-from palimpsest.text.tokenizer import save_tokenizer
 from tests.query import made
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,16 +91,7 @@ def home(tmp_path_factory) -> Path:
     ]
     meta = {"collections": {"notes": {"user_id": "ana", "default": True}}}
     home = made.home(tmp_path_factory.mktemp("base"), made.tables(memories, [("m2", "m1")]), **meta)
-    save_tokenizer(home)
     return home
-
-
-def test_a_home_without_a_tokenizer_says_what_to_run(home, tmp_path):
-    bare = shutil.copytree(home, tmp_path / "home")
-    (bare / "tokenizer.json.gz").unlink()
-    done = run("query", "Heron", "--collection", "notes", "--user", "ana", "--home", bare)
-    assert done.returncode == 3
-    assert "tokenizer.json.gz is missing; run palimpsest build on the home again" in done.stderr
 
 
 def run(*args: object) -> subprocess.CompletedProcess[str]:
@@ -134,13 +123,8 @@ def test_the_base_shows_and_changes_settings(home, tmp_path, monkeypatch):
 def test_doctor_finds_nothing_wrong_with_a_base_install(home):
     done = run("doctor", "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "ok   query model: answers with a unit vector" in done.stdout
+    assert "ok   embedding model: answers with a unit vector" in done.stdout
     assert "ok   embedding model: not checked: needs the extra build" in done.stdout
-
-
-def test_doctor_of_a_base_install_without_a_home_names_what_brings_the_tokenizer(tmp_path):
-    done = run("doctor", "--home", tmp_path / "none")
-    assert done.returncode == 0 and "ok   query model: not checked: its tokenizer comes with" in done.stdout
 
 
 @pytest.mark.parametrize(

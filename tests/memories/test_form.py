@@ -92,7 +92,7 @@ def test_a_stated_end_is_included_whole_and_what_could_mean_two_days_is_none(sta
 def test_windows_cover_the_whole_text_and_fit_the_embedder_whatever_their_heading():
     from tokenizers import Tokenizer
 
-    from palimpsest.memories.embed import model_folder
+    from palimpsest_eval.training.weights import model_folder
 
     tokenizer = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
     tokenizer.no_truncation()

@@ -8,9 +8,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.memories.embed import model_folder
 from palimpsest.memories.embedders import load_batch_embedder, load_question_embedder, space_of
 from palimpsest.memories.sentence_model import SentenceModel, load_model, open_model
+from palimpsest_eval.training.weights import model_folder
 from tests.memories.texts import TEXTS
 
 PROMPTS = {"query": "query: ", "passage": "passage: "}

@@ -31,7 +31,7 @@ from palimpsest.relations.labelers.offline_labeler import offline_labeler
 from palimpsest.store.home import Home
 from tests.memories.texts import TEXTS
 
-_TEXTS = list(dict.fromkeys([*TEXTS, *PROBE_TEXTS, *(f"Line {i} of the log." for i in range(70))]))
+_TEXTS = list(dict.fromkeys([*TEXTS, *PROBE_TEXTS, *(f"Line {i} of the log." for i in range(170))]))
 
 
 class AnyOrder:
@@ -50,15 +50,10 @@ def test_texts_embedded_in_batches_elsewhere_have_the_bits_of_those_embedded_her
     assert sorted(seen) == list(range(len(_TEXTS)))
 
 
-def test_a_batch_is_one_of_the_embedder_whatever_was_embedded_before_and_probes_have_every_shape():
-    batches = text_batches(minilm_space(), _TEXTS)
-    assert len({b.key for b in batches}) == len(batches)
-    for batch in batches:
-        calls: list[int] = []
-        load_embedder().encode(batch.items, lambda rows, _, calls=calls: calls.append(len(rows)))
-        assert calls == [len(batch.items)]
-    assert len(text_batches(minilm_space(), PROBE_TEXTS)) == 16
-    assert text_batches(minilm_space(), _TEXTS) == text_batches(minilm_space(), list(_TEXTS))
+def test_batches_of_the_same_texts_have_the_same_keys():
+    batches = text_batches(_TEXTS)
+    assert len({b.key for b in batches}) == len(batches) > 1
+    assert batches == text_batches(list(_TEXTS))
 
 
 def test_a_worker_whose_probe_differs_computes_nothing(monkeypatch: pytest.MonkeyPatch):
@@ -91,7 +86,7 @@ def test_an_unknown_runner_is_one_line_of_a_dry_run_too(monkeypatch: pytest.Monk
 def _run_at(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # an import of it fails
     space = minilm_space()
-    list(RayRunner(address).run(EmbedWork(space), text_batches(space, _TEXTS)))
+    list(RayRunner(address).run(EmbedWork(space), text_batches(_TEXTS)))
 
 
 def test_an_address_where_nothing_answers_or_that_drops_packets_is_one_line(monkeypatch: pytest.MonkeyPatch):
@@ -135,7 +130,7 @@ def test_an_address_where_something_other_than_ray_answers_is_one_line(
         threading.Thread(target=_answer_as_another_server, args=(listening, with_http), daemon=True).start()
         space = minilm_space()
         with pytest.raises(ComponentFailed, match=rf"no Ray cluster at {address} \(.*did not answer as Ray") as failed:
-            list(RayRunner(address).run(EmbedWork(space), text_batches(space, _TEXTS)))
+            list(RayRunner(address).run(EmbedWork(space), text_batches(_TEXTS)))
     assert failed.value.exit_code == 3 and "\n" not in str(failed.value)
 
 

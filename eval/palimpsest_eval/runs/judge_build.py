@@ -28,7 +28,6 @@ from palimpsest.store.builds import Build, kept_builds, published, staged
 from palimpsest.store.decisions import Decisions, MemoryDecision, read_decisions
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home, data_folder, home_option
-from palimpsest.text.tokenizer import save_tokenizer
 from palimpsest_eval.gate.baseline import (
     Baseline,
     accept_baseline,
@@ -476,7 +475,6 @@ def upgrade_home(home: Home, corpora: list[Path] | None = None) -> Upgrade:
         if before == FORMAT:
             write_format(home.path)
         else:
-            save_tokenizer(home.path)
             stage_upgrade(home, corpora)
             _publish(home)
             current = published(home)

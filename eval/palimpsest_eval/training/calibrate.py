@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palimpsest.core.files import say, write_bytes
+from palimpsest.core.files import SHIPPED, say, write_bytes
 from palimpsest.relations.labelers.apply_rules import update_by_rules
 from palimpsest.relations.labelers.calibration import (
     CALIBRATION_FILE,
@@ -32,7 +32,6 @@ from palimpsest.relations.labelers.change_encoder import (
 from palimpsest.relations.labelers.label_types import LabelPair
 from palimpsest.relations.labelers.offline_labeler import likely_rows
 from palimpsest.relations.labelers.pairs_file import PairRow
-from palimpsest.store.home import SHIPPED
 from palimpsest_eval.training.training_pairs import training_pairs
 from palimpsest_eval.training.worlds import ChangeList, ListMaker, embed_texts, load_worlds
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from palimpsest.core.files import say, write_bytes
+from palimpsest.core.files import SHIPPED, say, write_bytes
 from palimpsest.relations.candidates import MAPS_FILE, SCALE
-from palimpsest.store.home import SHIPPED
 from palimpsest_eval.training.worlds import World, embed_texts, load_worlds
 
 _EPOCHS, _BATCH, _OTHERS = 7, 256, 1024

@@ -19,8 +19,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel
 
-from palimpsest.core.files import say, write_bytes
-from palimpsest.memories.embed import model_folder
+from palimpsest.core.files import SHIPPED, say, write_bytes
 from palimpsest.relations.labelers.change_encoder import (
     CHOOSER_FILE,
     OUTPUTS,
@@ -28,10 +27,11 @@ from palimpsest.relations.labelers.change_encoder import (
     ChangeInput,
     Statement,
     build_input,
-    load_tokenizer,
 )
-from palimpsest.store.home import SHIPPED
+from palimpsest.text.tokenizer import tokenizer
+from palimpsest_eval.training.base_model import in_bytes
 from palimpsest_eval.training.training_pairs import class_numbers, training_pairs
+from palimpsest_eval.training.weights import model_folder
 from palimpsest_eval.training.worlds import ChangeList, ListMaker, embed_texts, load_worlds
 
 _BATCH_TOKENS = 3000
@@ -41,7 +41,6 @@ _WARM_UP, _MAX_NORM = 0.08, 1.0
 _CLASS_WEIGHT, _SPAN_WEIGHT = 0.5, 0.3
 _NONE_SHARE = 0.45
 _OPSET = 17
-_WIDEST = "/output/dense/MatMul"
 _BERT_WORDS, _CLS, _SEP = 30522, 101, 102
 _NOT_UPDATE = list(range(1, len(PAIR_CLASSES)))
 
@@ -302,7 +301,7 @@ def export_graph(network: Network, path: Path, bits: int = 7) -> None:
     """
     _round_weights(network, bits)
     given = build_input(
-        load_tokenizer(), Statement("I moved to Porto."), [Statement("I live in Lisbon."), Statement("I own a car.")]
+        tokenizer(), Statement("I moved to Porto."), [Statement("I live in Lisbon."), Statement("I own a car.")]
     )
     older, newer = given.pools()
     example = (torch.tensor([given.ids]), torch.tensor([given.types]), torch.tensor(older), torch.tensor(newer))
@@ -325,27 +324,8 @@ def export_graph(network: Network, path: Path, bits: int = 7) -> None:
             dynamo=False,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        graph = _in_bytes(exported)
+        graph = in_bytes(exported, network.enc.config.intermediate_size)
     write_bytes(path, gzip.compress(graph, mtime=0) if path.suffix == ".gz" else graph)
-
-
-def _in_bytes(exported: Path) -> bytes:
-    """Returns a graph with weights of eight bits, and with activations of eight bits by input.
-
-    What goes into the widest layers has a few numbers far above the others, so that one scale for all of them is too
-    coarse: there each block of 128 has its own.
-    """
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
-
-    by_block = MatMulNBitsQuantizer(str(exported), bits=8, block_size=128, is_symmetric=True, accuracy_level=4)
-    products = (node.name for node in by_block.model.model.graph.node if node.op_type == "MatMul")
-    by_block.nodes_to_exclude = {name for name in products if not name.endswith(_WIDEST)}
-    by_block.process()
-    first, second = exported.with_name("blocks.onnx"), exported.with_name("bytes.onnx")
-    by_block.model.save_model_to_file(str(first))
-    quantize_dynamic(first, second, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
-    return second.read_bytes()
 
 
 def _round_weights(network: Network, bits: int) -> None:
@@ -385,7 +365,7 @@ def main() -> None:
         network.load_state_dict(torch.load(given.init, weights_only=True))
     if given.epochs > 0:
         maker = ListMaker(training, embed_texts, given.most)
-        examples = Examples(maker, load_tokenizer(), given.temporal, given.temporal_count, given.seed)
+        examples = Examples(maker, tokenizer(), given.temporal, given.temporal_count, given.seed)
         train(network, examples, given.epochs, given.weights, given.rate)
     export_graph(network.eval(), given.out, given.bits)
 

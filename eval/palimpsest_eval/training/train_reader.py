@@ -8,7 +8,6 @@ the passages of that article, cut as the reader cuts a long memory.
 
 import argparse
 import json
-import math
 import random
 import re
 import tempfile
@@ -24,14 +23,14 @@ import onnx
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from transformers import AutoModel
-from transformers.models.bert.modeling_bert import BertLayer
 
-from palimpsest.core.files import say, write_bytes
-from palimpsest.memories.embed import model_folder
+from palimpsest.core.files import SHIPPED, say, write_bytes
 from palimpsest.query.request.types import one_line
 from palimpsest.query.rerank import MODEL_FILE, memory_start, pair_tokens, passages, spoken_line
-from palimpsest.store.home import SHIPPED, Home
+from palimpsest.store.home import Home
+from palimpsest_eval.training.base_model import attend
 from palimpsest_eval.training.relevance_results import golden_results, suite_results
+from palimpsest_eval.training.weights import model_folder
 from palimpsest_eval.training.worlds import Note, World, load_worlds
 
 LAYERS, EPOCHS = 4, 1.5
@@ -86,23 +85,9 @@ class Graph(torch.nn.Module):
         states = encoder.embeddings(input_ids=input_ids, token_type_ids=token_type_ids)
         *layers, last = encoder.encoder.layer
         for layer in layers:
-            states = _layer(layer, states, states)
-        found: torch.Tensor = self.network.head(_layer(last, states[:, :1], states)[:, 0])[:, 0]
+            states = attend(layer, states, states)
+        found: torch.Tensor = self.network.head(attend(last, states[:, :1], states)[:, 0])[:, 0]
         return found
-
-
-def _layer(layer: BertLayer, rows: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-    """Returns what a layer makes of some rows of its input, which attend to all states."""
-    attention = layer.attention.self
-    heads, size = attention.num_attention_heads, attention.attention_head_size
-    query, key, value = (
-        part(given).reshape(1, -1, heads, size).transpose(1, 2)
-        for part, given in ((attention.query, rows), (attention.key, states), (attention.value, states))
-    )
-    mixed = torch.softmax(query @ key.transpose(2, 3) / math.sqrt(size), -1) @ value
-    attended = layer.attention.output(mixed.transpose(1, 2).reshape(1, -1, heads * size), rows)
-    found: torch.Tensor = layer.output(layer.intermediate(attended), attended)
-    return found
 
 
 def dialogue_lists(path: Path, rng: random.Random) -> Iterator[QuestionList]:

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from palimpsest.core.files import say
+from palimpsest.core.files import SHIPPED, say
 from palimpsest.core.ids import JsonObject
 from palimpsest.query.ranking.merge import (
     MODEL_FILE,
@@ -25,7 +25,7 @@ from palimpsest.query.ranking.merge import (
     probabilities,
     with_answers,
 )
-from palimpsest.store.home import SHIPPED, Home
+from palimpsest.store.home import Home
 from palimpsest_eval.training.relevance_results import JudgedResults, golden_results, suite_results, world_results
 
 _SIZES = (3, 8, 15)  # of smaller scopes, which are drawn from the results

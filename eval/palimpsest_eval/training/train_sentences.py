@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from palimpsest.core.files import SHIPPED
 from palimpsest.formation.rules import form_items, read_by_rules
 from palimpsest.formation.sentence_model import (
     NONE,
@@ -26,7 +27,6 @@ from palimpsest.formation.sentence_model import (
     write_sentence_model,
 )
 from palimpsest.formation.session import NoteItem
-from palimpsest.store.home import SHIPPED
 from palimpsest_eval.runs.measure_formation import FACTS, GoldenSession, Scores, read_half, read_user, score
 
 # Sentences of conversations with the kinds of items that they form, from golden notes: what the model learns.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
 
+from palimpsest.core.files import SHIPPED
 from palimpsest.relations.labelers.change_encoder import PAIR_CLASSES
 from palimpsest.relations.labelers.pairs_file import PairRow, golden_pairs, written_pairs
-from palimpsest.store.home import SHIPPED
 
 # Invented names, and the kinds of subjects and values that generated statements are about.
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from palimpsest.memories.embed import model_folder
+from palimpsest.memories.embed import load_embedder
 from palimpsest.relations.labelers.change_encoder import Statement
 from palimpsest.store.home import data_file
 
@@ -209,10 +209,7 @@ class ListMaker:
 
 def embed_texts(texts: Sequence[str]) -> np.ndarray:
     """Returns unit vectors of texts by the embedder, shape (n, 384)."""
-    from sentence_transformers import SentenceTransformer
-
-    model = SentenceTransformer(str(model_folder()), device="cpu")
-    return np.asarray(model.encode(list(texts), batch_size=64, normalize_embeddings=True), np.float32)
+    return load_embedder().encode(list(texts))
 
 
 def _with_part(candidate: Candidate, part: str | None) -> Candidate:

@@ -7,8 +7,8 @@ import click
 
 from palimpsest.cli.shared import FOLDER, Call, CostParam, common, embedder_option
 from palimpsest.core.errors import PalimpsestError, Refused
-from palimpsest.core.files import say
-from palimpsest.store.home import DEFAULT_CORPUS, SHIPPED, Home, is_installed
+from palimpsest.core.files import SHIPPED, say
+from palimpsest.store.home import DEFAULT_CORPUS, Home, is_installed
 
 
 @click.command()

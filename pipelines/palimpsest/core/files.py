@@ -17,6 +17,10 @@ from typing import Any, TypeVar
 from palimpsest.core.errors import ComponentFailed, DamagedFile, DamagedPointer, PalimpsestError
 from palimpsest.core.ids import JsonObject
 
+_PACKAGE = Path(__file__).resolve().parents[1]
+CHECKOUT_DATA = _PACKAGE.parents[1] / "data"
+SHIPPED = next((p for p in (_PACKAGE / "data", CHECKOUT_DATA) if p.is_dir()), _PACKAGE / "data")
+"""The data folder that comes with the package: models and lists."""
 REBUILD = "remove it and run palimpsest build again"
 
 

@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.core.files import file_hash
+from palimpsest.core.files import SHIPPED, file_hash
 from palimpsest.formation.session import SENTENCE_KINDS, Kind, Session
-from palimpsest.store.home import SHIPPED
 
 # Words by which rules know what a sentence is: a save, a preference, a decision, a solution, a problem, an answer.
 

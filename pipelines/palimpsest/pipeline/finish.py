@@ -38,7 +38,6 @@ from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, ChangesRecord, CollectionSettings, IndexSettings, StageRecord
 from palimpsest.store.standing_questions import StandingQuestion, load_standing_questions
-from palimpsest.text.tokenizer import save_tokenizer
 
 # The digest of a build: what its tables say, comparable between machines, runs and versions of Palimpsest.
 
@@ -381,7 +380,6 @@ def publish_build(home: Home) -> str:
             "run palimpsest build, or the job rebuild"
         )
     with observed(home.path, "publish", build.build_id):
-        save_tokenizer(home.path)
         publish(home, build)
     return build.build_id
 

@@ -19,7 +19,6 @@ from palimpsest.store.builds import Build, BuildTables, kept_builds, published, 
 from palimpsest.store.collection_config import find_collections
 from palimpsest.store.home import SOURCES_FILE, Home
 from palimpsest.store.manifest import MANIFEST, BuildManifest, has_hash
-from palimpsest.text.tokenizer import has_damaged_tokenizer, save_tokenizer
 
 # Writes small files of a home again that say nothing of its memories: folders, format, the copy of the tokenizer.
 
@@ -43,13 +42,6 @@ def repair_sources(home: Home, corpora: list[Path] | None) -> list[str]:
     return [f"{SOURCES_FILE} was damaged; the folders of collections are those of --corpus"]
 
 
-def repair_tokenizer(home: Home) -> list[str]:
-    """Writes the copy of the tokenizer where there is none or it is damaged; returns a line for a damaged one."""
-    is_damaged = has_damaged_tokenizer(home.path)
-    save_tokenizer(home.path)
-    return ["tokenizer.json.gz was damaged; it is written again"] if is_damaged else []
-
-
 def repair_format(home: Home, build: Build) -> list[str]:
     """Records the format of a home again, as its index states it; returns a line where that was damaged."""
     if not is_format_damaged(home) or index_format(build.index) != FORMAT:
@@ -65,7 +57,7 @@ def damaged_settings(home: Home) -> list[Path]:
         _ = home.sources
     except DamagedFile as e:
         found.append(e.path)
-    return found + ([home.path / "tokenizer.json.gz"] if has_damaged_tokenizer(home.path) else [])
+    return found
 
 
 def is_format_damaged(home: Home) -> bool:

@@ -18,7 +18,6 @@ from palimpsest.pipeline.repair_builds import (
     repair_older,
     repair_published,
     repair_sources,
-    repair_tokenizer,
 )
 from palimpsest.pipeline.run_stage import run_from_record
 from palimpsest.sources.discovery import hash_source, scan_sources
@@ -378,7 +377,7 @@ def repair_home(
         PalimpsestError: the record is damaged, and what it said is nowhere else.
     """
     repairs = Repairs()
-    repairs.add([*repair_sources(home, corpora), *repair_tokenizer(home)])
+    repairs.add(repair_sources(home, corpora))
     after_ns = 0 if read_all else _published_ns(home)
     done = repair_published(home, read_all)
     repairs.add(done.lines)

@@ -31,7 +31,6 @@ from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.search import run_search
 from palimpsest.store.remote_home import home_name, local_home
 from palimpsest.store.usage_log import UsageLog, usage_days
-from palimpsest.text.tokenizer import register_tokenizer_home
 
 # Opens the store of the build that a home has published.
 
@@ -672,7 +671,6 @@ def open_home(
         PalimpsestError: nothing is published there, there is no such backend, or a setting is wrong.
     """
     home = local_home(path)
-    register_tokenizer_home(home)
     opened, picks = open_reranker(reranker, home), open_compressor(compressor, home)
     days = usage_days() if count_reads else 0
     usage = UsageLog(home, days, real_time) if days else None  # of the epoch before the build is opened

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, first_line_of, missing_extra
+from palimpsest.core.files import SHIPPED
 from palimpsest.memories.sentence_model import prepare_torch
 from palimpsest.query.context.changes import reasons_of_parts, without_ended_parts
 from palimpsest.query.ranking.merge import READ, relevance
@@ -21,7 +22,6 @@ from palimpsest.query.ranking.scoring import z_values
 from palimpsest.query.request.types import Memory, one_line
 from palimpsest.query.scope.scope_query import Candidate, Ranked, ScopeQuery
 from palimpsest.query.scope.served_scope import PART
-from palimpsest.store.home import SHIPPED
 from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.terms import terms
 from palimpsest.text.tokenizer import tokenizer

@@ -16,12 +16,11 @@ import numpy as np
 import polars as pl
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.core.files import hash_of_file, progress
+from palimpsest.core.files import SHIPPED, hash_of_file, progress
 from palimpsest.core.ids import SCOPE, content_id
 from palimpsest.memories.boilerplate import BOILERPLATE
 from palimpsest.memories.embed import vector_space
 from palimpsest.memories.recency import recency_columns
-from palimpsest.store.home import SHIPPED
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.sentences import refers_back
 from palimpsest.text.words import NO_PERSON_ROLES, fold

@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import FORMAT_FILE, read_sealed_json, write_sealed_json
+from palimpsest.core.files import CHECKOUT_DATA, FORMAT_FILE, SHIPPED, read_sealed_json, write_sealed_json
 from palimpsest.store.remote_home import LOCK, begin_writing, end_writing, home_name, local_home
 from palimpsest.store.working_copy import STATE, working_copy
 
@@ -27,9 +27,6 @@ PULL_WAIT_S = 5.0
 """How long a writer of a copy waits at least: a reader that brings it up to date has the same lock."""
 _FIX = "name the folders of its collections with palimpsest build --corpus DIR, or restore a backup"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_PACKAGE = Path(__file__).resolve().parents[1]
-_CHECKOUT = _PACKAGE.parents[1] / "data"
-SHIPPED = next((p for p in (_PACKAGE / "data", _CHECKOUT) if p.is_dir()), _PACKAGE / "data")
 
 
 def data_folder() -> Path:
@@ -46,7 +43,7 @@ def data_folder() -> Path:
 
 def is_installed() -> bool:
     """Returns True where this code runs from an installed package, False where it runs from a checkout."""
-    return SHIPPED != _CHECKOUT
+    return SHIPPED != CHECKOUT_DATA
 
 
 def data_file(relative: str) -> Path:

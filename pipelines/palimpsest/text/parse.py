@@ -4,15 +4,14 @@ A parse is a pure function of the text: the parser's arithmetic is the same in e
 differ in a bit between two orders, batch sizes and thread counts), so an interrupted build equals an uninterrupted one.
 """
 
-import importlib
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from types import ModuleType
 from typing import TYPE_CHECKING
+
+from palimpsest.core.imports import import_without
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -107,21 +106,7 @@ def _parse(doc: "Doc", forms: "Sequence[Form]") -> Parse:
 
 @lru_cache(maxsize=1)
 def _parser() -> "tuple[Language, TokenForms]":
-    parser = _import_without_torch(MODEL).load(exclude=["ner", "senter"])
+    parser = import_without(MODEL, "torch").load(exclude=["ner", "senter"])
     from palimpsest.text.token_forms import TokenForms
 
     return parser, TokenForms(parser)
-
-
-def _import_without_torch(name: str) -> ModuleType:
-    """Imports a module as if torch were not installed, for libraries that use torch only where it is.
-
-    spaCy imports torch, four seconds of processor time, although this pipeline does not run on it.
-    """
-    if "torch" in sys.modules:
-        return importlib.import_module(name)
-    sys.modules["torch"] = None  # type: ignore[assignment]
-    try:
-        return importlib.import_module(name)
-    finally:
-        del sys.modules["torch"]

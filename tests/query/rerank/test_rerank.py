@@ -189,7 +189,7 @@ def cross_encoder(tmp_path_factory):
     from tokenizers import Tokenizer
     from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-    from palimpsest.memories.embed import model_folder
+    from palimpsest_eval.training.weights import model_folder
 
     folder = tmp_path_factory.mktemp("cross-encoder")
     torch.manual_seed(5)

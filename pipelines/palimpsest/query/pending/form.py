@@ -33,7 +33,7 @@ from palimpsest.memories.embedders import (
 from palimpsest.memories.form import form_memories
 from palimpsest.memories.formed import stated_memories
 from palimpsest.memories.languages import memory_languages
-from palimpsest.memories.vector_space import MINILM, IndexedSpace, Space
+from palimpsest.memories.vector_space import IndexedSpace, Space
 from palimpsest.memories.version_reasons import version_reasons
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.embed_query import query_embedder
@@ -90,10 +90,7 @@ class PendingMemories:
 
 @dataclass
 class TextVectors:
-    """Vectors of texts, by the name of the space and the hash of the text.
-
-    Those of MiniLM are computed as those of questions are, by its int8 form: it is loaded already, and needs no torch.
-    """
+    """Vectors of texts, by the name of the space and the hash of the text."""
 
     known: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
@@ -103,11 +100,7 @@ class TextVectors:
         missing = sorted(h for h in texts if (space.name, h) not in self.known)
         if not missing:
             return
-        if space.embedder == MINILM:
-            embed = query_embedder().embed
-            vectors = [embed(texts[h]) for h in missing]
-        else:
-            vectors = list(load_batch_embedder(space).encode([texts[h] for h in missing]))
+        vectors = load_batch_embedder(space).encode([texts[h] for h in missing])
         self.known |= {(space.name, h): v for h, v in zip(missing, vectors, strict=True)}
 
     def of(self, space: Space, hashes: Sequence[str]) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from palimpsest.core.environment import whole_number
+from palimpsest.core.files import SHIPPED
 from palimpsest.core.ids import REFLECTION
 from palimpsest.memories.vector_space import Space
 from palimpsest.query.ranking.scoring import standardize, z_values
@@ -23,7 +24,6 @@ from palimpsest.query.request.types import Link, Memory, Scope, ScoreStats
 from palimpsest.query.scope.scope_graph import PREMISE
 from palimpsest.query.scope.scope_query import Candidate, Ranked, ScopeQuery
 from palimpsest.query.scope.served_scope import ServedScope
-from palimpsest.store.home import SHIPPED
 from palimpsest.text.terms import terms
 
 HALF_TRUSTED = 30

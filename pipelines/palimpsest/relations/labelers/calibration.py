@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.store.home import SHIPPED
+from palimpsest.core.files import SHIPPED
 
 CALIBRATION_FILE = "models/change_calibration.json"
 LEVEL, DEFAULT_LEVEL = "PALIMPSEST_CHANGES", "balanced"

@@ -24,10 +24,10 @@ import numpy as np
 from scipy.special import expit, logit
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.memories.embed import model_folder
-from palimpsest.store.home import SHIPPED
+from palimpsest.core.files import SHIPPED
 from palimpsest.text.parse import parse_texts
 from palimpsest.text.sentences import clause_spans, memory_sentence_spans, merge_spans
+from palimpsest.text.tokenizer import tokenizer
 from palimpsest.text.words import content_words, stem_words
 
 if TYPE_CHECKING:
@@ -102,16 +102,6 @@ class ChangeInput:
         newer = np.zeros((1, len(self.ids)), np.float32)
         newer[0, 1 : self.newer_end] = 1.0 / max(1, self.newer_end - 1)
         return older, newer
-
-
-def load_tokenizer() -> "Tokenizer":
-    """Returns the embedder's tokenizer, which is that of the encoders too, without padding and truncation."""
-    from tokenizers import Tokenizer
-
-    loaded = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
-    loaded.no_padding()
-    loaded.no_truncation()
-    return loaded
 
 
 def build_input(tokenizer: "Tokenizer", newer: Statement, older: Sequence[Statement]) -> ChangeInput:
@@ -359,7 +349,7 @@ class ChangeEncoder:
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
-        return load_tokenizer()
+        return tokenizer()
 
 
 def read_encoder(path: Path) -> ChangeEncoder:

@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 
 from palimpsest.core.code import code_hash
-from palimpsest.core.files import hash_of_file, progress
+from palimpsest.core.files import SHIPPED, hash_of_file, progress
 from palimpsest.core.ids import content_id
 from palimpsest.relations.labelers.apply_rules import update_by_rules
 from palimpsest.relations.labelers.calibration import (
@@ -36,7 +36,6 @@ from palimpsest.relations.labelers.change_encoder import (
 )
 from palimpsest.relations.labelers.label_types import CANDIDATE_ODDS, LabelPair, LabelResult
 from palimpsest.relations.labelers.reading import RuleUpdate
-from palimpsest.store.home import SHIPPED
 from palimpsest.text.words import fold
 
 JUDGED_FROM, JUDGED = 0.05, 3
