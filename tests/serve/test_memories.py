@@ -163,7 +163,9 @@ def test_each_request_finds_what_is_pending_after_a_change_of_another_pending_me
     assert gus.put(f"/memory/{ids['kite']}", json={"text": "My kite is sold."}).status_code == 200
     now = {m["text"]: m["memory_id"] for m in gus.get("/memories").json()["memories"]}
     begun = gus.delete(f"/memory/{now['My skiff is sold.']}").json()
-    assert gus.get(f"/memory/{ids['drum']}").json()["is_pending"]
+    drum = gus.get(f"/memory/{ids['drum']}")
+    assert drum.status_code == 200, drum.text
+    assert drum.json()["is_pending"]
     (version,) = gus.get(f"/memory/{ids['drum']}/history").json()["versions"]
     assert version["is_latest"] and version["text"] == "My drum is zqdrum."
     source = gus.get(f"/memory/{ids['drum']}/source").json()["memories"]

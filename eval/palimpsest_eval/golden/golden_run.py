@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from palimpsest.core.files import tracked
 from palimpsest.core.ids import GENERAL, JsonRecord, JsonValue
 from palimpsest.sources.deletions import place_key
 from palimpsest.store.decisions import Decisions
@@ -312,6 +311,7 @@ def search_golden(
     tables: Tables,
     settings: SearchSettings | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    others: Searcher | None = None,
 ) -> GoldenSearch:
     """Searches every question once, inside its own scope.
 
@@ -321,13 +321,14 @@ def search_golden(
         tables: documents, document_texts and memories of the build.
         settings: of the searches; None means the defaults.
         clock: seconds; tests replace it.
+        others: see `search_queries`.
 
     Raises:
         GoldenError: a quote cannot be found in the build.
     """
     resolved = resolve(golden, tables)
-    queries = tracked([item.query(golden.collection) for item in resolved], "search", "questions")
-    return GoldenSearch(golden, resolved, search_queries(reader, queries, settings, clock=clock))
+    queries = [item.query(golden.collection) for item in resolved]
+    return GoldenSearch(golden, resolved, search_queries(reader, queries, settings, clock=clock, others=others))
 
 
 # Golden questions whose evidence people deleted or edited: that is no loss of retrieval, so they are not judged.

@@ -43,8 +43,8 @@ def find_misses(
     items = [resolved[q] for q in question_ids]
     settings = replace(search.retrieval.settings, budget_tokens=0, depth=_MAX_RANK)
     queries = [item.query(search.golden.collection) for item in items]
-    deep = search_queries(reader, queries, settings, warm_up=False)
-    by_vectors = search_queries(reader, queries, replace(settings, strategy="flat"), hops=0, warm_up=False)
+    deep = search_queries(reader, queries, settings, times=False)
+    by_vectors = search_queries(reader, queries, replace(settings, strategy="flat"), hops=0, times=False)
     retired, strategy = retired_ids(tables), search.retrieval.settings.strategy
     misses: list[Miss] = []
     for item in items:

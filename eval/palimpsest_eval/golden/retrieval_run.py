@@ -1,13 +1,16 @@
 """Queries searched once, with all that came back: metrics, gate, RAGAS and the analysis of misses read one run."""
 
+import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
+from palimpsest.core.files import progress
 from palimpsest.core.ids import JsonRecord
 from palimpsest.core.message import Message
 from palimpsest.query.context.quotes import Quote
@@ -15,6 +18,8 @@ from palimpsest.query.request.types import Memory, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
 
 DEPTH = 10
+TIMED = 60
+"""Queries of a run that are searched alone, one after another, and timed."""
 BUDGET_TOKENS = 1200
 
 
@@ -68,7 +73,7 @@ class QueryResult:
         quotes: the memories that the context quotes in part.
         context_tokens: tokens of the context as it is shown, with short sources.
         returned_ids: the memories that a search returns that is not for all results.
-        ms: milliseconds of the whole search.
+        ms: milliseconds of the whole search; None where it was not timed.
         steps_ms: milliseconds of each step of the query path.
         answer_probability: that the results hold an answer; None where the reader does not judge that.
         waited_ms: how long threads of this process waited for a processor meanwhile, in all.
@@ -80,7 +85,7 @@ class QueryResult:
     neighbors: tuple[Memory, ...]
     folded: Mapping[str, tuple[str, ...]]
     context: str
-    ms: float
+    ms: float | None
     steps_ms: Mapping[str, float]
     quotes: tuple[Quote, ...] = ()
     context_tokens: int = 0
@@ -108,19 +113,19 @@ class RetrievalRun:
 
     @property
     def took_ms(self) -> list[float]:
-        """Milliseconds of each whole search, in the order of the searches."""
-        return [result.ms for result in self.results.values()]
+        """Milliseconds of each whole search that was timed, in the order of the searches."""
+        return [result.ms for result in self.results.values() if result.ms is not None]
 
     @property
     def unhindered_ms(self) -> list[float]:
-        """Milliseconds that each search would have taken at least on a machine that does nothing else."""
-        return [max(0.0, result.ms - result.waited_ms) for result in self.results.values()]
+        """Milliseconds that each of these would have taken at least on a machine that does nothing else."""
+        return [max(0.0, r.ms - r.waited_ms) for r in self.results.values() if r.ms is not None]
 
     @property
     def steps_ms(self) -> dict[str, list[float]]:
-        """Milliseconds of each step of the query path, one value for each query."""
+        """Milliseconds of each step of the query path, one value for each of these."""
         steps: dict[str, list[float]] = {}
-        for result in self.results.values():
+        for result in (r for r in self.results.values() if r.ms is not None):
             for step, ms in result.steps_ms.items():
                 steps.setdefault(step, []).append(round(ms, 3))
         return steps
@@ -140,21 +145,26 @@ def waited_ms() -> float:
 
 def search_queries(
     reader: Searcher,
-    queries: Iterable[RetrievalQuery],
+    queries: Sequence[RetrievalQuery],
     settings: SearchSettings | None = None,
     *,
     hops: int | None = None,
-    warm_up: bool = True,
+    times: bool = True,
+    others: Searcher | None = None,
+    what: str = "search",
     clock: Callable[[], float] = time.perf_counter,
 ) -> RetrievalRun:
-    """Searches each query once.
+    """Searches each query once; some of them alone, which are timed, the others several at once.
 
     Args:
-        reader: reader of the build.
-        queries: the queries; an iterator that reports progress is fine.
+        reader: reader of the build, safe to share between threads.
+        queries: the queries.
         settings: strategy, budget and depth; None means the defaults.
         hops: links to follow; None means the strategy's.
-        warm_up: whether the first query of a scope is searched once more before it is timed.
+        times: whether `TIMED` queries, evenly among the others, are timed. The first of a scope is searched once more
+            before.
+        others: reader of the same build for the queries that are not timed: one that knows what it has read before.
+        what: of the lines that show progress.
         clock: seconds; tests replace it.
     """
     settings = settings or SearchSettings()
@@ -162,32 +172,47 @@ def search_queries(
     base |= {"strategy": settings.strategy, "budget_tokens": settings.budget_tokens}
     if hops is not None:
         base["hops"] = hops
-    warm: set[tuple[Scope, date | str | tuple[Message, ...] | None]] = set()
+    timed = queries[:: max(1, -(-len(queries) // TIMED))] if times else []
     results: dict[str, QueryResult] = {}
-    for query in queries:
-        filters = {**base, **query.filters}
-        place = query.scope, query.filters.get("project")
-        if warm_up and place not in warm:
-            reader.search(query.text, query.scope, **filters)
-            warm.add(place)
-        waited = waited_ms()
-        start = clock()
-        found = reader.search(query.text, query.scope, **filters)
-        ms = (clock() - start) * 1000
-        waited = max(0.0, waited_ms() - waited) if clock is time.perf_counter else 0.0
-        results[query.query_id] = QueryResult(
-            query,
-            tuple(found.memories),
-            tuple(found.packed_ids),
-            tuple(found.beside),
-            found.folded,
-            found.context_with("full"),
-            ms,
-            found.timings,
-            tuple(found.quotes),
-            found.context_tokens,
-            frozenset(found.returned_ids),
-            max((m.relevance for m in found.memories), default=0.0),
-            waited,
-        )
-    return RetrievalRun(settings, results)
+    with progress(what, len(queries), "queries") as advance:
+        warm: set[tuple[Scope, date | str | tuple[Message, ...] | None]] = set()
+        for query in timed:
+            place = query.scope, query.filters.get("project")
+            if place not in warm:
+                reader.search(query.text, query.scope, **{**base, **query.filters})
+                warm.add(place)
+            results[query.query_id] = _timed(reader, query, base, clock)
+            advance(1)
+        rest = [query for query in queries if query.query_id not in results]
+        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+            found = threads.map(lambda q: (others or reader).search(q.text, q.scope, **{**base, **q.filters}), rest)
+            for query, result in zip(rest, found, strict=True):
+                results[query.query_id] = _result(query, result)
+                advance(1)
+    return RetrievalRun(settings, {query.query_id: results[query.query_id] for query in queries})
+
+
+def _timed(reader: Searcher, query: RetrievalQuery, base: Mapping[str, Any], clock: Callable[[], float]) -> QueryResult:
+    waited = waited_ms()
+    start = clock()
+    found = reader.search(query.text, query.scope, **{**base, **query.filters})
+    ms = (clock() - start) * 1000
+    waited = max(0.0, waited_ms() - waited) if clock is time.perf_counter else 0.0
+    return replace(_result(query, found), ms=ms, waited_ms=waited)
+
+
+def _result(query: RetrievalQuery, found: SearchResult) -> QueryResult:
+    return QueryResult(
+        query,
+        tuple(found.memories),
+        tuple(found.packed_ids),
+        tuple(found.beside),
+        found.folded,
+        found.context_with("full"),
+        None,
+        found.timings,
+        tuple(found.quotes),
+        found.context_tokens,
+        frozenset(found.returned_ids),
+        max((m.relevance for m in found.memories), default=0.0),
+    )

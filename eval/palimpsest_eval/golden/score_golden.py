@@ -47,6 +47,7 @@ def run_golden(
     diagnose: bool = False,
     on_search: Callable[[GoldenSearch], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    others: Searcher | None = None,
 ) -> GoldenRun:
     """Searches the questions and scores what they return, as `search_golden` and `score_golden` do.
 
@@ -60,18 +61,19 @@ def run_golden(
         diagnose: whether to find out where what was missed got lost, by two deep searches for each such question.
         on_search: receives what was found.
         clock: seconds; tests replace it.
+        others: see `search_queries`.
     """
     unresolved: tuple[Miss, ...] = ()
     try:
-        search = search_golden(reader, golden, tables, settings, clock)
+        search = search_golden(reader, golden, tables, settings, clock, others)
     except GoldenError as e:
         run = replace(empty_run(golden, settings or SearchSettings()), errors=(str(e),))
         if not diagnose:
             return run
         unresolved = unresolved_misses(golden, tables)
         ids = {m.question_id for m in unresolved}
-        others = replace(golden, questions=tuple(q for q in golden.questions if q.id not in ids))
-        search = search_golden(reader, others, tables, settings, clock)
+        found = replace(golden, questions=tuple(q for q in golden.questions if q.id not in ids))
+        search = search_golden(reader, found, tables, settings, clock, others)
         missed = score_golden(search, tables).missed_questions
     else:
         run = score_golden(search, tables)
@@ -80,7 +82,7 @@ def run_golden(
         on_search(search)
     if not diagnose:
         return run
-    return replace(run, misses=(*unresolved, *find_misses(reader, search, tables, missed)))
+    return replace(run, misses=(*unresolved, *find_misses(others or reader, search, tables, missed)))
 
 
 def score_golden(search: GoldenSearch, tables: Tables) -> GoldenRun:

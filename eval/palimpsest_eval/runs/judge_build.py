@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +24,9 @@ from palimpsest.query import rerank
 from palimpsest.query.context import quotes
 from palimpsest.query.ranking import merge
 from palimpsest.query.reader import open_index
+from palimpsest.query.readings import READINGS_FILE, Readings
 from palimpsest.query.request.types import shorten_text
+from palimpsest.query.rerank import reader_model
 from palimpsest.store.builds import Build, kept_builds, published, staged
 from palimpsest.store.decisions import Decisions, MemoryDecision, read_decisions
 from palimpsest.store.event_log import observed
@@ -93,6 +96,7 @@ def run_collection(
     decisions: Decisions,
     diagnose: bool = False,
     earlier: GoldenRun | None = None,
+    readings: Readings | None = None,
 ) -> GoldenRun | None:
     """Searches one collection's golden questions in a build; None where it has none.
 
@@ -105,6 +109,7 @@ def run_collection(
         decisions: of the home.
         diagnose: whether to find out where what was missed got lost.
         earlier: a run that is returned, times included, where nothing that it depends on has changed.
+        readings: what the reader of answers has read before.
     """
     questions = load_questions(data_folder(), collection)
     if questions is None:
@@ -119,8 +124,9 @@ def run_collection(
         return replace(earlier, build_id=build.build_id)
     judged = replace(golden, questions=tuple(q for q in questions if q.id not in retracted))
     searches: list[GoldenSearch] = []
-    with open_index(build.index) as reader:
-        run = run_golden(reader, judged, own_tables, diagnose=diagnose, on_search=searches.append)
+    with open_index(build.index) as reader, open_index(build.index, readings) as others:
+        found = searches.append
+        run = run_golden(reader, judged, own_tables, diagnose=diagnose, on_search=found, others=others)
     return replace(
         run,
         ragas=ragas_means([sample for search in searches for sample in golden_samples(search)]),
@@ -165,9 +171,10 @@ def judge_build(
     broken = find_violations(home, build) if violations is None else violations
     tables, decisions = build.tables(JUDGED_TABLES), read_decisions(home.decisions)
     verdicts, runs = [], earlier or {}
+    readings = Readings(reader_model(), _earlier_readings(home, build))
     for name in build.collections:
         problem = golden_problem(data_folder(), name) if _is_as_published(home, build, name) else None
-        run = None if problem else run_collection(build, name, tables, decisions, True, runs.get(name))
+        run = None if problem else run_collection(build, name, tables, decisions, True, runs.get(name), readings)
         committed = baseline_path(data_folder(), name)
         baseline = None if run is None else named.get(name) or load_baseline(committed)
         verdict = decide(run or GoldenRun(name, build_id=build.build_id), baseline, run is not None, broken)
@@ -175,7 +182,15 @@ def judge_build(
             verdict = replace(verdict, warnings=(f"not judged, as it was: {problem}",))
         verdict = _with_embedder_change(home, build, verdict)
         verdicts.append(_with_health(home, build, _with_texts(verdict, tables["memories"])))
+    with suppress(OSError):  # a home that may only be read is judged as well
+        readings.save(build.path / READINGS_FILE)
     return combine(verdicts)
+
+
+def _earlier_readings(home: Home, build: Build) -> Path | None:
+    """Returns the readings of a build, else of the published one."""
+    builds = (build, published(home))
+    return next((p for b in builds if b is not None and (p := b.path / READINGS_FILE).is_file()), None)
 
 
 def _is_as_published(home: Home, build: Build, collection: str) -> bool:

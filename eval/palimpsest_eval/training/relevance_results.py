@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from palimpsest.core.files import tracked
 from palimpsest.pipeline.finish import run_without_dagster
 from palimpsest.pipeline.plan import make_plan
 from palimpsest.query.ranking.merge import DEPTH
@@ -104,7 +103,7 @@ def suite_results(folder: Path) -> list[JudgedResults]:
     home, _ = suite_home(folder)
     queries = suite_queries(suite)
     with _open(home) as reader:
-        run = search_queries(reader, tracked(queries, folder.name, "queries"), _DEEP)
+        run = search_queries(reader, queries, _DEEP, times=False, what=folder.name)
     texts = {q.query_id: q.text for q in queries}
     return [
         judged(
@@ -136,7 +135,7 @@ def world_results() -> list[JudgedResults]:
             queries = [
                 RetrievalQuery(str(i), c.question, Scope(corpus.name, str(n))) for i, (n, _, c) in enumerate(pairs)
             ]
-            run = search_queries(reader, tracked(queries, "worlds", "questions"), _DEEP)
+            run = search_queries(reader, queries, _DEEP, times=False, what="worlds")
     out = []
     for i, (_, world, change) in enumerate(pairs):
         memories = run.results[str(i)].memories

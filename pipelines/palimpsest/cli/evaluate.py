@@ -214,6 +214,9 @@ def suite(
 @click.option("--narrow", is_flag=True, help="With --strategy hierarchical: only memories of the nodes found.")
 @click.option("--pending", type=click.IntRange(1, 10_000), help="Measure this home beside so many pending memories.")
 @click.option("--service", is_flag=True, help="Search over REST and MCP, a user for each of --clients.")
+@click.option(
+    "--profile", "profile_folder", type=FOLDER, help="Time the stages of a build of this home; flame graphs here."
+)
 def bench(
     call: Call,
     memories: int | None,
@@ -225,10 +228,17 @@ def bench(
     narrow: bool,
     pending: int | None,
     service: bool,
+    profile_folder: Path | None,
 ) -> None:
-    """Measure the query path on a seeded home of this many memories, or with --pending on the home itself."""  # noqa: DOC501 (the docstring is the help text)
+    """Measure the query path on a seeded home of this many memories; with --pending or --profile, the home itself."""  # noqa: DOC501 (the docstring is the help text)
     import tempfile
 
+    if profile_folder is not None:
+        from palimpsest_eval.bench.measure_profile import measure_profile
+
+        profile = measure_profile(call.home, profile_folder)
+        call.show(profile.text(), profile.to_json())
+        return
     if pending is not None:
         from palimpsest_eval.bench.measure_pending import measure_pending
 

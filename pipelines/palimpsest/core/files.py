@@ -7,7 +7,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
@@ -453,14 +453,6 @@ def _bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda n: bar.update(task, advance=n)
-
-
-def tracked(items: Sequence[_Item], what: str, unit: str) -> Iterator[_Item]:
-    """Yields the items and shows progress through them."""
-    with progress(what, len(items), unit) as advance:
-        for item in items:
-            yield item
-            advance(1)
 
 
 def _lines(what: str, total: int, unit: str) -> Callable[[int], None]:

@@ -20,9 +20,10 @@ from palimpsest.query.context.explain import Version, histories
 from palimpsest.query.context.pack import neighbor_ids
 from palimpsest.query.context.quotes import Compressor, open_compressor
 from palimpsest.query.embed_query import count_tokens
+from palimpsest.query.readings import Readings
 from palimpsest.query.request.search_request import ScopeArgument, SearchOptions, SearchRequest, parse_scopes
 from palimpsest.query.request.types import Filters, Memory, Scope, Shown, ShownMemory
-from palimpsest.query.rerank import AnyReranker, open_reranker
+from palimpsest.query.rerank import AnswerReader, AnyReranker, open_reranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes, usual_collection
@@ -685,12 +686,19 @@ def open_home(
     )
 
 
-def open_index(path: Path | str) -> Reader:
+def open_index(path: Path | str, readings: Readings | None = None) -> Reader:
     """Opens the index of one build, published or not; `refresh` leaves it there.
+
+    Args:
+        path: of the index.
+        readings: what the reader of answers, if that is the one which reads, has read before.
 
     Raises:
         PalimpsestError: the file is missing or is no index.
     """
     from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 
-    return Reader(DuckDBBackend(Path(path)), reranker=open_reranker(None, None))
+    opened = open_reranker(None, None)
+    if isinstance(opened, AnswerReader):
+        opened.readings = readings
+    return Reader(DuckDBBackend(Path(path)), reranker=opened)

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, first_line_of, missing_extra
-from palimpsest.core.files import SHIPPED
+from palimpsest.core.files import SHIPPED, hash_of_file
 from palimpsest.memories.sentence_model import prepare_torch
 from palimpsest.query.context.changes import reasons_of_parts, without_ended_parts
 from palimpsest.query.ranking.merge import READ, relevance
 from palimpsest.query.ranking.scoring import z_values
+from palimpsest.query.readings import Readings
 from palimpsest.query.request.types import Memory, one_line
 from palimpsest.query.scope.scope_query import Candidate, Ranked, ScopeQuery
 from palimpsest.query.scope.served_scope import PART
@@ -49,9 +50,16 @@ _CACHED = 16_384
 
 
 class AnswerReader:
-    """Reads the first candidates of each search. Safe to share between threads."""
+    """Reads the first candidates of each search. Safe to share between threads.
+
+    Attributes:
+        readings: what was read before; None where nothing is kept.
+    """
 
     name = "answers"
+
+    def __init__(self, readings: Readings | None = None):
+        self.readings = readings
 
     def read(self, question: str, memories: Sequence[Memory]) -> np.ndarray:
         """Returns the log odds that each memory answers the question or a part of it, shape (n,).
@@ -65,10 +73,18 @@ class AnswerReader:
         parts = [(n, line) for n, m in enumerate(memories) for line in memory_lines(question, m)]
         if parts:
             _session()  # opened once, before threads ask for it
-        odds = _threads().map(_read, [question] * len(parts), [line for _, line in parts])
+        odds = _threads().map(self._odds, [question] * len(parts), [line for _, line in parts])
         found, of = np.full(len(memories), -np.inf), np.array([n for n, _ in parts], int)
         np.maximum.at(found, of, np.fromiter(odds, float, len(parts)))
         return found - _CHANCE * np.log(np.bincount(of, minlength=len(memories)))
+
+    def _odds(self, question: str, line: str) -> float:
+        return _read(question, line) if self.readings is None else self.readings.of(question, line, _read)
+
+
+def reader_model() -> str:
+    """Returns the hash of the model that reads."""
+    return hash_of_file(SHIPPED / MODEL_FILE)
 
 
 def is_prose(memories: Sequence[Memory]) -> bool:

@@ -28,6 +28,7 @@ from palimpsest.pipeline.repair_home import remove_damaged
 from palimpsest.pipeline.run_stage import run_stage
 from palimpsest.pipeline.stage import Removed, Stage, StageContext, Table
 from palimpsest.pipeline.stages import collection_stages, once_stages
+from palimpsest.query.readings import READINGS_FILE
 from palimpsest.sources.deletions import ErasedTexts
 from palimpsest.sources.extracted import TextRow
 from palimpsest.sources.ingest import apply_deletions, update_stored_documents
@@ -306,7 +307,7 @@ def _removed_ids(
 
 
 # They quote texts and questions, or name users; the next build, or a notebook, writes its own.
-_QUOTING_FILES = ("builds/*/report.*", "notes/*", "programs/*/*", "health/report.html")
+_QUOTING_FILES = ("builds/*/report.*", f"builds/*/{READINGS_FILE}", "notes/*", "programs/*/*", "health/report.html")
 
 
 def check_server(home: Home) -> None:

@@ -73,6 +73,7 @@ class PendingMemories:
         read: what was extracted of each file, by its key; it is not read again.
         relations: their labels; they are not labelled again.
         labelled: ids of the memories whose pairs are labelled.
+        sources: uris of what they were formed of; a file whose memories are all hidden is none of these.
     """
 
     store: DuckDBBackend
@@ -81,6 +82,7 @@ class PendingMemories:
     read: Mapping[tuple[str, int], Sequence[Mapping[str, object]]]
     relations: pl.DataFrame
     labelled: frozenset[str]
+    sources: frozenset[str]
 
     @property
     def is_labelled(self) -> bool:
@@ -212,7 +214,9 @@ def form_pending(
         changes = _changes(built, tables, relations.join(own, on="relation_id", how="anti"), replaced)
     of_scope = memories.group_by(SCOPE).agg("memory_id").iter_rows()
     ids = {Scope(*scope): frozenset(ids) for *scope, ids in of_scope}
-    return PendingMemories(store, changes, ids, read, relations, labelled)
+    own_documents = documents.join(memories, on="document_id", how="semi")["uri"].to_list()
+    sources = frozenset({*own_documents, *(uri.partition("#")[0] for uri in own_documents), *unbuilt.edited})
+    return PendingMemories(store, changes, ids, read, relations, labelled, sources)
 
 
 class StatedTables(NamedTuple):

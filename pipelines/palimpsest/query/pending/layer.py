@@ -198,7 +198,8 @@ class PendingLayer:
             if formed is None or formed.memories is None or formed.key[0] != build_id:
                 return None
             memories, ids = formed.memories, formed.memories.ids.get(scope)
-            if ids is None or ids & self._hidden.get(owner.user, frozenset()) or not {*formed.key[1]} <= {*key[1]}:
+            gone = {name for name, _ in {*formed.key[1]} - {*key[1]}}
+            if ids is None or ids & self._hidden.get(owner.user, frozenset()) or gone & memories.sources:
                 return None  # something of it was changed or deleted meanwhile: none is shown until it is formed again
             if scope not in formed.views:
                 alone, known = memories.store.view(scope), built.view(scope)
