@@ -332,13 +332,13 @@ def test_results_are_those_of_exact_cosines(home, hops, monkeypatch):
     for one, other in zip(exact, estimated, strict=True):
         by_id = {i: scores for i, *scores in one}
         last = one[-1][1]
-        assert all(score == pytest.approx(last, rel=1e-4) for i, score, _ in other if i not in by_id)
+        assert all(score == pytest.approx(last, rel=2e-4) for i, score, _ in other if i not in by_id)
         by_id = {i: scores for i, *scores in other} | by_id
         assert np.array([by_id[i] for i, *_ in other]) == pytest.approx(
             np.array([n for _, *n in other]), rel=2e-4, abs=1e-3
         )
         # In the order of exact scores, but for those that are as good as equal.
-        assert [by_id[i][0] for i, *_ in other] == pytest.approx([score for _, score, _ in one], rel=1e-4)
+        assert [by_id[i][0] for i, *_ in other] == pytest.approx([score for _, score, _ in one], rel=2e-4)
 
 
 QUESTIONS_refresh = ("Where was the founder of Port Elm born?", "rivers in winter 1990", "Who names Varn?")

@@ -1,7 +1,8 @@
 """Why a golden question failed: for each thing that was not found, the step of the query path where it was lost."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from palimpsest_eval.golden.golden_run import TOP, GoldenSearch, Miss
 from palimpsest_eval.golden.questions import GoldenError, GoldenSet, Tables, retired_ids
@@ -30,8 +31,8 @@ def find_misses(
 ) -> tuple[Miss, ...]:
     """Returns where each need of the questions was lost, in the order of `question_ids`.
 
-    What the run returned is read from it; two more searches of each question, both deep, one of them by vectors alone,
-    give the ranks of what it did not return.
+    What the run returned is read from it. A deep search gives the ranks of what it did not return; another one by
+    vectors alone says more where a need was neither found nor cut off.
 
     Args:
         reader: the build's reader.
@@ -42,14 +43,24 @@ def find_misses(
     resolved = {item.question.id: item for item in search.resolved}
     items = [resolved[q] for q in question_ids]
     settings = replace(search.retrieval.settings, budget_tokens=0, depth=_MAX_RANK)
-    queries = [item.query(search.golden.collection) for item in items]
-    deep = search_queries(reader, queries, settings, times=False)
-    by_vectors = search_queries(reader, queries, replace(settings, strategy="flat"), hops=0, times=False)
+    shown = search.retrieval.results
+
+    def further(is_open: Callable[[ResolvedQuestion], bool], **options: Any) -> Mapping[str, QueryResult]:
+        queries = [item.query(search.golden.collection) for item in items if is_open(item)]
+        return search_queries(reader, queries, times=False, **options).results
+
+    deep = further(lambda item: not all(_ranks(ids, shown[item.question.id]) for ids in item.needs), settings=settings)
+    ranked = {item.question.id: deep.get(item.question.id, shown[item.question.id]) for item in items}
+    by_vectors = further(
+        lambda item: not _is_explained(item, shown[item.question.id], ranked[item.question.id]),
+        settings=replace(settings, strategy="flat"),
+        hops=0,
+    )
     retired, strategy = retired_ids(tables), search.retrieval.settings.strategy
     misses: list[Miss] = []
     for item in items:
-        shown, far, near = (run.results[item.question.id] for run in (search.retrieval, deep, by_vectors))
-        misses += _question_misses(item, shown, far, near, retired)
+        q = item.question.id
+        misses += _question_misses(item, shown[q], ranked[q], by_vectors.get(q), retired)
     return tuple(replace(miss, strategy=strategy) for miss in misses)
 
 
@@ -65,18 +76,34 @@ def unresolved_misses(golden: GoldenSet, tables: Tables) -> tuple[Miss, ...]:
     return tuple(misses)
 
 
+def _ranks(ids: Iterable[str], found: QueryResult | None) -> list[int]:
+    ranks = found.ranks if found is not None else {}
+    return [ranks[i] for i in ids if i in ranks]
+
+
+def _is_explained(item: ResolvedQuestion, shown: QueryResult, deep: QueryResult) -> bool:
+    """Returns whether the cause of each need is known without a search by vectors."""
+    packed = item.needs_in_context(shown.packed_ids, shown.context)
+    causes = (
+        _cause(min(_ranks(ids, deep), default=None), None, in_context)
+        for ids, in_context in zip(item.needs, packed, strict=True)
+    )
+    return all(cause in (FOUND, CUT_BY_BUDGET) for cause in causes)
+
+
 def _question_misses(
-    item: ResolvedQuestion, shown: QueryResult, deep: QueryResult, by_vectors: QueryResult, retired: frozenset[str]
+    item: ResolvedQuestion,
+    shown: QueryResult,
+    deep: QueryResult,
+    by_vectors: QueryResult | None,
+    retired: frozenset[str],
 ) -> list[Miss]:
     if item.question.as_of is not None:
         retired = frozenset()  # what answers a question about a past day may be retired since
-    ranks, vector_ranks = deep.ranks, by_vectors.ranks
     misses = []
     in_context = item.needs_in_context(shown.packed_ids, shown.context)
     for ids, quotes, packed in zip(item.needs, item.quotes, in_context, strict=True):
-        rank, vector_rank = (
-            min((known[i] for i in ids if i in known), default=None) for known in (ranks, vector_ranks)
-        )
+        rank, vector_rank = (min(_ranks(ids, found), default=None) for found in (deep, by_vectors))
         cause = RETIRED if ids <= retired else _cause(rank, vector_rank, packed)
         need = " / ".join(sorted(quotes))
         misses.append(Miss(item.question.id, item.question.question, need, cause, rank, vector_rank))

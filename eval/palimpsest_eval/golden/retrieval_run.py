@@ -18,7 +18,7 @@ from palimpsest.query.request.types import Memory, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
 
 DEPTH = 10
-TIMED = 60
+TIMED = 40
 """Queries of a run that are searched alone, one after another, and timed."""
 BUDGET_TOKENS = 1200
 

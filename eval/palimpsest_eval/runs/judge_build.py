@@ -171,38 +171,39 @@ def judge_build(
     broken = find_violations(home, build) if violations is None else violations
     tables, decisions = build.tables(JUDGED_TABLES), read_decisions(home.decisions)
     verdicts, runs = [], earlier or {}
-    readings = Readings(reader_model(), _earlier_readings(home, build))
+    before = published(home)
+    readings = Readings(reader_model(), _earlier_readings(before, build))
     for name in build.collections:
-        problem = golden_problem(data_folder(), name) if _is_as_published(home, build, name) else None
+        problem = golden_problem(data_folder(), name) if _is_as_before(before, build, name) else None
         run = None if problem else run_collection(build, name, tables, decisions, True, runs.get(name), readings)
         committed = baseline_path(data_folder(), name)
         baseline = None if run is None else named.get(name) or load_baseline(committed)
         verdict = decide(run or GoldenRun(name, build_id=build.build_id), baseline, run is not None, broken)
         if problem:
             verdict = replace(verdict, warnings=(f"not judged, as it was: {problem}",))
-        verdict = _with_embedder_change(home, build, verdict)
+        verdict = _with_embedder_change(home, before, build, verdict)
         verdicts.append(_with_health(home, build, _with_texts(verdict, tables["memories"])))
     with suppress(OSError):  # a home that may only be read is judged as well
         readings.save(build.path / READINGS_FILE)
     return combine(verdicts)
 
 
-def _earlier_readings(home: Home, build: Build) -> Path | None:
+def _earlier_readings(before: Build | None, build: Build) -> Path | None:
     """Returns the readings of a build, else of the published one."""
-    builds = (build, published(home))
-    return next((p for b in builds if b is not None and (p := b.path / READINGS_FILE).is_file()), None)
+    return next((p for b in (build, before) if b is not None and (p := b.path / READINGS_FILE).is_file()), None)
 
 
-def _is_as_published(home: Home, build: Build, collection: str) -> bool:
+def _is_as_before(before: Build | None, build: Build, collection: str) -> bool:
     """Returns whether a collection of a build is that of the published build."""
-    before = published(home)
     made_of = build.manifest.fingerprints.get(collection)
     return before is not None and made_of is not None and made_of == before.manifest.fingerprints.get(collection)
 
 
-def _with_embedder_change(home: Home, build: Build, verdict: CollectionVerdict) -> CollectionVerdict:
+def _with_embedder_change(
+    home: Home, base: Build | None, build: Build, verdict: CollectionVerdict
+) -> CollectionVerdict:
     """Compares the build with the published one where that has vectors of another embedder."""
-    base, name = published(home), verdict.collection
+    name = verdict.collection
     if base is None or base.build_id == build.build_id or name not in base.collections:
         return verdict
     old, new = collection_spaces(base)[name], collection_spaces(build)[name]

@@ -127,11 +127,12 @@ def passages(text: str, room: int) -> list[str]:
     return _packed(text, _sentences(text), room)
 
 
-def _sentences(text: str) -> list[tuple[int, int, int]]:
+@lru_cache(maxsize=1024)
+def _sentences(text: str) -> tuple[tuple[int, int, int], ...]:
     """Returns start, end and number of tokens of each sentence."""
     starts = [start for start, _ in tokenizer().encode(text).offsets[1:-1]]
     spans = memory_sentence_spans(text)
-    return [(start, end, bisect_left(starts, end) - bisect_left(starts, start)) for start, end in spans]
+    return tuple((start, end, bisect_left(starts, end) - bisect_left(starts, start)) for start, end in spans)
 
 
 def _packed(text: str, sentences: Sequence[tuple[int, int, int]], room: int) -> list[str]:
