@@ -1,8 +1,10 @@
 """Numbered builds: a folder each, immutable once published; how many are kept, and which one readers see."""
 
+import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +16,7 @@ from palimpsest.core.files import (
     link,
     published_build_id,
     read_json_object,
-    read_sealed_json,
+    unsealed,
     write_format,
     write_json,
     write_pointer,
@@ -73,6 +75,14 @@ ONCE = "_once"
 _UNFINISHED = "_unfinished"  # no collection has such a name
 
 
+@lru_cache(maxsize=8)  # one has megabytes, and a build looks at its own and the published one dozens of times
+def _parse_manifest(path: Path, stored: bytes) -> BuildManifest:
+    try:
+        return BuildManifest.from_json(unsealed(json.loads(stored)))
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        raise DamagedFile(path, _REPAIR) from None
+
+
 @dataclass(frozen=True)
 class Build:
     """The folder of one build: `<collection>/<table>.parquet`, stage records, index.duckdb, manifest.json."""
@@ -102,12 +112,13 @@ class Build:
             DamagedFile: it is no manifest.
         """
         path = self.path / MANIFEST
-        if (found := read_sealed_json(path, _REPAIR)) is None:
-            return BuildManifest()
         try:
-            return BuildManifest.from_json(found)
-        except (AttributeError, LookupError, TypeError, ValueError):
+            stored = path.read_bytes()
+        except FileNotFoundError:
+            return BuildManifest()
+        except OSError:
             raise DamagedFile(path, _REPAIR) from None
+        return _parse_manifest(path, stored)
 
     def write_manifest(self, manifest: BuildManifest) -> None:
         """Replaces the manifest, with the state of each file of the build and a checksum of itself."""
