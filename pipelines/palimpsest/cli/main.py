@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 the gate or verify failed, 2 bad input or usage, 3 a compo
 progress to stderr; with --json the last line of stdout is one JSON object.
 """
 
+import atexit
 import importlib
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -219,5 +221,20 @@ def _fail(message: str, code: int, more: Sequence[str] = ()) -> None:
     raise SystemExit(code)
 
 
+def run() -> None:
+    """Runs `main` as a program; the process then ends without taking its modules apart, which takes half a second."""
+    code: object = 0
+    try:
+        main()
+    except SystemExit as e:
+        code = e.code
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as the interpreter does
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # nobody reads any more, or it is closed
+            stream.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
 if __name__ == "__main__":
-    main()
+    run()
