@@ -27,7 +27,6 @@ from palimpsest.relations.labelers.change_encoder import (
     focus,
     gap_words,
     outdated_part,
-    read_encoder,
     shipped_encoder,
 )
 from palimpsest.relations.labelers.choose_labeler import CascadeLabeler
@@ -177,11 +176,15 @@ def test_what_is_read_of_one_input_does_not_depend_on_others(file):
 
 
 def test_a_damaged_graph_is_named(tmp_path):
+    question = ChangeQuestion(Statement("a"), [Statement("b")])
+    (tmp_path / "x.onnx").write_bytes(b"no graph")
     with pytest.raises(ComponentFailed, match="not an ONNX model"):
-        ChangeEncoder(b"no graph").read([ChangeQuestion(Statement("a"), [Statement("b")])])
+        ChangeEncoder(tmp_path / "x.onnx").read([question])
     (tmp_path / "x.onnx.gz").write_bytes(b"no gzip")
-    with pytest.raises(OSError, match="Not a gzipped file"):
-        read_encoder(tmp_path / "x.onnx.gz")
+    with pytest.raises(ComponentFailed, match="cannot be read"):
+        ChangeEncoder(tmp_path / "x.onnx.gz").read([question])
+    with pytest.raises(ComponentFailed, match="cannot be read"):
+        _ = ChangeEncoder(tmp_path / "none.onnx").key
 
 
 def test_the_model_of_a_cascade_decides_what_may_be_a_change():

@@ -27,7 +27,6 @@ from palimpsest.relations.labelers.change_encoder import (
     ChangeEncoder,
     ChangeQuestion,
     ChangeReading,
-    read_encoder,
 )
 from palimpsest.relations.labelers.label_types import LabelPair
 from palimpsest.relations.labelers.offline_labeler import likely_rows
@@ -152,7 +151,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--out", type=Path, default=SHIPPED, help="The data folder.")
     folder = arguments.parse_args().out
-    chooser, judge = (read_encoder(folder / file) for file in (CHOOSER_FILE, JUDGE_FILE))
+    chooser, judge = (ChangeEncoder(folder / file) for file in (CHOOSER_FILE, JUDGE_FILE))
     held_out = [w for w in load_worlds() if w.is_held_out]
     found = calibrate(chooser, judge, ListMaker(held_out, embed_texts))
     write_bytes(folder / CALIBRATION_FILE, found.to_json().encode())

@@ -9,7 +9,6 @@ their card.
 
 import datetime as dt
 import gzip
-import hashlib
 import os
 import re
 import zlib
@@ -24,7 +23,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.core.files import SHIPPED
+from palimpsest.core.files import SHIPPED, hash_of_file
 from palimpsest.text.parse import parse_texts
 from palimpsest.text.sentences import clause_spans, memory_sentence_spans, merge_spans
 from palimpsest.text.tokenizer import tokenizer
@@ -282,18 +281,25 @@ class ChangeReading:
 
 @dataclass(frozen=True)
 class ChangeEncoder:
-    """The encoder.
+    """The encoder; it is opened when it first reads, for the judge is large, and has often nothing to read.
 
     Attributes:
-        graph: the serialized ONNX model.
+        path: of the ONNX model; `.gz` is what it says.
     """
 
-    graph: bytes
+    path: Path
 
     @cached_property
     def key(self) -> str:
-        """Names the weights."""
-        return hashlib.sha256(self.graph).hexdigest()[:16]
+        """Names the weights.
+
+        Raises:
+            ComponentFailed: the file is missing.
+        """
+        try:
+            return hash_of_file(self.path)[:16]
+        except OSError:
+            raise self._unreadable from None
 
     def read(
         self, questions: Sequence[ChangeQuestion], advance: Callable[[int], None] = lambda n: None
@@ -341,38 +347,31 @@ class ChangeEncoder:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         try:
-            return onnxruntime.InferenceSession(self.graph, options, providers=["CPUExecutionProvider"])
+            stored = self.path.read_bytes()
+            graph = gzip.decompress(stored) if self.path.suffix == ".gz" else stored
+        except (OSError, EOFError, zlib.error):
+            raise self._unreadable from None
+        try:
+            return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         except Exception as e:  # onnxruntime raises classes of its own
             raise ComponentFailed(
                 f"change encoder: not an ONNX model ({type(e).__name__}); install palimpsest-memory again"
             ) from None
+
+    @property
+    def _unreadable(self) -> ComponentFailed:
+        return ComponentFailed(f"changes: {self.path.name} cannot be read; install palimpsest-memory again")
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
         return tokenizer()
 
 
-def read_encoder(path: Path) -> ChangeEncoder:
-    """Returns the encoder of a file; `.gz` is what it says.
-
-    Raises:
-        OSError, EOFError, zlib.error: it cannot be read.
-    """
-    stored = path.read_bytes()
-    return ChangeEncoder(gzip.decompress(stored) if path.suffix == ".gz" else stored)
-
-
 @lru_cache(maxsize=2)
 def shipped_encoder(file: str) -> ChangeEncoder:
-    """Returns an encoder that comes with Palimpsest, opened when it is first used.
+    """Returns an encoder that comes with Palimpsest.
 
     Args:
         file: CHOOSER_FILE or JUDGE_FILE.
-
-    Raises:
-        ComponentFailed: its file is missing.
     """
-    try:
-        return read_encoder(SHIPPED / file)
-    except (OSError, EOFError, zlib.error):
-        raise ComponentFailed(f"changes: {file} cannot be read; install palimpsest-memory again") from None
+    return ChangeEncoder(SHIPPED / file)
