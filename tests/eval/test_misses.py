@@ -34,8 +34,8 @@ def cause(reader, item=None):
 
 
 def test_each_cause_is_identified():
-    assert cause(Ranked({"q": ["m2"]}, ["m2"])) == ("found", 1, 1)
-    assert cause(Ranked({"q": ["m2"]}, ["m2"], {"q": ["zz"]})) == ("cut by the budget", 1, 1)
+    assert cause(Ranked({"q": ["m2"]}, ["m2"])) == ("found", 1, None)
+    assert cause(Ranked({"q": ["m2"]}, ["m2"], {"q": ["zz"]})) == ("cut by the budget", 1, None)
     assert cause(Ranked({"q": [*OTHERS, "m2"]}, ["m1", "m2"])) == ("lost in fusion", 7, 2)
     assert cause(Ranked({"q": OTHERS}, [*OTHERS, "m2"])) == ("not near", None, 7)
     monday = question("q", "plan.md", "The launch is on Monday")

@@ -124,7 +124,6 @@ def test_doctor_finds_nothing_wrong_with_a_base_install(home):
     done = run("doctor", "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok   embedding model: answers with a unit vector" in done.stdout
-    assert "ok   embedding model: not checked: needs the extra build" in done.stdout
 
 
 @pytest.mark.parametrize(
