@@ -37,7 +37,19 @@ settings.load_profile("no deadline")
 
 # One home; one Neo4j server; one home, and one kernel after another; one home behind the service.
 _TOGETHER = ("tests/instances", "tests/neo4j_graph", "tests/notebooks", "tests/serve")
-_LONGEST = ("tests/neo4j_graph", "tests/orchestration/test_schedule.py", "tests/notebooks", "tests/cli/test_cli.py")
+_LONGEST = (
+    "tests/serve",
+    "tests/neo4j_graph",
+    "tests/notebooks",
+    "tests/build/test_delete.py",
+    "tests/build/test_lm_faults.py",
+    "tests/cli/test_cli.py",
+    "tests/orchestration/test_postgres.py",
+    "tests/store/remote/test_races.py",
+    "tests/instances",
+    "tests/orchestration/test_schedule.py",
+    "tests/chaos/test_histories.py",
+)
 
 
 def pytest_report_header() -> str:
