@@ -22,7 +22,7 @@ class QueryScores:
         ranked: corpus ids, or sources of a golden set, best first.
         metrics: fractions by measure.
         scores: of the ranking; None for a golden set.
-        ms: milliseconds of the search; None for a golden set.
+        ms: milliseconds of the search; None where it was not timed, and for a golden set.
     """
 
     query_id: str
@@ -55,7 +55,7 @@ class SuiteResult(JsonRecord):
         metrics: means over the queries, as fractions.
         by_type: `queries` and means by type of query.
         by_time: the same by what a query says of time.
-        latency_ms: of whole searches, warmed up.
+        latency_ms: of the whole searches that were timed, warmed up.
         per_query: a record for each query, in order of the ids.
         quality: fractions that only a golden set can give.
         build: summary of the build that was searched.
