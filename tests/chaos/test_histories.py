@@ -36,7 +36,7 @@ from tests.chaos import child
 from tests.small_corpus import write_chats, write_notes
 from tests.word_embedder import WordEmbedder
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "20"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "8"))
 STEPS = 40
 FAILED = (1000, 1002, 1401, 7004)
 """Seeds of histories of 40 steps that once ended wrong; what they found has a test of its own as well."""

@@ -174,21 +174,22 @@ def search_queries(
         base["hops"] = hops
     timed = queries[:: max(1, -(-len(queries) // TIMED))] if times else []
     results: dict[str, QueryResult] = {}
+    alone = {query.query_id for query in timed}
+    rest = [query for query in queries if query.query_id not in alone]
     with progress(what, len(queries), "queries") as advance:
+        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+            found = threads.map(lambda q: (others or reader).search(q.text, q.scope, **{**base, **q.filters}), rest)
+            for query, result in zip(rest, found, strict=True):
+                results[query.query_id] = _result(query, result)
+                advance(1)
         warm: set[tuple[Scope, date | str | tuple[Message, ...] | None]] = set()
-        for query in timed:
+        for query in timed:  # last: what a process loads once is loaded
             place = query.scope, query.filters.get("project")
             if place not in warm:
                 reader.search(query.text, query.scope, **{**base, **query.filters})
                 warm.add(place)
             results[query.query_id] = _timed(reader, query, base, clock)
             advance(1)
-        rest = [query for query in queries if query.query_id not in results]
-        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-            found = threads.map(lambda q: (others or reader).search(q.text, q.scope, **{**base, **q.filters}), rest)
-            for query, result in zip(rest, found, strict=True):
-                results[query.query_id] = _result(query, result)
-                advance(1)
     return RetrievalRun(settings, {query.query_id: results[query.query_id] for query in queries})
 
 

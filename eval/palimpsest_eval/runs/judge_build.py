@@ -124,7 +124,8 @@ def run_collection(
         return replace(earlier, build_id=build.build_id)
     judged = replace(golden, questions=tuple(q for q in questions if q.id not in retracted))
     searches: list[GoldenSearch] = []
-    with open_index(build.index) as reader, open_index(build.index, readings) as others:
+    with open_index(build.index) as reader:
+        others = None if readings is None else reader.with_readings(readings)
         found = searches.append
         run = run_golden(reader, judged, own_tables, diagnose=diagnose, on_search=found, others=others)
     return replace(

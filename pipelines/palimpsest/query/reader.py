@@ -144,6 +144,14 @@ class Reader:
         """What reads the best candidates of each search; None without a reranker."""
         return None if self._reranker is None else self._reranker.name
 
+    def with_readings(self, readings: Readings) -> "Reader":
+        """Returns a reader of the same open build whose reader of answers knows what was read before.
+
+        It is closed with this one.
+        """
+        reranker = AnswerReader(readings) if isinstance(self._reranker, AnswerReader) else self._reranker
+        return Reader(self._backend, clock=self._clock, reranker=reranker)
+
     def __enter__(self) -> "Reader":
         return self
 
@@ -686,19 +694,12 @@ def open_home(
     )
 
 
-def open_index(path: Path | str, readings: Readings | None = None) -> Reader:
+def open_index(path: Path | str) -> Reader:
     """Opens the index of one build, published or not; `refresh` leaves it there.
-
-    Args:
-        path: of the index.
-        readings: what the reader of answers, if that is the one which reads, has read before.
 
     Raises:
         PalimpsestError: the file is missing or is no index.
     """
     from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 
-    opened = open_reranker(None, None)
-    if isinstance(opened, AnswerReader):
-        opened.readings = readings
-    return Reader(DuckDBBackend(Path(path)), reranker=opened)
+    return Reader(DuckDBBackend(Path(path)), reranker=open_reranker(None, None))
