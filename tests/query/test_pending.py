@@ -37,9 +37,10 @@ def test_a_text_is_found_while_another_of_the_same_user_is_deleted(tmp_path):
     file = InboxFile.of_uri(Home(tmp_path).inbox, kite.collection, kite.uri)
 
     class DeletedAfterTheFirstWait(PendingLayer):
-        def wait(self, *args) -> None:
-            super().wait(*args)
+        def wait(self, *args) -> bool:
+            waited = super().wait(*args)
             file.path.unlink(missing_ok=True)
+            return waited
 
     layer = DeletedAfterTheFirstWait(tmp_path, lambda: dt.datetime.now(dt.UTC))
     (scope,) = layer.scopes("", "gus")

@@ -23,7 +23,7 @@ from palimpsest_eval.metrics import percentiles
 if TYPE_CHECKING:
     from pyinstrument import Profiler
 
-QUERIES = 100
+QUERIES = 100  # about: as many in each scope
 _INTERVAL_S = 0.005
 _FIXED_S = 2.0
 """Of each stage: what loading its models and libraries may take."""
@@ -129,13 +129,14 @@ def _profiler() -> "Profiler":
 
 
 def _search(home: Home) -> dict[str, list[float]]:
-    """Searches golden questions of each collection, or of one without them its name; returns each step's times."""
+    """Searches golden questions in each scope, or its collection's name where there are none; returns steps' times."""
     steps: dict[str, list[float]] = {}
     with open_home(home.path, count_reads=False) as reader:
-        for scope in sorted(s for s in reader.scope_sizes() if not s.project_id):
+        scopes = sorted(s for s in reader.scope_sizes() if not s.project_id)
+        for scope in scopes:
             golden = load_questions(data_folder(), scope.collection) or []
             texts = [q.question for q in golden if q.user in (None, scope.user_id)] or [scope.collection]
-            for text in texts[: QUERIES // len(home.sources)]:
+            for text in texts[: max(1, QUERIES // len(scopes))]:
                 for step, ms in reader.search(text, Scope(*scope)).timings.items():
                     steps.setdefault(step, []).append(ms)
     return steps

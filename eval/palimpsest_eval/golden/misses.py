@@ -1,13 +1,12 @@
 """Why a golden question failed: for each thing that was not found, the step of the query path where it was lost."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from palimpsest_eval.golden.golden_run import TOP, GoldenSearch, Miss
 from palimpsest_eval.golden.questions import GoldenError, GoldenSet, Tables, retired_ids
 from palimpsest_eval.golden.resolve import ResolvedQuestion, resolve
-from palimpsest_eval.golden.retrieval_run import DEPTH, QueryResult, Searcher, search_queries
+from palimpsest_eval.golden.retrieval_run import DEPTH, QueryResult, Searcher, SearchSettings, search_queries
 
 NOT_CHUNKED = "not chunked"
 RETIRED = "retired"
@@ -45,17 +44,16 @@ def find_misses(
     settings = replace(search.retrieval.settings, budget_tokens=0, depth=_MAX_RANK)
     shown = search.retrieval.results
 
-    def further(is_open: Callable[[ResolvedQuestion], bool], **options: Any) -> Mapping[str, QueryResult]:
-        queries = [item.query(search.golden.collection) for item in items if is_open(item)]
-        return search_queries(reader, queries, times=False, **options).results
+    def further(
+        open_items: Iterable[ResolvedQuestion], settings: SearchSettings, hops: int | None = None
+    ) -> Mapping[str, QueryResult]:
+        queries = [item.query(search.golden.collection) for item in open_items]
+        return search_queries(reader, queries, settings, hops=hops, times=False).results
 
-    deep = further(lambda item: not all(_ranks(ids, shown[item.question.id]) for ids in item.needs), settings=settings)
+    deep = further((i for i in items if not all(_ranks(ids, shown[i.question.id]) for ids in i.needs)), settings)
     ranked = {item.question.id: deep.get(item.question.id, shown[item.question.id]) for item in items}
-    by_vectors = further(
-        lambda item: not _is_explained(item, shown[item.question.id], ranked[item.question.id]),
-        settings=replace(settings, strategy="flat"),
-        hops=0,
-    )
+    unexplained = (i for i in items if not _is_explained(i, shown[i.question.id], ranked[i.question.id]))
+    by_vectors = further(unexplained, replace(settings, strategy="flat"), 0)
     retired, strategy = retired_ids(tables), search.retrieval.settings.strategy
     misses: list[Miss] = []
     for item in items:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -174,11 +175,15 @@ def search_queries(
         base["hops"] = hops
     timed = queries[:: max(1, -(-len(queries) // TIMED))] if times else []
     results: dict[str, QueryResult] = {}
+
+    def search(by: Searcher, query: RetrievalQuery) -> SearchResult:
+        return by.search(query.text, query.scope, **{**base, **query.filters})
+
     alone = {query.query_id for query in timed}
     rest = [query for query in queries if query.query_id not in alone]
     with progress(what, len(queries), "queries") as advance:
         with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-            found = threads.map(lambda q: (others or reader).search(q.text, q.scope, **{**base, **q.filters}), rest)
+            found = threads.map(partial(search, others or reader), rest)
             for query, result in zip(rest, found, strict=True):
                 results[query.query_id] = _result(query, result)
                 advance(1)
@@ -186,17 +191,19 @@ def search_queries(
         for query in timed:  # last: what a process loads once is loaded
             place = query.scope, query.filters.get("project")
             if place not in warm:
-                reader.search(query.text, query.scope, **{**base, **query.filters})
+                search(reader, query)
                 warm.add(place)
-            results[query.query_id] = _timed(reader, query, base, clock)
+            results[query.query_id] = _timed(query, partial(search, reader), clock)
             advance(1)
     return RetrievalRun(settings, {query.query_id: results[query.query_id] for query in queries})
 
 
-def _timed(reader: Searcher, query: RetrievalQuery, base: Mapping[str, Any], clock: Callable[[], float]) -> QueryResult:
+def _timed(
+    query: RetrievalQuery, search: Callable[[RetrievalQuery], SearchResult], clock: Callable[[], float]
+) -> QueryResult:
     waited = waited_ms()
     start = clock()
-    found = reader.search(query.text, query.scope, **{**base, **query.filters})
+    found = search(query)
     ms = (clock() - start) * 1000
     waited = max(0.0, waited_ms() - waited) if clock is time.perf_counter else 0.0
     return replace(_result(query, found), ms=ms, waited_ms=waited)

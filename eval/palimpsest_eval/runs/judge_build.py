@@ -126,8 +126,7 @@ def run_collection(
     searches: list[GoldenSearch] = []
     with open_index(build.index) as reader:
         others = None if readings is None else reader.with_readings(readings)
-        found = searches.append
-        run = run_golden(reader, judged, own_tables, diagnose=diagnose, on_search=found, others=others)
+        run = run_golden(reader, judged, own_tables, diagnose=diagnose, on_search=searches.append, others=others)
     return replace(
         run,
         ragas=ragas_means([sample for search in searches for sample in golden_samples(search)]),

@@ -1,9 +1,9 @@
 """How graphs are made of networks like BERT: layers without padding, weights of whole numbers."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
-import onnx
 import torch
 from transformers.models.bert.modeling_bert import BertLayer
 
@@ -22,7 +22,7 @@ def attend(layer: BertLayer, rows: torch.Tensor, states: torch.Tensor) -> torch.
     return found
 
 
-def in_bytes(exported: Path, wide: int) -> bytes:
+def in_bytes(exported: Path, is_wide: Callable[[str, int], bool]) -> bytes:
     """Returns a graph with weights of eight bits, and with activations of eight bits by input.
 
     What goes into the widest products has a few numbers far above the others, so that one scale for all of them is too
@@ -30,16 +30,16 @@ def in_bytes(exported: Path, wide: int) -> bytes:
 
     Args:
         exported: the graph in float32; others are written beside it.
-        wide: numbers that go into the widest products.
+        is_wide: says so of a product, by its name and how many numbers go into it.
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
     by_block = MatMulNBitsQuantizer(str(exported), bits=8, block_size=128, is_symmetric=True, accuracy_level=4)
-    graph = onnx.load(str(exported), load_external_data=False).graph
+    graph = by_block.model.model.graph
     rows = {tensor.name: tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 2}
     products = [node for node in graph.node if node.op_type == "MatMul"]
-    by_block.nodes_to_exclude = {node.name for node in products if rows.get(node.input[1]) != wide}
+    by_block.nodes_to_exclude = {p.name for p in products if not is_wide(p.name, rows.get(p.input[1], 0))}
     by_block.process()
     first, second = exported.with_name("blocks.onnx"), exported.with_name("bytes.onnx")
     by_block.model.save_model_to_file(str(first))

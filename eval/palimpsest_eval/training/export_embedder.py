@@ -53,7 +53,7 @@ def main() -> None:
             opset_version=_OPSET,
             dynamo=False,
         )
-        write_bytes(SHIPPED / MODEL_FILE, in_bytes(exported, encoder.config.intermediate_size))
+        write_bytes(SHIPPED / MODEL_FILE, in_bytes(exported, lambda _, size: size == encoder.config.intermediate_size))
 
 
 if __name__ == "__main__":

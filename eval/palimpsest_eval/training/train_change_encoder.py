@@ -41,6 +41,7 @@ _WARM_UP, _MAX_NORM = 0.08, 1.0
 _CLASS_WEIGHT, _SPAN_WEIGHT = 0.5, 0.3
 _NONE_SHARE = 0.45
 _OPSET = 17
+_WIDEST = "/output/dense/MatMul"
 _BERT_WORDS, _CLS, _SEP = 30522, 101, 102
 _NOT_UPDATE = list(range(1, len(PAIR_CLASSES)))
 
@@ -324,7 +325,7 @@ def export_graph(network: Network, path: Path, bits: int = 7) -> None:
             dynamo=False,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        graph = in_bytes(exported, network.enc.config.intermediate_size)
+        graph = in_bytes(exported, lambda name, _: name.endswith(_WIDEST))
     write_bytes(path, gzip.compress(graph, mtime=0) if path.suffix == ".gz" else graph)
 
 

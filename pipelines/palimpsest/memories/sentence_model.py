@@ -1,4 +1,4 @@
-"""Sentence-transformers models: MiniLM of its package, or any other by folder or by name.
+"""Sentence-transformers models, by folder or by name.
 
 Weights are safetensors only, and no code of a model runs. The library pools, normalizes and adds prompts.
 
@@ -116,8 +116,8 @@ def prepare_torch() -> None:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def open_model(folder: Path, number_format: str = "float32") -> "SentenceTransformer":
-    """Opens a model in the layout of sentence-transformers, in a number format of torch."""
+def open_model(folder: Path) -> "SentenceTransformer":
+    """Opens a model in the layout of sentence-transformers, in float32."""
     prepare_torch()
     from sentence_transformers import SentenceTransformer
 
@@ -126,7 +126,7 @@ def open_model(folder: Path, number_format: str = "float32") -> "SentenceTransfo
         device="cpu",
         trust_remote_code=False,
         local_files_only=True,
-        model_kwargs={"use_safetensors": True, "dtype": number_format},
+        model_kwargs={"use_safetensors": True, "dtype": "float32"},
     ).eval()
 
 

@@ -11,7 +11,6 @@ from palimpsest.memories.embed import load_embedder
 from palimpsest.memories.vector_space import MINILM, QuestionEmbedder, Space
 from palimpsest.text.tokenizer import tokenizer
 
-DIMENSIONS = 384
 MAX_CHARS = 20_000  # far beyond what an embedder reads of any script
 _CACHED = 256
 _COUNTED, _COUNTED_CHARS = 16_384, 300  # places and attributions, which results repeat

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from palimpsest.core.errors import ArgumentError, ComponentFailed, first_line_of, missing_extra
+from palimpsest.core.errors import ArgumentError, first_line_of, missing_extra
 from palimpsest.core.files import SHIPPED, hash_of_file
+from palimpsest.core.onnx_graph import open_graph
 from palimpsest.memories.sentence_model import prepare_torch
 from palimpsest.query.context.changes import reasons_of_parts, without_ended_parts
 from palimpsest.query.ranking.merge import READ, relevance
@@ -186,17 +187,7 @@ def _threads() -> ThreadPoolExecutor:
 
 @cache
 def _session() -> "InferenceSession":
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(SHIPPED / MODEL_FILE), options, providers=["CPUExecutionProvider"])
-    except Exception as e:  # onnxruntime raises classes of its own
-        raise ComponentFailed(
-            f"answer reader: data/{MODEL_FILE} cannot be loaded ({type(e).__name__}); install palimpsest-memory again"
-        ) from None
+    return open_graph(SHIPPED / MODEL_FILE, f"answer reader: data/{MODEL_FILE} cannot be loaded")
 
 
 # What reranks: the interface, and which reranker a name means.

@@ -104,10 +104,17 @@ class PendingLayer:
                     begun.append(self._begin(owner, key))
         return begun
 
-    def wait(self, build_id: str, scopes: Iterable[Scope], wait_s: float | None) -> None:
-        """Waits until what a build lacks in some scopes is formed and labelled, at most for so many seconds."""
-        if (begun := self.form(build_id, scopes)) and wait_s != 0:
-            wait_for(begun, wait_s)
+    def wait(self, build_id: str, scopes: Iterable[Scope], wait_s: float | None) -> bool:
+        """Waits until what a build lacks in some scopes is formed and labelled, at most for so many seconds.
+
+        Returns:
+            Whether there was something to wait for.
+        """
+        begun = self.form(build_id, scopes)
+        if not begun or wait_s == 0:
+            return False
+        wait_for(begun, wait_s)
+        return True
 
     def joined(self, built: Backend, scopes: Iterable[Scope]) -> JoinedBackend | None:
         """Returns a build with what is pending in some scopes; None where nothing is.
@@ -120,9 +127,10 @@ class PendingLayer:
         until = None if self._wait_s is None else time.monotonic() + self._wait_s
         pending = dict[Scope, PendingScope]()
         for _ in range(_MOST_WAITS):  # a file that comes or goes after a wait leaves nothing to show until the next
-            self.wait(built.build_id, scopes, None if until is None else max(0.0, until - time.monotonic()))
+            left_s = None if until is None else max(0.0, until - time.monotonic())
+            waited = self.wait(built.build_id, scopes, left_s)
             pending = {scope: at for scope in scopes if (at := self._pending(built, scope)) is not None}
-            if len(pending) == len(scopes) or not self.form(built.build_id, scopes):
+            if not waited:
                 break
         return JoinedBackend(built, pending) if pending else None
 

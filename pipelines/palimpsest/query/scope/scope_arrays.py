@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from palimpsest.core.onnx_graph import open_graph
+
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
@@ -124,11 +126,7 @@ def _cosines(query: np.ndarray, query_scales: np.ndarray, part: tuple[np.ndarray
 @lru_cache(maxsize=1)
 def _products() -> "InferenceSession":
     """Returns the products by onnxruntime: numpy has none of 8 bits that use the processor's instructions for them."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(PRODUCTS_GRAPH, options, providers=["CPUExecutionProvider"])
+    return open_graph(PRODUCTS_GRAPH, "products of vectors: the graph cannot be loaded")
 
 
 Arrays = dict[str, Any]

@@ -24,6 +24,7 @@ from scipy.special import expit, logit
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.files import SHIPPED, hash_of_file
+from palimpsest.core.onnx_graph import open_graph
 from palimpsest.text.parse import parse_texts
 from palimpsest.text.sentences import clause_spans, memory_sentence_spans, merge_spans
 from palimpsest.text.tokenizer import tokenizer
@@ -310,7 +311,7 @@ class ChangeEncoder:
             questions: each has at least one older statement.
             advance: is called with the number of older statements read.
         """
-        inputs = [build_input(self._tokenizer, *question) for question in questions]
+        inputs = [build_input(tokenizer(), *question) for question in questions]
         if inputs:
             self._session  # noqa: B018  # opened once, before threads ask for it
         out: list[ChangeReading] = []
@@ -341,30 +342,16 @@ class ChangeEncoder:
 
     @cached_property
     def _session(self) -> "InferenceSession":
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
         try:
             stored = self.path.read_bytes()
             graph = gzip.decompress(stored) if self.path.suffix == ".gz" else stored
         except (OSError, EOFError, zlib.error):
             raise self._unreadable from None
-        try:
-            return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        except Exception as e:  # onnxruntime raises classes of its own
-            raise ComponentFailed(
-                f"change encoder: not an ONNX model ({type(e).__name__}); install palimpsest-memory again"
-            ) from None
+        return open_graph(graph, "change encoder: not an ONNX model")
 
     @property
     def _unreadable(self) -> ComponentFailed:
         return ComponentFailed(f"changes: {self.path.name} cannot be read; install palimpsest-memory again")
-
-    @cached_property
-    def _tokenizer(self) -> "Tokenizer":
-        return tokenizer()
 
 
 @lru_cache(maxsize=2)
