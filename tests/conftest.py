@@ -3,6 +3,7 @@
 `tests/README.md` lists the fixtures and how tests are spread over processes.
 """
 
+import gc
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import settings
 from psutil import virtual_memory
 
+from palimpsest.core.imports import import_with_json_schema
 from palimpsest.store.home import Home
 from tests.kept_readers import KeptWorkerProcess, end_kept
 from tests.kept_readings import read_once
@@ -30,6 +32,8 @@ if (
     and min(shutil.disk_usage(_MEMORY_DISK).free, virtual_memory().available) > _ROOM
 ):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY_DISK))
+
+import_with_json_schema("jsonschema")  # before a test module imports it with its grammar, 3 s of each process
 
 # A test that waits for a processor is no slow one.
 settings.register_profile("no deadline", deadline=None)
@@ -86,6 +90,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         order = {name: place for place, name in enumerate(_LONGEST)}
         items.sort(key=lambda item: order.get(_group(item.nodeid), len(order)))
+
+
+def pytest_collection_finish() -> None:
+    """What test modules import stays: a collection of garbage need not look at it again, half a second each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,6 @@ import random
 
 import pytest
 
-from palimpsest_eval.training.train_reader import dialogue_lists, sentence_lists
-
 TURNS = [
     ("Ross Geller", "Ben is at the zoo ."),
     ("Rachel Green", "I like tea ."),
@@ -27,6 +25,8 @@ def dialogues(tmp_path):
 
 
 def test_a_question_of_a_dialogue_has_its_turns_and_about_somebody_else_no_answer(dialogues):
+    from palimpsest_eval.training.train_reader import dialogue_lists
+
     found = [q for seed in range(20) for q in dialogue_lists(dialogues, random.Random(seed))]
     own = [q for q in found if "Ross" in q.question]
     swapped = [q for q in found if "Rachel" in q.question]
@@ -37,6 +37,8 @@ def test_a_question_of_a_dialogue_has_its_turns_and_about_somebody_else_no_answe
 
 
 def test_half_of_the_questions_about_sentences_with_the_nearest_sentences(tmp_path):
+    from palimpsest_eval.training.train_reader import sentence_lists
+
     rows = [
         {
             "article": "Bees",

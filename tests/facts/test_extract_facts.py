@@ -4,7 +4,6 @@ import importlib
 import random
 
 import pytest
-from spacy.symbols import ORTH
 
 from palimpsest.facts.extract_facts import extract_facts
 from palimpsest.facts.fact import Mentioned, Named
@@ -203,6 +202,8 @@ def test_the_span_of_a_fact_has_its_clause_whatever_the_spaces():
 
 
 def test_every_word_that_the_parser_reads_as_first_person_may_refer_to_the_speaker():
+    from spacy.symbols import ORTH
+
     tokenizer = importlib.import_module(MODEL).load(exclude=["ner", "senter", "tagger", "parser"]).tokenizer
     first = {"i", "me", "my", "mine", "myself", "we", "us", "our", "ours"}
     contractions = [text for text, tokens in tokenizer.rules.items() if {t[ORTH].lower() for t in tokens} & first]

@@ -1,7 +1,6 @@
 """MiniLM of builds and questions: near to the vectors of sentence-transformers."""
 
 import numpy as np
-from sentence_transformers import SentenceTransformer
 
 from palimpsest.memories.embed import load_embedder
 from palimpsest.memories.vector_space import unit_rows
@@ -21,6 +20,8 @@ def test_a_vector_does_not_depend_on_the_other_texts():
 
 
 def test_vectors_are_near_to_those_of_the_weights_in_float32():
+    from sentence_transformers import SentenceTransformer
+
     model = SentenceTransformer(str(model_folder()), device="cpu", local_files_only=True)
     plain = unit_rows(model.encode(TEXTS, show_progress_bar=False))
     assert np.sum(load_embedder().encode(TEXTS) * plain, axis=1).min() > OF_LIBRARY

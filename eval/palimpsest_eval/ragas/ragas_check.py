@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palimpsest.core.ids import JsonRecord
-from palimpsest.core.imports import import_without
+from palimpsest.core.imports import import_with_json_schema
 from palimpsest_eval.golden.golden_run import DIGITS, TOP, GoldenSearch
 from palimpsest_eval.golden.retrieval_run import DEPTH, QueryResult, RetrievalRun
 from palimpsest_eval.metrics import MetricError, evaluate, json_rows, row_text
@@ -133,7 +133,7 @@ def crosscheck(
     if not relevant:
         raise MetricError("no judged query: there is nothing to cross-check")
     os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
-    import_without("ragas", "rfc3987_syntax")
+    import_with_json_schema("ragas")
     from ragas.dataset_schema import SingleTurnSample
     from ragas.metrics import IDBasedContextPrecision, IDBasedContextRecall
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from palimpsest.core.ids import JsonObject
-from palimpsest.core.imports import import_without
+from palimpsest.core.imports import import_with_json_schema
 from palimpsest.query.request.types import shorten_text
 
 if TYPE_CHECKING:
@@ -382,4 +382,4 @@ def _framed(chart: "Chart", height: int) -> "Chart":
 
 
 def _altair() -> Any:
-    return import_without("altair", "rfc3987_syntax")
+    return import_with_json_schema("altair")

@@ -8,8 +8,7 @@ from types import ModuleType
 def import_without(name: str, absent: str) -> ModuleType:
     """Imports a module as if another one were not installed.
 
-    Some libraries load what this product does not use of them: spaCy loads torch, four seconds of processor time, and
-    jsonschema, of Altair and DSPy, loads rfc3987_syntax, whose grammar takes as long.
+    Some libraries load what this product does not use of them: spaCy loads torch, four seconds of processor time.
 
     Args:
         name: of the module.
@@ -22,3 +21,12 @@ def import_without(name: str, absent: str) -> ModuleType:
         return importlib.import_module(name)
     finally:
         del sys.modules[absent]
+
+
+def import_with_json_schema(name: str) -> ModuleType:
+    """Imports a library that uses jsonschema: DSPy, Altair, RAGAS.
+
+    jsonschema loads rfc3987_syntax where JupyterLab has installed it, whose grammar takes three to five seconds.
+    """
+    import_without("jsonschema", "rfc3987_syntax")
+    return importlib.import_module(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject, content_id
+from palimpsest.core.imports import import_with_json_schema
 from palimpsest.lm.client import BudgetSpent, ChatMessage, Ledger, LmAnswer, LmClient, LmUnavailable, PaidCalls
 from palimpsest.lm.settings import Budget, LmSettings, answer_adapter, highest_cost, response_format
 
@@ -93,7 +94,7 @@ class LmEngine:
             ValueError: the answer has no end; `answer` is set then.
             Exception: DSPy cannot parse it; `answer` is set then.
         """
-        import dspy
+        dspy = import_with_json_schema("dspy")
 
         settings, program = self._calls.settings, self._program.load()
         lm, adapter = _dspy_lm(settings, self), answer_adapter(settings.answer_format)
@@ -171,7 +172,7 @@ class OptimizerEngine:
 
 
 def _dspy_lm(settings: LmSettings, engine: object) -> "dspy.LM":
-    import dspy
+    dspy = import_with_json_schema("dspy")
 
     return dspy.LM(_MODEL, engine=engine, cache=False, num_retries=0, temperature=0.0, max_tokens=settings.max_tokens)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import progress, say
 from palimpsest.core.ids import JsonObject, content_id
+from palimpsest.core.imports import import_with_json_schema
 from palimpsest.lm.client import (
     BudgetSpent,
     Ledger,
@@ -81,7 +82,7 @@ def program(
         outputs: the form of each output field, a list.
         items: types of the items of these lists, where they are narrower than an object.
     """
-    import dspy
+    dspy = import_with_json_schema("dspy")
 
     types = dict.fromkeys(outputs, dict[str, Any]) | dict(items or {})
     fields = {n: (str, dspy.InputField(desc=d)) for n, d in inputs.items()}

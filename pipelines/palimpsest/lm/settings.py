@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import JsonObject
+from palimpsest.core.imports import import_with_json_schema
 from palimpsest.lm.local_model import find_model, model_key
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ ANSWER_FORMATS: tuple[AnswerFormat, ...] = get_args(AnswerFormat)
 
 def answer_adapter(answer_format: AnswerFormat) -> "dspy.Adapter":
     """Returns DSPy's adapter that describes this form in the prompt and reads it from the answer."""
-    import dspy
+    dspy = import_with_json_schema("dspy")
 
     if answer_format == "text":
         return dspy.ChatAdapter(use_json_adapter_fallback=False)

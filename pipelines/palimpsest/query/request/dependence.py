@@ -240,7 +240,8 @@ def _open_pronouns(words: list[tuple[str, int, int]], plain: list[str], ends: fr
         if kind is None:
             continue
         explained = _explains_possessive if word.lower() in ("its", "their") else _explains
-        if not any(explained(words, plain, j, i, kind, ends) for j in range(i)):
+        clause = max((j for j in range(i) if j in ends or (j + 1 < i and plain[j + 1] in _CLAUSE_OPENERS)), default=-1)
+        if not any(explained(words, plain, j, i, kind, j <= clause) for j in range(i)):
             found.append(OpenPronoun(start, end, word, kind))
     return found
 
@@ -289,14 +290,16 @@ def _is_empty_it(plain: list[str], i: int) -> bool:
 
 
 def _explains(
-    words: list[tuple[str, int, int]], plain: list[str], j: int, i: int, kind: Kind, ends: frozenset[int]
+    words: list[tuple[str, int, int]], plain: list[str], j: int, i: int, kind: Kind, new_clause: bool
 ) -> bool:
-    """Returns whether word j, before the pronoun i, is what that refers to."""
+    """Returns whether word j, before the pronoun i, is what that refers to.
+
+    A pronoun refers to few words of its own clause; `new_clause` says that one begins between the two.
+    """
     word = plain[j]
     if is_time(word) or word == "i":
         return False
     capital = words[j][0][0].isupper() and j > 0 and not is_function_word(word)
-    new_clause = _has_clause_between(plain, ends, j, i)
     if kind is Kind.PERSON:
         if word in ("who", "whose", "whom", "which"):
             return new_clause
@@ -313,7 +316,7 @@ def _explains(
 
 
 def _explains_possessive(
-    words: list[tuple[str, int, int]], plain: list[str], j: int, i: int, kind: Kind, ends: frozenset[int]
+    words: list[tuple[str, int, int]], plain: list[str], j: int, i: int, kind: Kind, new_clause: bool
 ) -> bool:
     """Returns whether word j may be the owner: in the same clause too, but not where the pronoun follows at once."""
     word = plain[j]
@@ -327,11 +330,6 @@ def _explains_possessive(
         or word.endswith("s")
         or word in _PLURALS
     )
-
-
-def _has_clause_between(plain: list[str], ends: frozenset[int], j: int, i: int) -> bool:
-    """Returns whether a new clause begins between two words: a pronoun in the same clause refers elsewhere."""
-    return any(w in _CLAUSE_OPENERS for w in plain[j + 1 : i]) or any(end in ends for end in range(j, i))
 
 
 # Names and phrases of turns that a follow-up may refer to.

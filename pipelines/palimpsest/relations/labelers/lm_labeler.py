@@ -15,6 +15,7 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import say
 from palimpsest.core.ids import JsonObject, content_id
+from palimpsest.core.imports import import_with_json_schema
 from palimpsest.lm.client import Ledger
 from palimpsest.lm.engine import CONTAINS_INSTRUCTIONS, LmProgram, contains_instructions, find_quote
 from palimpsest.lm.run_program import (
@@ -201,6 +202,7 @@ class SavedProgram(TypedDict):
 @lru_cache(maxsize=4)
 def signature(instructions: str = INSTRUCTIONS) -> "type[dspy.Signature]":
     """Returns the DSPy signature of a question about one older statement."""
+    import_with_json_schema("dspy")
     import dspy
 
     class LabelPair(dspy.Signature):  # type: ignore[misc]  # dspy does not type its metaclass
@@ -224,6 +226,7 @@ def signature(instructions: str = INSTRUCTIONS) -> "type[dspy.Signature]":
 @lru_cache(maxsize=4)
 def list_signature(instructions: str = INSTRUCTIONS) -> "type[dspy.Signature]":
     """Returns the DSPy signature of a question about several older statements."""
+    import_with_json_schema("dspy")
     import dspy
     from pydantic import BaseModel
 
@@ -267,7 +270,7 @@ def load_saved_state(program: "dspy.Predict", state: JsonObject) -> None:
 
 def load_program(state: JsonObject | None = None, instructions: str = INSTRUCTIONS) -> "dspy.Predict":
     """Returns the program: one call, with compiled instructions and demonstrations where `state` has them."""
-    import dspy
+    dspy = import_with_json_schema("dspy")
 
     program = dspy.Predict(signature(instructions))
     if state is not None:
@@ -277,7 +280,7 @@ def load_program(state: JsonObject | None = None, instructions: str = INSTRUCTIO
 
 def load_list_program(state: JsonObject | None = None, instructions: str = INSTRUCTIONS) -> "dspy.Predict":
     """Returns the program of several older statements; of a compiled state it has the instructions."""
-    import dspy
+    dspy = import_with_json_schema("dspy")
 
     compiled = instructions if state is None else load_program(state, instructions).signature.instructions
     return dspy.Predict(list_signature(compiled))
