@@ -189,7 +189,7 @@ def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
         return _best_neighbor(view, b, order, weights, scale(), row)
 
     total = rescale(total, b.base, layout)
-    return Scored(view.ids, layout, b.cosines, b.words, b.base, total, path)
+    return Scored(view.ids, layout, b.cosines, b.words, b.base, total, path, estimates)
 
 
 def _layout(view: ScopeView, filters: Filters, order: TurnOrder) -> LineLayout:
@@ -244,9 +244,12 @@ def nearby_word_scores(
         else:
             _add_best(best, line, shares, threads)
             line[term.rows] = 0.0
-    best -= own
-    best *= weight
-    best += own
+
+    def add_own(part: _Slice) -> None:
+        here, _ = part
+        best[here] = (best[here] - own[here]) * weight[here] + own[here]
+
+    threads.map(add_own, _slices(len(line), 0))
     return best
 
 

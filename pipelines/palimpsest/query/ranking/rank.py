@@ -18,8 +18,6 @@ from palimpsest.query.ranking.scoring import (
     fuse,
     rescale,
     score_alone,
-    score_stats,
-    standardize,
     top,
     uses_priors,
 )
@@ -255,6 +253,8 @@ SUCCEEDS = "UPDATE"
 MAX_CHAIN = 20
 """Versions that are followed to the latest ones."""
 _JUST_ABOVE = 1e-6
+_WORST_ESTIMATE = 0.004
+"""By how much an estimated cosine may be too low."""
 
 More: TypeAlias = Callable[[Sequence[str]], dict[str, Candidate]]
 """Returns further candidates by id, with their own scores."""
@@ -322,6 +322,7 @@ def lift_successors(
     stats: tuple[ScoreStats, ScoreStats],
     found: dict[str, Candidate],
     more: More,
+    estimates: np.ndarray | None = None,
 ) -> None:
     """Gives memories the score of what they superseded, where it is higher; `found` is updated.
 
@@ -333,6 +334,7 @@ def lift_successors(
         stats: of cosines and of word scores over all candidates of the scope.
         found: the candidates so far, by id.
         more: returns other candidates by id.
+        estimates: about the cosine of every memory, by local row: what they leave far behind is not read.
     """
     at = view.cached("successors", lambda: Successors.of(view.links()))
     if len(at.older) == 0:
@@ -344,17 +346,19 @@ def lift_successors(
     if len(older) == 0:
         return
     weights = query.weights
-    similar = view.cosines_of(query.vector, older)
-    cosines = standardize(similar, stats[0])
     sums = sum((term.scores_of(older) for term in view.postings(query.word_terms)), np.zeros(len(older)))
-    words = standardize(sums, stats[1])
+    least = min((c.score for c in found.values()), default=0.0)
     score_of_row = {row: found[i].score for i, row in known_rows(view.ids, found).items()}
+    if estimates is not None:
+        own = fuse(estimates[older] + _WORST_ESTIMATE, sums, *stats, weights.vector, weights.words)
+        kept = (own > least) | np.isin(older, list(score_of_row))
+        older, by, newer, sums = older[kept], by[kept], newer[kept], sums[kept]
+    similar = view.cosines_of(query.vector, older)
+    own = fuse(similar, sums, *stats, weights.vector, weights.words)
     of_candidates = np.full(len(older), -np.inf)
     for place in np.flatnonzero(np.isin(older, list(score_of_row))):
         of_candidates[place] = score_of_row[int(older[place])]
-    own = weights.vector * cosines + weights.words * words
     scores = np.where(allowed[older], np.maximum(own, of_candidates) - _JUST_ABOVE, own)
-    least = min((c.score for c in found.values()), default=0.0)
     for place in np.argsort(-scores, kind="stable").tolist():
         score = float(scores[place])
         if score <= least:
@@ -503,6 +507,9 @@ _HOP_SOURCES = 10  # memories that each hop starts from, the best first
 class _Pool(Protocol):
     """The candidates of a scope: the best to start with, and the score of whatever a link reaches."""
 
+    estimates: np.ndarray | None
+    """About the cosine of every memory, by local row; None where none were made."""
+
     def best(self) -> dict[str, Candidate]:
         """Returns the seeds."""
 
@@ -545,7 +552,7 @@ def rank(
     _lift_listed(query, pool, found)
     whole = query.served.view() if found and applies(query) else None
     if whole is not None:
-        lift_successors(whole, query, pool.stats(), found, pool.more)
+        lift_successors(whole, query, pool.stats(), found, pool.more, pool.estimates)
         lift_disputing(whole, query, found, pool.more)
     record("expand_ms")
     return sorted(found.values(), key=_sort_key)
@@ -573,6 +580,7 @@ class _SeededPool:
         weights = query.weights
         weight = weights.words / max(weights.vector, _MIN_VECTOR_WEIGHT)
         self._query, self._seeds = query, query.served.seeds(query.vector, query.word_terms, weight, n)
+        self.estimates: np.ndarray | None = None
 
     def best(self) -> dict[str, Candidate]:
         return self._candidates(self._seeds.ids, np.stack([self._seeds.vector, self._seeds.words], axis=1))
@@ -595,7 +603,7 @@ class _ScoredPool:
 
     def __init__(self, scored: Scored, graph: float, n: int):
         total = scored.total if graph == 1.0 else scored.base + graph * (scored.total - scored.base)
-        self._scored, self._n = replace(scored, total=total), n
+        self._scored, self._n, self.estimates = replace(scored, total=total), n, scored.estimates
 
     def best(self) -> dict[str, Candidate]:
         return self._candidates(self._scored.layout.best(self._scored.total, self._n))
@@ -605,7 +613,7 @@ class _ScoredPool:
 
     def stats(self) -> tuple[ScoreStats, ScoreStats]:
         s = self._scored
-        return score_stats(s.layout.gather(s.cosines)), score_stats(s.layout.gather(s.words))
+        return s.layout.stats(s.cosines), s.layout.stats(s.words)
 
     def _candidates(self, rows: np.ndarray) -> dict[str, Candidate]:
         s = self._scored

@@ -34,6 +34,7 @@ def reciprocal_ranks(scores: np.ndarray, floor: float = -np.inf) -> np.ndarray:
 
 _BLOCKS_OF_ONE = 8  # blocks for each score that is wanted: few of the others are above the least of them
 _BLOCK = 1024  # scores of which the best, or the sum of squares, is found first
+_PLACES = 65_536  # of a line, at a time
 _ROUNDING = 1e-9  # a deviation that is no more than this is only rounding
 
 
@@ -195,8 +196,12 @@ class Layout(ABC):
         """Returns the z-scores of the candidates over them; 0 elsewhere, where `scores` may be anything or 0."""
 
     @abstractmethod
+    def stats(self, scores: np.ndarray) -> ScoreStats:
+        """Returns mean and standard deviation of the scores of the candidates; they are 0 elsewhere."""
+
     def deviation(self, scores: np.ndarray) -> float:
-        """Returns the standard deviation of the scores of the candidates."""
+        """Returns the standard deviation of the scores of the candidates; they are 0 elsewhere."""
+        return self.stats(scores).std
 
     @abstractmethod
     def best(self, scores: np.ndarray, n: int) -> np.ndarray:
@@ -236,9 +241,9 @@ class RowLayout(Layout):
         """See Layout."""
         return self.scatter(z_values(self.gather(scores)))
 
-    def deviation(self, scores: np.ndarray) -> float:
+    def stats(self, scores: np.ndarray) -> ScoreStats:
         """See Layout."""
-        return score_stats(self.gather(scores)).std
+        return score_stats(self.gather(scores))
 
     def best(self, scores: np.ndarray, n: int) -> np.ndarray:
         """See Layout."""
@@ -292,15 +297,23 @@ class LineLayout(Layout):
 
     def lay_out(self, scores: np.ndarray) -> np.ndarray:
         """See Layout."""
-        return np.where(self.mask, scores.astype(self.dtype, copy=False)[self._order.rows], self.dtype(0))
+        scores = scores.astype(self.dtype, copy=False)
+
+        def lay_out_part(part: slice) -> np.ndarray:
+            out = scores.take(self._order.rows[part], mode="wrap")  # -1, of no memory, is the last one: it is masked
+            out *= self.mask[part]
+            return out
+
+        parts = [slice(start, start + _PLACES) for start in range(0, self.size, _PLACES)]
+        return np.concatenate(threads_for(self.size).map(lay_out_part, parts))
 
     def z(self, scores: np.ndarray) -> np.ndarray:
         """See Layout; `scores` must be 0 where there is no candidate."""
         return unit_deviation(*center(scores, self.mask, len(self.rows)))
 
-    def deviation(self, scores: np.ndarray) -> float:
-        """See Layout; `scores` must be 0 where there is no candidate."""
-        return center(scores, self.mask, len(self.rows))[1].std
+    def stats(self, scores: np.ndarray) -> ScoreStats:
+        """See Layout."""
+        return center(scores, self.mask, len(self.rows))[1]
 
     def best(self, scores: np.ndarray, n: int) -> np.ndarray:
         """See Layout."""
@@ -445,6 +458,7 @@ class Scored:
             question's period, and of the priors; 0 for memories that are no candidates.
         total: the ranking score, on the scale of `base`.
         path: returns the links over which a memory, by local row, got the difference of `total` and `base`.
+        estimates: about the cosine of every memory, by local row; None where none were made.
     """
 
     ids: np.ndarray
@@ -454,6 +468,7 @@ class Scored:
     base: np.ndarray
     total: np.ndarray
     path: Callable[[int], tuple[Link, ...]]
+    estimates: np.ndarray | None = None
 
     @property
     def rows(self) -> np.ndarray:

@@ -7,15 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from palimpsest.core.onnx_graph import open_graph
-
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
 
 
 # Work on the arrays of a large scope in several threads: numpy works on them without Python's lock.
@@ -53,20 +48,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a fork has none of the threads
 
 
-# Cosines of a large scope by its vectors as 8-bit integers: read in a quarter of the time, wrong by .003 at most.
+# Cosines of a large scope by its vectors as 8-bit integers: read in a quarter of the time, wrong by .004 at most.
 #
 # Their products are whole numbers, which every processor adds to the same sum. Who ranks by them computes the cosines
 # of the best again by the float32 vectors.
 
-_ZERO, _LARGEST = 128, 127  # of the unsigned integers of a vector
-_LARGEST_OF_QUERY = 64  # processors without VNNI add two products of 8 bits in 16
+_LARGEST = 127  # of the integers of a vector
 _SCALE_BYTES = 4
-PRODUCTS_GRAPH = bytes.fromhex(
-    "080812003a6a0a1e0a01610a01620a047a65726f120163220d4d61744d756c496e7465676572120870726f64756374732a0b1002"
-    "42047a65726f4a01805a0f0a0161120a0a08080212040a000a005a0f0a0162120a0a08080312040a000a00620f0a0163120a0a08"
-    "080612040a000a0042040a001011"
-)
-"""An ONNX graph of one MatMulInteger: a (uint8, zero at 128) times b (int8) is c (int32). A test builds it again."""
 
 
 def estimates_bytes(count: int, float_bytes: int) -> int:
@@ -79,54 +67,48 @@ class EstimatedCosines:
     """Vectors of 8-bit integers, each with a scale.
 
     Attributes:
-        matrices: shape (m, dimensions) uint8, one below the other; 128 is zero.
+        matrices: shape (m, dimensions) int8, one below the other.
         scales: of the vectors of each matrix, shape (m,) float32: a vector is about its integers times its scale.
+        center: mean of all vectors, shape (dimensions,): what a query loses by rounding is lost alike for all of them.
     """
 
     matrices: tuple[np.ndarray, ...]
     scales: tuple[np.ndarray, ...]
+    center: np.ndarray
 
     @classmethod
     def of(cls, matrices: Sequence[np.ndarray]) -> "EstimatedCosines":
         """Makes them of matrices of shape (m, dimensions) float32."""
-        found = threads_for(sum(map(len, matrices))).map(_unsigned, matrices)
-        return cls(tuple(matrix for matrix, _ in found), tuple(scale for _, scale in found))
+        count = sum(map(len, matrices))
+        found = threads_for(count).map(_integers, matrices)
+        center = np.sum([m.sum(axis=0, dtype=np.float64) for m in matrices], axis=0) / max(1, count)
+        return cls(tuple(matrix for matrix, _ in found), tuple(scale for _, scale in found), center)
 
     def cosines(self, query: np.ndarray) -> np.ndarray:
         """Returns about the cosine of each vector with the unit query, shape (vectors,) float32."""
-        whole, scale = _integers(query[None], _LARGEST_OF_QUERY)
-        rest, rest_scale = _integers(query[None] - whole * scale[:, None], _LARGEST_OF_QUERY)
-        columns = np.concatenate([whole, rest]).T.astype(np.int8)  # without the rest all were wrong to one side
-        of_part = partial(_cosines, np.ascontiguousarray(columns), np.concatenate([scale, rest_scale]))
+        whole, (scale,) = _integers(query[None])
+        lost = np.float32((query - whole[0] * scale) @ self.center)
         parts = zip(self.matrices, self.scales, strict=True)
-        return np.concatenate(threads_for(sum(map(len, self.matrices))).map(of_part, parts))
+        count = sum(map(len, self.matrices))
+        return np.concatenate(threads_for(count).map(partial(_cosines, whole, scale, lost), parts))
 
 
-def _integers(matrix: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns rows of whole numbers up to `largest`, float32, and the scale of each; a row of zeros has the scale 0."""
+def _integers(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns rows of integers up to 127, int8, and the scale of each; a row of zeros has the scale 0."""
     most = np.abs(matrix).max(axis=1)
-    factor = largest / np.where(most > 0, most, 1)
-    return np.rint(matrix * factor[:, None]), (most / largest).astype(np.float32)
+    factor = _LARGEST / np.where(most > 0, most, 1)
+    return np.rint(matrix * factor[:, None]).astype(np.int8), (most / _LARGEST).astype(np.float32)
 
 
-def _unsigned(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    whole, scale = _integers(matrix, _LARGEST)
-    whole += _ZERO
-    return whole.astype(np.uint8), scale
+def _cosines(query: np.ndarray, scale: np.float32, lost: np.float32, part: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    from simsimd import cdist  # numpy has no products of 8 bits that use the processor's instructions for them
 
-
-def _cosines(query: np.ndarray, query_scales: np.ndarray, part: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     matrix, scales = part
-    (products,) = _products().run(None, {"a": matrix, "b": query})
-    found: np.ndarray = (products @ query_scales.astype(np.float64)).astype(np.float32)
+    found: np.ndarray = np.array(cdist(query, matrix, metric="dot", out_dtype="float32"))[0]
     found *= scales
+    found *= scale
+    found += lost
     return found
-
-
-@lru_cache(maxsize=1)
-def _products() -> "InferenceSession":
-    """Returns the products by onnxruntime: numpy has none of 8 bits that use the processor's instructions for them."""
-    return open_graph(PRODUCTS_GRAPH, "products of vectors: the graph cannot be loaded")
 
 
 Arrays = dict[str, Any]
@@ -197,8 +179,7 @@ class ScopeVectors:
         """Returns the same for some local rows, reading no others; shape (len(rows),) float64."""
         if len(rows) == 0:
             return np.zeros(0)
-        ends = np.append(self.starts[1:], self.count)[rows]
-        starts = self.starts[rows]
+        starts, ends = self._bounds(rows)
         found = self._cosines_of_windows(ranges(starts, ends), query)
         best: np.ndarray = np.maximum.reduceat(found, np.cumsum(ends - starts) - (ends - starts))
         return best
@@ -207,9 +188,14 @@ class ScopeVectors:
         """Returns the cosines of the windows of some local rows with the unit query, in their order, for each row."""
         if len(rows) == 0:
             return []
-        ends = np.append(self.starts[1:], self.count)[rows]
-        found = self._cosines_of_windows(ranges(self.starts[rows], ends), query)
-        return np.split(found, np.cumsum(ends - self.starts[rows])[:-1])
+        starts, ends = self._bounds(rows)
+        found = self._cosines_of_windows(ranges(starts, ends), query)
+        return np.split(found, np.cumsum(ends - starts)[:-1])
+
+    def _bounds(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the numbers of the first window of some memories, and of the one after their last."""
+        following = np.minimum(rows + 1, len(self.starts) - 1)
+        return self.starts[rows], np.where(rows + 1 < len(self.starts), self.starts[following], self.count)
 
     def _cosines_of_windows(self, wanted: np.ndarray, query: np.ndarray) -> np.ndarray:
         offsets = np.cumsum([0, *(len(m) for m in self.matrices)])
