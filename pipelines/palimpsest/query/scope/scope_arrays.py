@@ -12,7 +12,6 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-
 # Work on the arrays of a large scope in several threads: numpy works on them without Python's lock.
 
 Part = TypeVar("Part")
