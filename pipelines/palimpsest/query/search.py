@@ -31,6 +31,7 @@ from palimpsest.query.embed_query import count_tokens, embed_query
 from palimpsest.query.ranking.merge import (
     DEPTH,
     LIKELY,
+    READ,
     Task,
     diversify_results,
     favor_task,
@@ -59,6 +60,8 @@ from palimpsest.store.usage_log import UsageLog
 _COMPLETED = 0.03
 """Least relevance of a result that neighbors complete, and that what was said later follows."""
 _LEAST_WITH_SOURCES = 320  # tokens: of a smaller budget a tenth is less than a line of sources
+_SURROUNDED = 3
+"""Candidates whose neighbors are read ahead: few results are completed."""
 _NEAREST = 2
 """Pending memories that are shown where there is room, whatever their words are."""
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "rerank_ms", "read_ms", "pack_ms")
@@ -174,11 +177,22 @@ def _rank_scopes(
     results: Sequence[Ranked] = above
     if any(query.weights.diversity for query in queries):
         results = diversify_results(above, request.k)
+    _read_ahead(results[: max(request.k, READ)])
+    timer.record("read_ms")
     judged = with_relevance(reader, text, results[: max(request.k, DEPTH)])
     timer.record("rerank_ms")
     best = newer_first(judged, request.k)[: request.k]
     timer.record("rank_ms")
     return _Ranking(best, judged, len(merged) - len(above), reranking)
+
+
+def _read_ahead(first: Sequence[Ranked]) -> None:
+    """Reads the first candidates, what surrounds the best and what changed them: one round trip to a server."""
+    for query in {id(q): q for q, _ in first}.values():
+        candidates = [c for q, c in first if q is query]
+        ids = [c.memory_id for c in candidates]
+        older = [c.stands_for.memory_id for c in candidates if c.stands_for is not None]
+        query.served.read_ahead([*ids, *older, *distinct_ids(neighbor_ids(query.served, ids[:_SURROUNDED]))])
 
 
 def _keep_pending(ranking: _Ranking, pending: Set[str], k: int) -> _Ranking:

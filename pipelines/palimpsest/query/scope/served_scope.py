@@ -86,6 +86,11 @@ class ServedScope:
         """Returns those memories among `ids` that may be shown."""
         return self._visible(self._memories(ids))
 
+    def read_ahead(self, ids: Sequence[str]) -> None:
+        """Reads memories, those that they are related to, and what the reasons of all of them name."""
+        wanted = sorted({*ids, *self.related_ids(ids)})
+        self._memories(sorted({*wanted, *_named_in(self.all_reasons(wanted))}))
+
     def related_ids(self, ids: Sequence[str]) -> list[str]:
         """Returns the ids of what memories replaced and of what their reasons name, visible or not.
 
