@@ -177,6 +177,7 @@ def _rank_scopes(
     results: Sequence[Ranked] = above
     if any(query.weights.diversity for query in queries):
         results = diversify_results(above, request.k)
+    timer.record("rerank_ms")
     _read_ahead(results[: max(request.k, READ)])
     timer.record("read_ms")
     judged = with_relevance(reader, text, results[: max(request.k, DEPTH)])
