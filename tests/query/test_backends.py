@@ -267,13 +267,13 @@ def test_estimates_are_close_and_unbiased_and_the_leading_scores_are_among_a_few
     matrix, query = unit(rng, 20_000, 384), unit(rng, 384)
     found = EstimatedCosines.of((matrix[:7000], matrix[7000:])).cosines(query)
     errors = found - matrix @ query
-    assert np.abs(errors).max() < 0.004 and abs(errors.mean()) < 2e-5
-    assert errors.std() == pytest.approx(0.00055, abs=0.0001)
-    assert np.allclose(EstimatedCosines.of((matrix,)).cosines(query), found, atol=1e-6)
+    assert np.abs(errors).max() < 0.003 and abs(errors.mean()) < 2e-5
+    assert errors.std() == pytest.approx(0.00035, abs=0.0001)
+    assert np.array_equal(EstimatedCosines.of((matrix,)).cosines(query), found)
     rng = np.random.default_rng(6)
     query = unit(rng, 384)
     found = EstimatedCosines.of((np.stack([np.zeros(384, np.float32), query]),)).cosines(query)
-    assert abs(found[0]) < 0.001 and found[1] == pytest.approx(1, abs=0.003)
+    assert found[0] == 0 and found[1] == pytest.approx(1, abs=0.003)
     scores = np.random.default_rng(7).standard_normal(50_000).astype(np.float32)
     for n in (1, 10, 400, 3000):
         found = leading(scores, n)
@@ -315,13 +315,13 @@ def test_results_are_those_of_exact_cosines(home, hops, monkeypatch):
     for one, other in zip(exact, estimated, strict=True):
         by_id = {i: scores for i, *scores in one}
         last = one[-1][1]
-        assert all(score == pytest.approx(last, rel=1e-3) for i, score, _ in other if i not in by_id)
+        assert all(score == pytest.approx(last, rel=2e-4) for i, score, _ in other if i not in by_id)
         by_id = {i: scores for i, *scores in other} | by_id
         assert np.array([by_id[i] for i, *_ in other]) == pytest.approx(
-            np.array([n for _, *n in other]), rel=1e-3, abs=2e-3
+            np.array([n for _, *n in other]), rel=2e-4, abs=1e-3
         )
         # In the order of exact scores, but for those that are as good as equal.
-        assert [by_id[i][0] for i, *_ in other] == pytest.approx([score for _, score, _ in one], rel=1e-3)
+        assert [by_id[i][0] for i, *_ in other] == pytest.approx([score for _, score, _ in one], rel=2e-4)
 
 
 QUESTIONS_refresh = ("Where was the founder of Port Elm born?", "rivers in winter 1990", "Who names Varn?")

@@ -24,7 +24,7 @@ from palimpsest.query.ranking.scoring import (
 from palimpsest.query.request.strategies import Spreading
 from palimpsest.query.request.types import Link, Node, ScoreStats
 from palimpsest.query.scope.graph_reads import GraphScope
-from palimpsest.query.scope.scope_arrays import Postings, known_rows, rows_of, word_sums
+from palimpsest.query.scope.scope_arrays import WORST_ESTIMATE, Postings, known_rows, rows_of, word_sums
 from palimpsest.query.scope.scope_graph import PREMISE, RELATION_LABELS, PassageGraph, ScopeLinks, Sentences
 from palimpsest.query.scope.scope_query import Candidate, ScopeQuery
 from palimpsest.query.scope.view import ScopeView
@@ -253,8 +253,6 @@ SUCCEEDS = "UPDATE"
 MAX_CHAIN = 20
 """Versions that are followed to the latest ones."""
 _JUST_ABOVE = 1e-6
-_WORST_ESTIMATE = 0.004
-"""By how much an estimated cosine may be too low."""
 
 More: TypeAlias = Callable[[Sequence[str]], dict[str, Candidate]]
 """Returns further candidates by id, with their own scores."""
@@ -349,14 +347,15 @@ def lift_successors(
     sums = sum((term.scores_of(older) for term in view.postings(query.word_terms)), np.zeros(len(older)))
     least = min((c.score for c in found.values()), default=0.0)
     score_of_row = {row: found[i].score for i, row in known_rows(view.ids, found).items()}
+    is_found = np.isin(older, list(score_of_row))
     if estimates is not None:
-        own = fuse(estimates[older] + _WORST_ESTIMATE, sums, *stats, weights.vector, weights.words)
-        kept = (own > least) | np.isin(older, list(score_of_row))
-        older, by, newer, sums = older[kept], by[kept], newer[kept], sums[kept]
+        most = fuse(estimates[older] + WORST_ESTIMATE, sums, *stats, weights.vector, weights.words)
+        kept = is_found | (most > least)
+        older, by, newer, sums, is_found = older[kept], by[kept], newer[kept], sums[kept], is_found[kept]
     similar = view.cosines_of(query.vector, older)
     own = fuse(similar, sums, *stats, weights.vector, weights.words)
     of_candidates = np.full(len(older), -np.inf)
-    for place in np.flatnonzero(np.isin(older, list(score_of_row))):
+    for place in np.flatnonzero(is_found):
         of_candidates[place] = score_of_row[int(older[place])]
     scores = np.where(allowed[older], np.maximum(own, of_candidates) - _JUST_ABOVE, own)
     for place in np.argsort(-scores, kind="stable").tolist():

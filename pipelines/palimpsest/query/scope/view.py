@@ -415,7 +415,7 @@ class ScopeView(Protocol):
         """Returns the cosine of each memory's best window with a unit vector, shape (memories,) float64."""
 
     def estimated_cosines(self, vector: np.ndarray) -> np.ndarray | None:
-        """Returns about `cosines`, wrong by .004 at most, in a quarter of the time; None where those are fast."""
+        """Returns about `cosines`, wrong by .003 at most, in a quarter of the time; None where those are fast."""
 
     def cosines_of(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Returns `cosines` of some local rows, shape (len(rows),)."""
