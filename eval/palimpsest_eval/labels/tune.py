@@ -11,6 +11,7 @@ import polars as pl
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.ids import JsonObject
+from palimpsest.core.imports import import_with_json_schema
 from palimpsest.lm.client import Ledger, LmUnavailable
 from palimpsest.lm.engine import OptimizerEngine, failed_call
 from palimpsest.lm.settings import Budget, LmSettings, answer_adapter, lm_settings
@@ -303,8 +304,7 @@ def compile_program(
         PalimpsestError: the budget did not last to the end.
         ComponentFailed: the model gave no answer.
     """
-    import dspy
-
+    dspy = import_with_json_schema("dspy")
     inputs = [pair_inputs(pair_from_row(r)) for r in rows]
     examples = [dspy.Example(**i, label=r["label"]).with_inputs(*i) for i, r in zip(inputs, rows, strict=True)]
     budget, started = Budget(max_cost), time.perf_counter()
@@ -360,8 +360,7 @@ def _metric_with_feedback(
     example: Any, predicted: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Any:
     """Scores a prediction in the signature that GEPA calls."""
-    import dspy
-
+    dspy = import_with_json_schema("dspy")
     right = _is_right(example, predicted)
     feedback = "right" if right else f"the label is {example.label}, not {predicted.label}"
     if predicted.label == "UPDATE" and not right:

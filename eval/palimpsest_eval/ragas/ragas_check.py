@@ -115,6 +115,12 @@ def ragas_means(samples: Sequence[RagasSample]) -> dict[str, float]:
     return {name: round(mean, DIGITS) for name, mean in crosscheck_samples(samples).ragas.items()}
 
 
+def import_ragas() -> None:
+    """Imports RAGAS, which takes seconds, without its telemetry."""
+    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
+    import_with_json_schema("ragas")
+
+
 def crosscheck(
     ranked: Mapping[str, Sequence[str]], relevant: Mapping[str, Sequence[str]], depth: int = DEPTH
 ) -> CrossCheck:
@@ -132,8 +138,7 @@ def crosscheck(
     """
     if not relevant:
         raise MetricError("no judged query: there is nothing to cross-check")
-    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
-    import_with_json_schema("ragas")
+    import_ragas()
     from ragas.dataset_schema import SingleTurnSample
     from ragas.metrics import IDBasedContextPrecision, IDBasedContextRecall
 

@@ -21,7 +21,7 @@ from palimpsest.core.ids import JsonRecord, content_id
 from palimpsest.lm.client import BudgetSpent, ChatMessage, Ledger, LmClient, LmUnavailable, PaidCalls
 from palimpsest.lm.settings import Budget, LmSettings, highest_cost, lm_settings
 from palimpsest.query.embed_query import query_embedder
-from palimpsest_eval.ragas.ragas_check import RagasSample
+from palimpsest_eval.ragas.ragas_check import RagasSample, import_ragas
 
 # A language model behind a ledger and a budget: no answer is paid twice, no call is made that may pass the limit.
 
@@ -230,8 +230,8 @@ def score_samples(
 
 
 def _sample_scorer(lm: PaidLm, answer_prompt: str) -> Callable[[RagasSample], SampleScores]:
-    """Returns what scores one sample; RAGAS takes seconds to import, so it is imported once one is scored."""
-    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
+    """Returns what scores one sample; RAGAS is imported once one is scored."""
+    import_ragas()
     from ragas.embeddings.base import BaseRagasEmbedding
     from ragas.llms.base import InstructorBaseRagasLLM
     from ragas.metrics.collections import AnswerRelevancy, ContextPrecision, ContextRecall, Faithfulness

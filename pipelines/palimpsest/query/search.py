@@ -178,7 +178,7 @@ def _rank_scopes(
     if any(query.weights.diversity for query in queries):
         results = diversify_results(above, request.k)
     timer.record("rerank_ms")
-    _read_ahead(results[: max(request.k, READ)])
+    _read_ahead(queries, results[: max(request.k, READ)])
     timer.record("read_ms")
     judged = with_relevance(reader, text, results[: max(request.k, DEPTH)])
     timer.record("rerank_ms")
@@ -187,10 +187,10 @@ def _rank_scopes(
     return _Ranking(best, judged, len(merged) - len(above), reranking)
 
 
-def _read_ahead(first: Sequence[Ranked]) -> None:
+def _read_ahead(queries: Sequence[ScopeQuery], first: Sequence[Ranked]) -> None:
     """Reads the first candidates, what surrounds the best and what changed them: one round trip to a server."""
-    for query in {id(q): q for q, _ in first}.values():
-        candidates = [c for q, c in first if q is query]
+    for query in queries:
+        candidates = [c for at, c in first if at is query]
         ids = [c.memory_id for c in candidates]
         older = [c.stands_for.memory_id for c in candidates if c.stands_for is not None]
         query.served.read_ahead([*ids, *older, *distinct_ids(neighbor_ids(query.served, ids[:_SURROUNDED]))])
