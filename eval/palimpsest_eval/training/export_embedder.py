@@ -9,12 +9,11 @@ from pathlib import Path
 
 import torch
 from transformers import AutoModel, BertModel
-from transformers.models.bert.modeling_bert import BertLayer
 
 from palimpsest.core.files import SHIPPED, write_bytes
 from palimpsest.memories.embed import MODEL_FILE
 from palimpsest.text.tokenizer import tokenizer
-from palimpsest_eval.training.base_model import attend, in_bytes
+from palimpsest_eval.training.base_model import in_bytes, scale_blocks, states_of
 from palimpsest_eval.training.weights import model_folder
 
 _OPSET = 17
@@ -29,11 +28,7 @@ class Graph(torch.nn.Module):
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Returns the mean state, shape (1, hidden), from token ids, shape (1, tokens)."""
-        states = self.encoder.embeddings(input_ids=input_ids, token_type_ids=torch.zeros_like(input_ids))
-        for layer in self.encoder.encoder.layer:
-            assert isinstance(layer, BertLayer)
-            states = attend(layer, states, states)
-        found: torch.Tensor = states.mean(1)
+        found: torch.Tensor = states_of(self.encoder, input_ids, torch.zeros_like(input_ids)).mean(1)
         return found
 
 
@@ -53,7 +48,7 @@ def main() -> None:
             opset_version=_OPSET,
             dynamo=False,
         )
-        write_bytes(SHIPPED / MODEL_FILE, in_bytes(exported, lambda _, size: size == encoder.config.intermediate_size))
+        write_bytes(SHIPPED / MODEL_FILE, in_bytes(scale_blocks(exported, encoder.config.intermediate_size)))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModel
+from transformers import AutoModel, BertModel
 
 from palimpsest.core.files import SHIPPED, say, write_bytes
 from palimpsest.relations.labelers.change_encoder import (
@@ -29,7 +29,7 @@ from palimpsest.relations.labelers.change_encoder import (
     build_input,
 )
 from palimpsest.text.tokenizer import tokenizer
-from palimpsest_eval.training.base_model import in_bytes
+from palimpsest_eval.training.base_model import in_bytes, scale_rows, states_of
 from palimpsest_eval.training.training_pairs import class_numbers, training_pairs
 from palimpsest_eval.training.weights import model_folder
 from palimpsest_eval.training.worlds import ChangeList, ListMaker, embed_texts, load_worlds
@@ -41,7 +41,6 @@ _WARM_UP, _MAX_NORM = 0.08, 1.0
 _CLASS_WEIGHT, _SPAN_WEIGHT = 0.5, 0.3
 _NONE_SHARE = 0.45
 _OPSET = 17
-_WIDEST = "/output/dense/MatMul"
 _BERT_WORDS, _CLS, _SEP = 30522, 101, 102
 _NOT_UPDATE = list(range(1, len(PAIR_CLASSES)))
 
@@ -133,13 +132,15 @@ class Graph(torch.nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Returns scores, log probabilities of classes, logits of outdated tokens, and features."""
         net = self.network
-        mask = torch.ones_like(input_ids)
-        states = net.states(input_ids, mask, token_type_ids)[0]
+        if isinstance(net.enc, BertModel):
+            states = states_of(net.enc, input_ids, token_type_ids)
+        else:
+            states = net.states(input_ids, torch.ones_like(input_ids), token_type_ids)
         means = older @ states
-        rest = torch.cat([newer @ states, states[:1]], -1).expand(means.shape[0], -1)
+        rest = torch.cat([newer @ states, states[:, :1]], -1).expand(-1, means.shape[1], -1)
         features = torch.nn.functional.gelu(net.mix(torch.cat([means, rest], -1)))
-        out = net.head(features)
-        return out[:, 0], torch.log_softmax(out[:, 1:], -1), net.span(states)[:, 0], features
+        out = net.head(features)[0]
+        return out[:, 0], torch.log_softmax(out[:, 1:], -1), net.span(states)[0, :, 0], features[0]
 
 
 def collate(inputs: Sequence[ChangeInput]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Pools, list[range]]:
@@ -325,7 +326,7 @@ def export_graph(network: Network, path: Path, bits: int = 7) -> None:
             dynamo=False,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        graph = in_bytes(exported, lambda name, _: name.endswith(_WIDEST))
+        graph = in_bytes(scale_rows(exported))
     write_bytes(path, gzip.compress(graph, mtime=0) if path.suffix == ".gz" else graph)
 
 

@@ -21,14 +21,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
-from onnxruntime.quantization import QuantType, quantize_dynamic
 from transformers import AutoModel
 
 from palimpsest.core.files import SHIPPED, say, write_bytes
 from palimpsest.query.request.types import one_line
 from palimpsest.query.rerank import MODEL_FILE, memory_start, pair_tokens, passages, spoken_line
 from palimpsest.store.home import Home
-from palimpsest_eval.training.base_model import attend
+from palimpsest_eval.training.base_model import attend, in_bytes
 from palimpsest_eval.training.relevance_results import golden_results, suite_results
 from palimpsest_eval.training.weights import model_folder
 from palimpsest_eval.training.worlds import Note, World, load_worlds
@@ -264,9 +263,7 @@ def export(network: Network, path: Path) -> None:
             opset_version=_OPSET,
             dynamo=False,
         )
-        shipped = Path(scratch) / "bytes.onnx"
-        quantize_dynamic(exported, shipped, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
-        write_bytes(path, shipped.read_bytes())
+        write_bytes(path, in_bytes(exported))
 
 
 def main() -> None:

@@ -99,8 +99,9 @@ def run_search(
     timer.record("read_ms")
     picker = _SentencePicker(compressor, question.text, queries, read, timer)
     packed = _pack_results(request, question.text, read, picker)
-    repeated = set() if request.all_results else {i for ids in packed.folded.values() for i in ids}
-    memories = [replace(m, repeats=packed.folded.get(m.memory_id, ())) for m in read.memories]
+    folded = dict(packed.folded)
+    repeated = set() if request.all_results else {i for ids in folded.values() for i in ids}
+    memories = [replace(m, repeats=folded[m.memory_id]) if m.memory_id in folded else m for m in read.memories]
     memories = [m for m in memories if m.memory_id not in repeated]
     timer.record("pack_ms")
     subgraph = None
@@ -119,7 +120,7 @@ def run_search(
         packed_ids=packed.packed_ids,
         quotes=packed.quotes,
         beside=packed.beside,
-        folded=dict(packed.folded),
+        folded=folded,
         timings=timer.timings,
         strategy=queries[0].strategy,
         build_id=backend.build_id,

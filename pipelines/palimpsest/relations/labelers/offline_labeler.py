@@ -38,7 +38,7 @@ from palimpsest.relations.labelers.label_types import CANDIDATE_ODDS, LabelPair,
 from palimpsest.relations.labelers.reading import RuleUpdate
 from palimpsest.text.words import fold
 
-JUDGED_FROM, JUDGED = 0.05, 3
+JUDGED_FROM, JUDGED = 0.08, 3
 """Probability of the chooser from which the judge reads a candidate, and how many of a memory at most."""
 MIN_PROBABILITY = 0.85
 """A label that is neither UPDATE nor NONE is given from this probability on."""
