@@ -124,7 +124,7 @@ def test_a_rejected_proposal_is_not_proposed_again_until_undone(made):
 
 
 def test_what_a_person_rejected_is_disputed_no_more_until_undone(tmp_path):
-    older, newer = "Our queue runs on Redis.", "We moved the queue over to Kafka on Friday, no regrets so far."
+    older, newer = "Our queue runs on Redis.", "The queue went over to Kafka on Friday, no regrets so far."
     dated = {"a.md": f"---\ndate: 2026-01-05\n---\n{older}\n", "b.md": f"---\ndate: 2026-03-10\n---\n{newer}\n"}
     home, corpus = built_notes(tmp_path, None, dated, user_id="u0")
 

@@ -91,7 +91,7 @@ class Arguments(ArgModelBase):
     model_config = ConfigDict(extra="forbid")
 
 
-class Asked(Arguments):
+class Question(Arguments):
     """A question."""
 
     query: str = Field(description=_opening(SearchRequest.model_fields["text"]), min_length=1, max_length=_MAX_TEXT)
@@ -125,14 +125,14 @@ class Filters(Place):
         return {"since": self.since, "until": self.until, "session": self.session, "tags": self.tags}
 
 
-class SearchMemory(Filters, Paged, Asked):
+class SearchMemory(Filters, Paged, Question):
     """Arguments of `search_memory`."""
 
     as_of: str | None = _field("as_of", None)
     history: bool = _field("history", False)
 
 
-class GetContext(Filters, Asked):
+class GetContext(Filters, Question):
     """Arguments of `get_context`."""
 
     turns: list[Any] = Field([], description=f"Messages before, oldest first: {_TURN}")
@@ -187,7 +187,7 @@ class Profile(Place, Paged):
 Kind = Literal["relations", "timeline", "nodes"]
 
 
-class SearchGraph(Place, Paged, Asked):
+class SearchGraph(Place, Paged, Question):
     """Arguments of `search_graph`."""
 
     kind: Kind = Field("relations", description="How things relate, how one changed, or all of one")

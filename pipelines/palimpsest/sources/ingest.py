@@ -62,8 +62,8 @@ def update_stored_documents(log: IngestLog, config: CollectionConfig) -> None:
         after = [row for r in before if (row := reapply_storage_policy(cast(DocumentRow, r), config)) is not None]
         if after != before:
             log.write_text(logged, after)
-    if log.folder.is_dir():
-        write_sealed_json(path, {"key": key})
+    log.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_sealed_json(path, {"key": key})
 
 
 def apply_deletions(log: IngestLog, collection: str, decisions: Decisions) -> tuple[bool, list[tuple[str, str]]]:

@@ -24,7 +24,7 @@ from palimpsest.text.questions import asks_for_answers
 #
 # An assistant's turns are many times as long as the user's. They have more words and more windows, and repeat what the
 # user stated: on one scale with the user's turns they win whatever the question is. So a score is compared with the
-# scores of its own role first. An answer tells what its question is about, so the turn before it takes a share of its
+# scores of its own role first. An answer says what its question is about, so the turn before it takes a share of its
 # scores; the answer itself, which is long, needs nothing from around it. A question about what the assistant wrote
 # ("What did you recommend ...?") exchanges the roles. Where the assistant's turns are short, a chat is scored as other
 # conversations are: `conversation`.
