@@ -22,10 +22,13 @@ def attend(layer: BertLayer, rows: torch.Tensor, states: torch.Tensor) -> torch.
     return found
 
 
-def states_of(encoder: BertModel, ids: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
-    """Returns the states of one text without padding, shape (1, tokens, hidden): no mask is made and added."""
+def states_of(encoder: BertModel, ids: torch.Tensor, types: torch.Tensor, layers: int | None = None) -> torch.Tensor:
+    """Returns the states of one text without padding, shape (1, tokens, hidden), after all or the first layers.
+
+    No mask is made and added.
+    """
     states: torch.Tensor = encoder.embeddings(input_ids=ids, token_type_ids=types)
-    for layer in encoder.encoder.layer:
+    for layer in encoder.encoder.layer[:layers]:
         assert isinstance(layer, BertLayer)
         states = attend(layer, states, states)
     return states

@@ -27,7 +27,7 @@ from palimpsest.core.files import SHIPPED, say, write_bytes
 from palimpsest.query.request.types import one_line
 from palimpsest.query.rerank import MODEL_FILE, memory_start, pair_tokens, passages, spoken_line
 from palimpsest.store.home import Home
-from palimpsest_eval.training.base_model import attend, in_bytes
+from palimpsest_eval.training.base_model import attend, in_bytes, states_of
 from palimpsest_eval.training.relevance_results import golden_results, suite_results
 from palimpsest_eval.training.weights import model_folder
 from palimpsest_eval.training.worlds import Note, World, load_worlds
@@ -81,11 +81,8 @@ class Graph(torch.nn.Module):
     def forward(self, input_ids: torch.Tensor, token_type_ids: torch.Tensor) -> torch.Tensor:
         """Returns log odds, shape (n,)."""
         encoder = self.network.enc
-        states = encoder.embeddings(input_ids=input_ids, token_type_ids=token_type_ids)
-        *layers, last = encoder.encoder.layer
-        for layer in layers:
-            states = attend(layer, states, states)
-        found: torch.Tensor = self.network.head(attend(last, states[:, :1], states)[:, 0])[:, 0]
+        states = states_of(encoder, input_ids, token_type_ids, layers=-1)
+        found: torch.Tensor = self.network.head(attend(encoder.encoder.layer[-1], states[:, :1], states)[:, 0])[:, 0]
         return found
 
 
