@@ -275,20 +275,22 @@ def loss_probability(change: np.ndarray) -> float:
 
 @lru_cache(maxsize=1024)  # the smallest loss is searched for each metric, and most of its trials are the same
 def _as_low(changes: bytes) -> float:
-    from scipy.stats import permutation_test
+    from scipy.stats import monte_carlo_test, permutation_test
 
-    moved = np.frombuffer(changes)
-    result = permutation_test(
-        (moved,),
-        np.sum,
-        permutation_type="samples",
-        alternative="less",
-        vectorized=True,
-        axis=0,
-        n_resamples=_RESAMPLES,
-        batch=1000,
-        rng=np.random.default_rng(_SEED),
-    )
+    moved, rng = np.frombuffer(changes), np.random.default_rng(_SEED)
+    if 2**moved.size <= _RESAMPLES:  # every flip is counted
+        result = permutation_test(
+            (moved,), np.sum, permutation_type="samples", alternative="less", axis=0, n_resamples=_RESAMPLES, rng=rng
+        )
+    else:  # the same test of flips that are drawn, without a loop over values
+        result = monte_carlo_test(
+            moved,
+            lambda size: rng.choice((-1.0, 1.0), size) * moved,
+            np.sum,
+            alternative="less",
+            n_resamples=_RESAMPLES,
+            batch=1000,
+        )
     return float(result.pvalue)
 
 

@@ -12,7 +12,9 @@ from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest_eval.gate.baseline import build_settings
+from palimpsest_eval.golden import retrieval_run
 from palimpsest_eval.golden.questions import JUDGED_TABLES
+from palimpsest_eval.runs import judge_build
 from palimpsest_eval.runs.judge_build import (
     accept_home,
     compare_builds,
@@ -121,3 +123,29 @@ def test_accepting_names_the_questions_it_drops_and_says_what_to_do_next(judged_
     finally:
         golden.write_text(before)
         accepted.path.unlink()
+
+
+def test_the_gate_searches_the_timed_questions_again_and_all_where_one_gets_something_else(judged_home, monkeypatch):
+    monkeypatch.setattr(retrieval_run, "TIMED", 1)
+    accepted, recorded = accept_home(judged_home, "as it is")[0].path, published(judged_home)
+    run = run_collection(recorded, "chats", recorded.tables(JUDGED_TABLES), read_decisions(judged_home.decisions), True)
+    monkeypatch.setattr(judge_build, "_recorded_runs", lambda build: {"chats": run})
+    searched, search, lost = [], Reader.search, set()
+
+    def recording(self, text, scope, **filters):
+        searched.append(text)
+        found = search(self, text, scope, **filters)
+        return replace(found, memories=[]) if text in lost else found
+
+    monkeypatch.setattr(Reader, "search", recording)
+    (got,) = judge_home(judged_home).collections
+    first = next(iter(run.questions.values()))
+    assert set(searched) == {first}, "it alone is timed"
+    assert got.run == replace(
+        run, latency_ms=got.latency_ms, unhindered_ms=got.run.unhindered_ms, steps_ms=got.run.steps_ms
+    )
+    assert got.latency_ms != run.latency_ms, "times are of now"
+    lost.add(first)
+    (got,) = judge_home(judged_home).collections
+    accepted.unlink()
+    assert set(searched) == set(run.questions.values()) and got.status == "failed"

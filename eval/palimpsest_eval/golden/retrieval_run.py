@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from palimpsest.core.files import progress
 from palimpsest.core.ids import JsonRecord
@@ -144,6 +144,14 @@ def waited_ms() -> float:
     return waited_ns / 1e6
 
 
+_Item = TypeVar("_Item")
+
+
+def timed_part(items: Sequence[_Item]) -> Sequence[_Item]:
+    """Returns those of the queries of a run that are timed: at most `TIMED`, evenly among the others."""
+    return items[:: max(1, -(-len(items) // TIMED))]
+
+
 def search_queries(
     reader: Searcher,
     queries: Sequence[RetrievalQuery],
@@ -162,8 +170,7 @@ def search_queries(
         queries: the queries.
         settings: strategy, budget and depth; None means the defaults.
         hops: links to follow; None means the strategy's.
-        times: whether `TIMED` queries, evenly among the others, are timed. The first of a scope is searched once more
-            before.
+        times: whether those of `timed_part` are timed. The first of a scope is searched once more before.
         others: reader of the same build for the queries that are not timed: one that knows what it has read before.
         what: of the lines that show progress.
         clock: seconds; tests replace it.
@@ -173,7 +180,7 @@ def search_queries(
     base |= {"strategy": settings.strategy, "budget_tokens": settings.budget_tokens}
     if hops is not None:
         base["hops"] = hops
-    timed = queries[:: max(1, -(-len(queries) // TIMED))] if times else []
+    timed = timed_part(queries) if times else []
     results: dict[str, QueryResult] = {}
 
     def search(by: Searcher, query: RetrievalQuery) -> SearchResult:

@@ -49,6 +49,7 @@ from palimpsest_eval.gate.invariants import Violation, check_invariants, report
 from palimpsest_eval.gate.verdict import CollectionVerdict, GateVerdict, combine
 from palimpsest_eval.golden.golden_run import GoldenRun, GoldenSearch, retracted_questions
 from palimpsest_eval.golden.questions import JUDGED_TABLES, GoldenSet, Tables, collection_tables, load_questions
+from palimpsest_eval.golden.retrieval_run import timed_part
 from palimpsest_eval.golden.score_golden import run_golden
 from palimpsest_eval.ragas.ragas_check import golden_samples, ragas_means
 from palimpsest_eval.report.page import health_limits
@@ -97,6 +98,7 @@ def run_collection(
     diagnose: bool = False,
     earlier: GoldenRun | None = None,
     readings: Readings | None = None,
+    checks: bool = False,
 ) -> GoldenRun | None:
     """Searches one collection's golden questions in a build; None where it has none.
 
@@ -110,6 +112,8 @@ def run_collection(
         diagnose: whether to find out where what was missed got lost.
         earlier: a run that is returned, times included, where nothing that it depends on has changed.
         readings: what the reader of answers has read before.
+        checks: whether the timed questions of that run are searched again: for the times of this machine, and because
+            all are where one of them gets something else.
     """
     questions = load_questions(data_folder(), collection)
     if questions is None:
@@ -119,10 +123,14 @@ def run_collection(
     own_tables = collection_tables(tables, collection)
     retracted = retracted_questions(golden, own_tables, decisions)
     key = _run_key(build, collection)
-    if earlier is not None and (earlier.key, earlier.retracted) == (key, retracted):
-        say(f"{collection}: nothing changed, no search again of its {counted(len(earlier.questions), 'question')}")
-        return replace(earlier, build_id=build.build_id)
     judged = replace(golden, questions=tuple(q for q in questions if q.id not in retracted))
+    if earlier is not None and (earlier.key, earlier.retracted) == (key, retracted):
+        if checks:
+            earlier = _checked(earlier, build, judged, own_tables)
+        else:
+            say(f"{collection}: nothing changed, no search again of its {counted(len(earlier.questions), 'question')}")
+        if earlier is not None:
+            return replace(earlier, build_id=build.build_id)
     searches: list[GoldenSearch] = []
     with open_index(build.index) as reader:
         others = None if readings is None else reader.with_readings(readings)
@@ -140,6 +148,23 @@ def run_collection(
     )
 
 
+def _checked(earlier: GoldenRun, build: Build, golden: GoldenSet, tables: Tables) -> GoldenRun | None:
+    """Returns a run with times of now; None where it has errors, or a timed question now gets something else."""
+    if earlier.errors:
+        return None
+    with open_index(build.index) as reader:
+        now = run_golden(reader, replace(golden, questions=tuple(timed_part(golden.questions))), tables)
+    if any(now.per_query[q] != earlier.per_query.get(q) for q in now.per_query) or any(
+        now.results[q] != earlier.results.get(q) for q in now.results
+    ):
+        return None
+    searched = f"{len(now.questions)} of {counted(len(earlier.questions), 'question')}"
+    say(f"{golden.collection}: nothing changed, search again of {searched}, with the same results")
+    return replace(
+        earlier, latency_ms=now.latency_ms, unhindered_ms=now.unhindered_ms, steps_ms=now.steps_ms, errors=now.errors
+    )
+
+
 def _run_key(build: Build, collection: str) -> str:
     """Returns the hash of the tables and settings of a collection, of the code and environment of searches."""
     tables = {stage: sorted(record.outputs.items()) for stage, record in build.manifest.stages[collection].items()}
@@ -154,6 +179,7 @@ def judge_build(
     baseline_file: Path | None = None,
     violations: Sequence[Violation] | None = None,
     earlier: Mapping[str, GoldenRun] | None = None,
+    checks: bool = False,
 ) -> GateVerdict:
     """Returns the gate's answer for every collection of a build.
 
@@ -163,6 +189,7 @@ def judge_build(
         baseline_file: judges its collection by this baseline, others by the committed ones.
         violations: the invariants that the build breaks; None means they are checked here.
         earlier: runs of collections; one of which nothing has changed is not searched again.
+        checks: see `run_collection`.
 
     Raises:
         PalimpsestError: the baseline file does not exist, is none, or is of a collection that the build does not have.
@@ -175,7 +202,9 @@ def judge_build(
     readings = Readings(reader_model(), _earlier_readings(before, build))
     for name in build.collections:
         problem = golden_problem(data_folder(), name) if _is_as_before(before, build, name) else None
-        run = None if problem else run_collection(build, name, tables, decisions, True, runs.get(name), readings)
+        run = (
+            None if problem else run_collection(build, name, tables, decisions, True, runs.get(name), readings, checks)
+        )
         committed = baseline_path(data_folder(), name)
         baseline = None if run is None else named.get(name) or load_baseline(committed)
         verdict = decide(run or GoldenRun(name, build_id=build.build_id), baseline, run is not None, broken)
@@ -280,10 +309,7 @@ def judge_staged(home: Home) -> GateVerdict:
     """Judges the staged build, whose invariants its index was checked for, and records the verdict in its manifest."""
     say("stage retrieval_report")
     started = time.perf_counter()
-    before = published(home)
-    known = (before.manifest.golden_runs if before else None) or {}
-    earlier = {name: GoldenRun.from_json(raw) for name, raw in known.items()}
-    verdict = _judge_observed(home, staged(home), violations=(), earlier=earlier)
+    verdict = _judge_observed(home, staged(home), violations=(), earlier=_recorded_runs(published(home)))
     runs = {v.collection: v.run.to_json() for v in verdict.collections if v.run is not None}
     gate = verdict.to_manifest()
     record_tail(staged(home), "retrieval_report", time.perf_counter() - started, gate=gate, golden_runs=runs)
@@ -298,10 +324,11 @@ def _judge_observed(
     baseline_file: Path | None = None,
     violations: Sequence[Violation] | None = None,
     earlier: Mapping[str, GoldenRun] | None = None,
+    checks: bool = False,
 ) -> GateVerdict:
     """Judges a build as `judge_build` does, and writes an event; reasons quote sources and are only counted."""
     with observed(home.path, "gate", build.build_id) as event:
-        verdict = judge_build(home, build, baseline_file, violations, earlier)
+        verdict = judge_build(home, build, baseline_file, violations, earlier, checks)
         event |= {
             "status": verdict.status,
             "collections": len(verdict.collections),
@@ -312,10 +339,19 @@ def _judge_observed(
     return verdict
 
 
+def _recorded_runs(build: Build | None) -> dict[str, GoldenRun]:
+    """Returns the runs that were made when a build was judged."""
+    known = (build.manifest.golden_runs if build else None) or {}
+    return {name: GoldenRun.from_json(raw) for name, raw in known.items()}
+
+
 def judge_home(home: Home, baseline_file: Path | None = None, report_file: Path | None = None) -> GateVerdict:
-    """Judges the staged, else the published build; writes its page where a file is named."""
+    """Judges the staged, else the published build; writes its page where a file is named.
+
+    Of a collection of which nothing changed since the build was judged, only the timed questions are searched again.
+    """
     build = build_to_judge(home)
-    verdict = _judge_observed(home, build, baseline_file)
+    verdict = _judge_observed(home, build, baseline_file, earlier=_recorded_runs(build), checks=True)
     report = write_report(home, build, verdict, report_file) if report_file else build.path / REPORT
     return replace(verdict, report=str(report) if report.exists() else "")
 
@@ -393,10 +429,11 @@ def accept_home(home: Home, why: str) -> list[AcceptedBaseline]:
         PalimpsestError: no collection has a golden set, or a run may not be a baseline.
     """
     build = build_to_judge(home)
-    tables = build.tables(JUDGED_TABLES)
-    written = []
+    tables, decisions = build.tables(JUDGED_TABLES), read_decisions(home.decisions)
+    written, recorded = [], _recorded_runs(build)
     for name in build.collections:
-        if (run := run_collection(build, name, tables, read_decisions(home.decisions))) is not None:
+        run = run_collection(build, name, tables, decisions, earlier=recorded.get(name), checks=True)
+        if run is not None:
             path = baseline_path(data_folder(), name)
             before = _earlier_baseline(path)
             accepted = accept_baseline(run, path, why)

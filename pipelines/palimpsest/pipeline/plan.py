@@ -6,12 +6,14 @@ from pathlib import Path
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import file_hash, say
+from palimpsest.core.files import SHIPPED, file_hash, hash_of_file, say
 from palimpsest.core.ids import content_id
 from palimpsest.memories.document_relations import check_relation_file
 from palimpsest.memories.embedders import configured_space
 from palimpsest.pipeline.stage import StageContext
 from palimpsest.pipeline.stages import STAGES
+from palimpsest.query import rerank
+from palimpsest.query.ranking import merge
 from palimpsest.sources.discovery import page_sources, scan_sources
 from palimpsest.store.builds import published, staged
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection, settings_or_none
@@ -209,14 +211,19 @@ def log_context(home: Home, name: str) -> StageContext:
     return StageContext(home, staged(home), current, config, where, read_decisions(home.decisions))
 
 
+_SEARCH_MODELS = (rerank.MODEL_FILE, merge.MODEL_FILE)
+
+
 def tail_code_key(collections: Iterable[str]) -> str:
-    """Returns the hash of the code and judgments that the tail (index, report, gate) depends on."""
+    """Returns the hash of the code, models and judgments that the tail (index, report, gate) depends on."""
     judged = [
         file_hash(path) if path.exists() else ""
         for name in sorted(collections)
         for path in (data_folder() / "golden" / f"{name}.jsonl", data_folder() / "baselines" / f"{name}.json")
     ]
-    return content_id(code_hash(_TAIL_MODULES), *(s.code for s in STAGES.values() if s.runs == "once"), *judged)
+    models = [hash_of_file(SHIPPED / file) for file in _SEARCH_MODELS]
+    stages = [stage.code for stage in STAGES.values() if stage.runs == "once"]
+    return content_id(code_hash(_TAIL_MODULES), *models, *stages, *judged)
 
 
 def logged_fingerprint(home: Home, name: str, decisions: Decisions) -> str | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from palimpsest.core.errors import ArgumentError, first_line_of, missing_extra
 from palimpsest.core.files import SHIPPED, hash_of_file
-from palimpsest.core.onnx_graph import open_graph
+from palimpsest.core.onnx_graph import SLOW_FUSIONS, open_graph
 from palimpsest.memories.sentence_model import prepare_torch
 from palimpsest.query.context.changes import reasons_of_parts, without_ended_parts
 from palimpsest.query.ranking.merge import READ, relevance
@@ -84,8 +84,8 @@ class AnswerReader:
 
 
 def reader_model() -> str:
-    """Returns the hash of the model that reads."""
-    return hash_of_file(SHIPPED / MODEL_FILE)
+    """Names the model that reads, and how it is run."""
+    return "-".join((hash_of_file(SHIPPED / MODEL_FILE), *SLOW_FUSIONS))
 
 
 def is_prose(memories: Sequence[Memory]) -> bool:
@@ -187,7 +187,7 @@ def _threads() -> ThreadPoolExecutor:
 
 @cache
 def _session() -> "InferenceSession":
-    return open_graph(SHIPPED / MODEL_FILE, f"answer reader: data/{MODEL_FILE} cannot be loaded")
+    return open_graph(SHIPPED / MODEL_FILE, f"answer reader: data/{MODEL_FILE} cannot be loaded", SLOW_FUSIONS)
 
 
 # What reranks: the interface, and which reranker a name means.
