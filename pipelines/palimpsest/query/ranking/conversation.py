@@ -7,7 +7,6 @@ of a few words gets less: next to an answer, "Noted." is none.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from hashlib import blake2b
 
 import numpy as np
@@ -141,7 +140,8 @@ def score_leaders(view: ScopeView, query: ScopeQuery, layout: LineLayout, b: Bas
         b: by estimated cosines; changed.
         total: `unworded` with shares of neighbors, and whatever else counts; changed.
     """
-    deviation, shares = layout.deviation(b.cosines), query.weights.shares
+    assert b.stats is not None  # the fusion is by them
+    deviation, shares = b.stats[0].std, query.weights.shares
     if deviation == 0:
         return
     leaders = layout.leading(total, LEADERS)
@@ -177,19 +177,19 @@ def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
     b = base_scores(view, query, layout, estimates)
     total = smooth(b.unworded, layout.smoothing_weight, weights.shares)
     nearby = nearby_word_scores(b.placed, b.words, layout.smoothing_weight, weights.nearby)
-    total += weights.words * layout.z(nearby)
+    worded, nearby_stats = layout.z_with_stats(nearby)
+    worded *= weights.words
+    total += worded
     if estimates is not None:
         score_leaders(view, query, layout, b, total)
 
-    @cache
-    def scale() -> float:
-        return weights.words / max(layout.deviation(nearby), _LEAST_DEVIATION)
+    scale = weights.words / max(nearby_stats.std, _LEAST_DEVIATION)
 
     def path(row: int) -> tuple[Link, ...]:
-        return _best_neighbor(view, b, order, weights, scale(), row)
+        return _best_neighbor(view, b, order, weights, scale, row)
 
     total = rescale(total, b.base, layout)
-    return Scored(view.ids, layout, b.cosines, b.words, b.base, total, path, estimates)
+    return Scored(view.ids, layout, b.cosines, b.words, b.base, total, path, estimates, b.stats)
 
 
 def _layout(view: ScopeView, filters: Filters, order: TurnOrder) -> LineLayout:

@@ -136,7 +136,7 @@ def score_passages(view: ScopeView, query: ScopeQuery) -> Scored:
     walk = _walk(view, graph, b, query)
     seeds = walk.seeds
     leading = seeds[np.lexsort((seeds, -base[seeds]))][: use.leading if use.pairs > 0 else 0]
-    deviation = b.layout.deviation(b.words)
+    deviation = b.stats[1].std if b.stats else b.layout.deviation(b.words)
     word = query.weights.words / deviation if deviation > 0 else 0.0
     pairs = best_pairs(graph, leading, base, b.postings, word, use.title, b.allowed)
     best = float(base[rows].max())
@@ -611,8 +611,7 @@ class _ScoredPool:
         return self._candidates(rows_of(self._scored.ids, ids))
 
     def stats(self) -> tuple[ScoreStats, ScoreStats]:
-        s = self._scored
-        return s.layout.stats(s.cosines), s.layout.stats(s.words)
+        return self._scored.stats
 
     def _candidates(self, rows: np.ndarray) -> dict[str, Candidate]:
         s = self._scored

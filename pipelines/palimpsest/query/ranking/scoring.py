@@ -70,8 +70,7 @@ def center(
     centered = scores - mean
     if mask is not None:
         centered *= mask
-    deviation = math.sqrt(_sum_of_squares(centered) / count)
-    return centered, ScoreStats(mean, deviation if deviation > _ROUNDING else 0.0)
+    return centered, ScoreStats(mean, _deviation(centered, count))
 
 
 def unit_deviation(centered: np.ndarray, stats: ScoreStats) -> np.ndarray:
@@ -80,6 +79,11 @@ def unit_deviation(centered: np.ndarray, stats: ScoreStats) -> np.ndarray:
         return np.zeros_like(centered)
     centered /= stats.std
     return centered
+
+
+def _deviation(centered: np.ndarray, count: int) -> float:
+    deviation = math.sqrt(_sum_of_squares(centered) / max(1, count))
+    return deviation if deviation > _ROUNDING else 0.0
 
 
 def _sum_of_squares(scores: np.ndarray) -> float:
@@ -192,8 +196,15 @@ class Layout(ABC):
         """Returns scores of every memory, by local row, as an array of scores; 0 where there is no candidate."""
 
     @abstractmethod
+    def z_with_stats(self, scores: np.ndarray) -> tuple[np.ndarray, ScoreStats]:
+        """Returns the z-scores of the candidates over them, 0 elsewhere, and the statistics that they are by.
+
+        Where there is no candidate `scores` may be anything or 0.
+        """
+
     def z(self, scores: np.ndarray) -> np.ndarray:
-        """Returns the z-scores of the candidates over them; 0 elsewhere, where `scores` may be anything or 0."""
+        """Returns these z-scores."""
+        return self.z_with_stats(scores)[0]
 
     @abstractmethod
     def stats(self, scores: np.ndarray) -> ScoreStats:
@@ -202,6 +213,10 @@ class Layout(ABC):
     def deviation(self, scores: np.ndarray) -> float:
         """Returns the standard deviation of the scores of the candidates; they are 0 elsewhere."""
         return self.stats(scores).std
+
+    def centered_deviation(self, scores: np.ndarray) -> float:
+        """Returns it of scores whose mean is 0, as that of a sum of z-scores."""
+        return _deviation(scores, len(self.rows))
 
     @abstractmethod
     def best(self, scores: np.ndarray, n: int) -> np.ndarray:
@@ -237,9 +252,10 @@ class RowLayout(Layout):
         """See Layout."""
         return np.where(self.allowed, scores, 0.0)
 
-    def z(self, scores: np.ndarray) -> np.ndarray:
+    def z_with_stats(self, scores: np.ndarray) -> tuple[np.ndarray, ScoreStats]:
         """See Layout."""
-        return self.scatter(z_values(self.gather(scores)))
+        centered, stats = center(self.gather(scores))
+        return self.scatter(unit_deviation(centered, stats)), stats
 
     def stats(self, scores: np.ndarray) -> ScoreStats:
         """See Layout."""
@@ -287,7 +303,10 @@ class LineLayout(Layout):
         return found
 
     def leading(self, scores: np.ndarray, n: int) -> np.ndarray:
-        """Returns the places of candidates that include the `n` best, ascending."""
+        """Returns the places of candidates that include the `n` best, ascending; `scores` are 0 at other places."""
+        found = self.candidates(leading(scores, n))
+        if len(found) >= min(n, len(self.rows)):
+            return found
         return self.candidates(leading(np.where(self.mask, scores, -np.inf), n))
 
     def place(self, postings: Postings) -> Postings:
@@ -307,9 +326,10 @@ class LineLayout(Layout):
         parts = [slice(start, start + _PLACES) for start in range(0, self.size, _PLACES)]
         return np.concatenate(threads_for(self.size).map(lay_out_part, parts))
 
-    def z(self, scores: np.ndarray) -> np.ndarray:
+    def z_with_stats(self, scores: np.ndarray) -> tuple[np.ndarray, ScoreStats]:
         """See Layout; `scores` must be 0 where there is no candidate."""
-        return unit_deviation(*center(scores, self.mask, len(self.rows)))
+        centered, stats = center(scores, self.mask, len(self.rows))
+        return unit_deviation(centered, stats), stats
 
     def stats(self, scores: np.ndarray) -> ScoreStats:
         """See Layout."""
@@ -422,6 +442,7 @@ class BaseScores:
         layout: where the memories are in the arrays of scores, and which of them are candidates.
         cosines, words, base: see `Scored`.
         unworded: `base` without the z-scores of words.
+        stats: of cosines and of words, where the scores were made by them.
         postings: of the query's terms, by local row.
         placed: the same, by place in the arrays of scores.
     """
@@ -431,6 +452,7 @@ class BaseScores:
     words: np.ndarray
     base: np.ndarray
     unworded: np.ndarray
+    stats: tuple[ScoreStats, ScoreStats] | None
     postings: list[Postings]
     placed: list[Postings]
 
@@ -459,6 +481,7 @@ class Scored:
         total: the ranking score, on the scale of `base`.
         path: returns the links over which a memory, by local row, got the difference of `total` and `base`.
         estimates: about the cosine of every memory, by local row; None where none were made.
+        known_stats: of cosines and of words, where a scorer has them.
     """
 
     ids: np.ndarray
@@ -469,11 +492,17 @@ class Scored:
     total: np.ndarray
     path: Callable[[int], tuple[Link, ...]]
     estimates: np.ndarray | None = None
+    known_stats: tuple[ScoreStats, ScoreStats] | None = None
 
     @property
     def rows(self) -> np.ndarray:
         """Local rows of the candidates."""
         return self.layout.rows
+
+    @property
+    def stats(self) -> tuple[ScoreStats, ScoreStats]:
+        """Of cosines and of words, over all candidates."""
+        return self.known_stats or (self.layout.stats(self.cosines), self.layout.stats(self.words))
 
 
 def base_scores(
@@ -493,8 +522,9 @@ def base_scores(
     placed = threads_for(layout.size).map(layout.place, postings)
     cosines = layout.lay_out(view.cosines(query.vector) if cosines is None else cosines)
     words = word_sums(placed, layout.size, layout.dtype)
-    worded = weights.words * layout.z(words)
-    unworded = _vector_part(view, cosines, words, weights, layout)
+    worded, words_stats = layout.z_with_stats(words)
+    worded *= weights.words
+    unworded, cosine_stats = _vector_part(view, cosines, words, weights, layout)
     if weights.fusion != "z":
         unworded -= worded
     if query.period is not None:
@@ -503,27 +533,28 @@ def base_scores(
     if uses_priors(weights):
         priors = prior_scores(view.priors(), layout.rows, weights, query.filters.query_time)
         unworded += layout.scatter(priors[layout.rows])
-    return BaseScores(layout, cosines, words, unworded + worded, unworded, postings, placed)
+    worded += unworded
+    stats = None if cosine_stats is None else (cosine_stats, words_stats)
+    return BaseScores(layout, cosines, words, worded, unworded, stats, postings, placed)
 
 
 def _vector_part(
     view: ScopeView, cosines: np.ndarray, words: np.ndarray, weights: Weights, layout: Layout
-) -> np.ndarray:
-    """Returns what candidates score by vectors; by ranks what they score by both.
+) -> tuple[np.ndarray, ScoreStats | None]:
+    """Returns what candidates score by vectors, and the statistics of the cosines where it is by them.
 
-    With ranks, a memory without any word of the query has none by words.
+    By ranks it is what they score by both; a memory without any word of the query then has none by words.
     """
-    part: np.ndarray
+    if weights.fusion != "z":
+        ranks = weights.vector * reciprocal_ranks(layout.gather(cosines))
+        ranks += weights.words * reciprocal_ranks(layout.gather(words), floor=0.0)
+        return layout.z(layout.scatter(ranks)), None
     windows = view.windows() if weights.windows else None
     if windows is not None:
         cosines = layout.scatter(without_window_bias(layout.gather(cosines), windows[layout.rows]))
-    if weights.fusion == "z":
-        part = weights.vector * layout.z(cosines)
-    else:
-        ranks = weights.vector * reciprocal_ranks(layout.gather(cosines))
-        ranks += weights.words * reciprocal_ranks(layout.gather(words), floor=0.0)
-        part = layout.z(layout.scatter(ranks))
-    return part
+    part, stats = layout.z_with_stats(cosines)
+    part *= weights.vector
+    return part, stats if windows is None else None
 
 
 def score_alone(view: ScopeView, query: ScopeQuery) -> Scored:
@@ -533,10 +564,10 @@ def score_alone(view: ScopeView, query: ScopeQuery) -> Scored:
 
 
 def rescale(total: np.ndarray, base: np.ndarray, layout: Layout) -> np.ndarray:
-    """Returns `total` with the mean and deviation of `base` over the candidates: scores of all strategies compare.
+    """Returns `total` with the mean, 0, and deviation of `base` over the candidates: scores of all strategies compare.
 
     0 for memories that are no candidates.
     """
     scaled = layout.z(total)
-    scaled *= layout.deviation(base)
+    scaled *= layout.centered_deviation(base)
     return scaled

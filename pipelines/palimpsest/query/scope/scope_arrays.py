@@ -101,7 +101,9 @@ def _cosines(query: np.ndarray, query_scales: np.ndarray, part: tuple[np.ndarray
     from simsimd import cdist  # numpy has no products of 8 bits that use the processor's instructions for them
 
     matrix, scales = part
-    found: np.ndarray = query_scales @ np.asarray(cdist(query, matrix, metric="dot", out_dtype="float32"))
+    products = np.asarray(cdist(matrix, query, metric="dot", out_dtype="float32"))  # a row of the query a column
+    found: np.ndarray = products[:, 0] * query_scales[0]
+    found += products[:, 1] * query_scales[1]
     found *= scales
     return found
 
