@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from palimpsest.query import rerank
 from palimpsest.store.home import Home
+from palimpsest_eval.golden import retrieval_run
 from palimpsest_eval.runs import suite_runs
 from palimpsest_eval.runs.suite_runs import suite_home
 
@@ -79,3 +81,18 @@ def test_a_damaged_home_is_built_anew_and_a_whole_one_is_not(folder: Path, capsy
         assert measured.build["digest"] == first["digest"] and measured.metrics["R@5"] == 1.0
     suite_home(folder)
     assert "built anew" not in capsys.readouterr().err
+
+
+def test_what_was_read_in_one_run_is_not_read_in_the_next(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, line in (("queries.jsonl", '{"_id": "r", "text": "bees?"}'), ("qrels.tsv", "r\ta\t1")):
+        (folder / name).write_text(f"{(folder / name).read_text()}{line}\n")
+    monkeypatch.setattr(retrieval_run, "TIMED", 1)  # that question is read again, for its time
+    read, questions = rerank._read, list[str]()
+
+    def record(question: str, line: str) -> float:
+        questions.append(question)
+        return read(question, line)
+
+    monkeypatch.setattr(rerank, "_read", record)
+    first, second = (suite_runs.measure(folder, None, "auto", 100, None).metrics for _ in range(2))
+    assert first == second and questions.count("bees?") == 1 and questions.count("honey?") == 4

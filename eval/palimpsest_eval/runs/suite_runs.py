@@ -3,7 +3,8 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from palimpsest.pipeline.repair_builds import damaged_settings
 from palimpsest.pipeline.repair_home import repair_ledger
 from palimpsest.pipeline.stages import STAGES
 from palimpsest.pipeline.summary import build_summary
-from palimpsest.query.reader import open_home
+from palimpsest.query.reader import Reader, open_home
+from palimpsest.query.readings import READINGS_FILE, Readings
+from palimpsest.query.rerank import reader_model
 from palimpsest.relations.labelers.choose_labeler import labeler_key
 from palimpsest.store.builds import Build, published
 from palimpsest.store.embeddings import home_embedder
@@ -80,7 +83,7 @@ def golden_set_of(build: Build, path: Path) -> GoldenSet:
 
 
 def run_golden_suite(
-    reader: Searcher, home: Home, path: Path, settings: SearchSettings
+    reader: Searcher, home: Home, path: Path, settings: SearchSettings, others: Searcher | None = None
 ) -> tuple[SuiteResult, GoldenSearch]:
     """Searches the questions; returns the figures and the search. Only a golden set has `quality`.
 
@@ -89,6 +92,7 @@ def run_golden_suite(
         home: the home.
         path: the golden set.
         settings: of the searches.
+        others: see `search_queries`.
 
     Raises:
         PalimpsestError: the questions cannot be judged on this build.
@@ -97,7 +101,7 @@ def run_golden_suite(
     assert build is not None
     golden, tables = golden_set_of(build, path), build.tables(JUDGED_TABLES)
     try:
-        search = search_golden(reader, golden, tables, settings)
+        search = search_golden(reader, golden, tables, settings, others=others)
     except GoldenError as e:
         raise PalimpsestError(f"suite {path}: {e}") from None
     run = score_golden(search, tables)
@@ -234,13 +238,24 @@ def measure(
     """
     judge = _judge_settings(ragas)
     prepared, settings = prepare(folder, extra, embedder), SearchSettings(strategy, budget_tokens)
-    with serve_published(prepared.home, backend), open_home(prepared.home.path, backend, count_reads=False) as reader:
-        measured = prepared.measure(reader, settings)
+    with _serve(prepared.home, backend) as (reader, others):
+        measured = prepared.measure(reader, settings, others)
         reranker = reader.reranker_name
     if per_query is not None:
         measured.result.write_per_query(per_query)
     checked = None if ragas is None else _ragas_figures(prepared.home, measured.samples(), ragas, judge)
     return replace(measured.result, build=prepared.built, machine=this_machine(), ragas=checked, reranker=reranker)
+
+
+@contextmanager
+def _serve(home: Home, backend: str) -> Iterator[tuple[Reader, Reader]]:
+    """Yields a reader of the published build, and one that knows what the reader of answers read of it before."""
+    build = published(home)
+    assert build is not None
+    readings = Readings(reader_model(), build.path / READINGS_FILE)
+    with serve_published(home, backend), open_home(home.path, backend, count_reads=False) as reader:
+        yield reader, reader.with_readings(readings)
+    readings.save(build.path / READINGS_FILE)
 
 
 def _judge_settings(options: RagasOptions | None) -> LmSettings | None:
@@ -279,7 +294,7 @@ def ablate(
     prepared, results = prepare(folder, extra, embedder), list[SuiteResult]()
 
     def measure_stage(searcher: Searcher, strategy: str) -> SuiteResult:
-        results.append(prepared.measure(searcher, SearchSettings(strategy, budget_tokens)).result)
+        results.append(prepared.measure(searcher, SearchSettings(strategy, budget_tokens), None).result)
         return results[-1]
 
     build = published(prepared.home)
@@ -300,11 +315,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A built home, the summary of its build, and what searches and scores its queries."""
+    """A built home, the summary of its build, and what searches and scores its queries.
+
+    `measure` takes a reader, settings and `others`, as `search_queries` does.
+    """
 
     home: Home
     built: JsonObject
-    measure: Callable[[Searcher, SearchSettings], Measured]
+    measure: Callable[[Searcher, SearchSettings, Searcher | None], Measured]
 
 
 def prepare(folder: Path, extra: Path | None, embedder: str | None = None) -> Prepared:
@@ -318,8 +336,8 @@ def prepare(folder: Path, extra: Path | None, embedder: str | None = None) -> Pr
             raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; drop --extra")
         golden, built = golden_home(folder, cache_folder(), embedder)
 
-        def measure_golden(reader: Searcher, settings: SearchSettings) -> Measured:
-            result, search = run_golden_suite(reader, golden, folder, settings)
+        def measure_golden(reader: Searcher, settings: SearchSettings, others: Searcher | None) -> Measured:
+            result, search = run_golden_suite(reader, golden, folder, settings, others)
             return Measured(result, lambda: golden_samples(search))
 
         return Prepared(golden, built, measure_golden)
@@ -327,8 +345,8 @@ def prepare(folder: Path, extra: Path | None, embedder: str | None = None) -> Pr
     suite = load_suite(folder, extra)
     home, built = suite_home(folder, extra, embedder)
 
-    def measure_suite(reader: Searcher, settings: SearchSettings) -> Measured:
-        run = search_queries(reader, suite_queries(suite), settings)
+    def measure_suite(reader: Searcher, settings: SearchSettings, others: Searcher | None) -> Measured:
+        run = search_queries(reader, suite_queries(suite), settings, others=others)
         return Measured(score_suite(suite, run), lambda: suite_samples(suite, run))
 
     return Prepared(home, built, measure_suite)
@@ -363,7 +381,7 @@ def measure_benchmark(
     suite = load_suite(folder)
     home, built = suite_home(folder, embedder=embedder)
     settings = SearchSettings(strategy, budget_tokens=0, depth=DEPTH)
-    with serve_published(home, backend), open_home(home.path, backend, count_reads=False) as reader:
-        run = search_queries(reader, suite_queries(suite), settings)
+    with _serve(home, backend) as (reader, others):
+        run = search_queries(reader, suite_queries(suite), settings, others=others)
     result = score_benchmark(suite, run, name, benchmark, cutoffs)
     return replace(result, build=built, machine=this_machine(), embedder=embedder or home_embedder(home))
