@@ -82,13 +82,13 @@ def tables(
     return {name: rows(name, *found) for name, found in made.items()}
 
 
-def write(made: dict[str, pl.DataFrame], path: Path, **meta: Any) -> IndexStats:
+def write(made: dict[str, pl.DataFrame], path: Path, earlier: Path | None = None, **meta: Any) -> IndexStats:
     texts = dict(zip(made["embed_inputs"]["text_hash"], made["embed_inputs"]["text"], strict=True))
 
     def vectors(hashes: Sequence[str]) -> np.ndarray:
         return np.array([query_embedder().embed(texts[h]) for h in hashes], np.float32).reshape(-1, 384)
 
-    return write_index(made, vectors, path, {"build_id": "000001", "model_id": "test"} | meta)
+    return write_index(made, vectors, path, {"build_id": "000001", "model_id": "test"} | meta, earlier)
 
 
 def scope_query(

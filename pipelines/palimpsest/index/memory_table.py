@@ -1,8 +1,10 @@
 """The table of memories in the order of the index, and what follows from that order."""
 
 import datetime as dt
+import heapq
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -48,6 +50,7 @@ def with_decided_values(memories: pl.DataFrame, tables: Mapping[str, pl.DataFram
 
 PeriodRow = tuple[int, float, float]
 """Row of a memory, and where one of its periods begins and ends, in years."""
+PERIODS = pl.Schema({"row": pl.Int32, "begins": pl.Float64, "ends": pl.Float64})
 _TEXTS_PER_CHUNK = 8192
 _NOT_INDEXED = {*SCOPE, "search_text", "chunk_ids", "refers_to", "provenance", "trust"}
 MEMORY_COLUMNS = (
@@ -96,13 +99,19 @@ def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def scope_table(memories: pl.DataFrame) -> pl.DataFrame:
-    """Returns the scopes by number, with the range of rows of each."""
-    return memories.group_by("scope", maintain_order=True).agg(
+    """Returns the scopes by number, with the range of rows of each, and a hash of all that its words follow from."""
+    scopes = memories.group_by("scope", maintain_order=True).agg(
         pl.col(SCOPE).first(),
         pl.col("row").first().alias("first_row"),
         pl.len().cast(pl.Int32).alias("size"),
         pl.col("token_count").sum().alias("tokens"),
     )
+    parts = (pl.col("search_text").fill_null(""), pl.col("title").fill_null(""), pl.col("languages").list.join(" "))
+    texts = _with_languages(memories).select("scope", pl.concat_str(*parts, separator="\x1f"))
+    keys = {scope: blake2b(digest_size=16) for scope in scopes["scope"]}
+    for scope, text in texts.iter_rows():
+        keys[scope].update(f"{len(text)} {text}".encode())
+    return scopes.with_columns(words_key=pl.Series([key.hexdigest() for key in keys.values()], dtype=pl.String))
 
 
 def following_rows(order: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
@@ -122,10 +131,16 @@ def find_periods(memories: pl.DataFrame) -> Iterator[list[PeriodRow]]:
     return map_chunks(_periods_of_texts, texts, _TEXTS_PER_CHUNK, "index")
 
 
-def period_table(periods: Iterable[list[PeriodRow]]) -> pl.DataFrame:
-    """Returns (row, begins, ends) in years of what memories state, and of the day they were observed on, by row."""
+def period_table(periods: Iterable[list[PeriodRow]], known: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Returns (row, begins, ends) in years of what memories state, and of the day they were observed on, sorted.
+
+    Args:
+        periods: as `find_periods` gives them.
+        known: those of other memories.
+    """
     made = [row for chunk in periods for row in chunk]
-    return pl.DataFrame(made, schema={"row": pl.Int32, "begins": pl.Float64, "ends": pl.Float64}, orient="row")
+    found = pl.DataFrame(made, schema=PERIODS, orient="row")
+    return found if known is None else pl.concat([found, known]).sort(*PERIODS)
 
 
 def _periods_of_texts(texts: Sequence[tuple[int, str | None, dt.datetime | None]]) -> list[PeriodRow]:
@@ -177,19 +192,22 @@ def score_words(memories: pl.DataFrame) -> Iterator[ScopeWords]:
     return (words for chunk in map_chunks(_score_scopes, scopes, size, "index") for words in chunk)
 
 
-def word_tables(memories: pl.DataFrame, words: Iterable[ScopeWords]) -> dict[str, pl.DataFrame]:
+def word_tables(
+    memories: pl.DataFrame, words: Iterable[ScopeWords], known: Iterable[ScopeWords] = ()
+) -> dict[str, pl.DataFrame]:
     """Returns `terms` (scope, term, first, df) and the `postings` (row, score) they point into, both in order.
 
     Scores are Lucene's BM25 over each scope's own statistics. Postings of a term are rows first..first + df - 1.
 
     Args:
         memories: in the order of the index.
-        words: of its scopes, in order.
+        words: of scopes, in order.
+        known: of the others, in order.
     """
     named = [pl.DataFrame(schema={"scope": pl.Int32, "term": pl.String, "first": pl.Int64, "df": pl.Int32})]
     rows, scores, filled = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], 0
     first_rows = dict(memories.group_by("scope").agg(pl.col("row").first()).rows())
-    for scope, terms_of_scope, texts, of_texts in words:
+    for scope, terms_of_scope, texts, of_texts in heapq.merge(words, known, key=attrgetter("scope")):
         first = pl.col("first") + filled
         named.append(terms_of_scope.select(pl.lit(scope, pl.Int32).alias("scope"), "term", first, "df"))
         rows.append(texts + np.int32(first_rows[scope]))

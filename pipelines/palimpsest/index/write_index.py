@@ -20,6 +20,7 @@ import polars.selectors as cs
 
 from palimpsest.core.files import FORMAT
 from palimpsest.core.ids import REFLECTION, JsonValue
+from palimpsest.index.earlier_index import earlier_periods, earlier_words
 from palimpsest.index.graph_tables import graph_tables, node_tables, passage_tables
 from palimpsest.index.memory_table import (
     MEMORY_COLUMNS,
@@ -288,6 +289,7 @@ def write_index(
     vectors: VectorLookup | Mapping[str, IndexedSpace],
     path: Path,
     meta: Mapping[str, Any],
+    earlier: Path | None = None,
 ) -> IndexStats:
     """Writes the index of a build to `path`, aside first, then in one rename: a reader never sees half of it.
 
@@ -300,6 +302,8 @@ def write_index(
         meta: JSON values. Readers use `build_id`, `model_id`, `collections` (name -> {"default": bool, "user_id": str})
             `strategies` (name -> strategy), `weights` (name -> weights) and `spaces` (name -> space of its
             vectors); the rest is for people.
+        earlier: the index of the build before, where the same code wrote it: what of it is of the same texts is taken
+            over, and the index is the same as without.
 
     Raises:
         ValueError: a memory has no text to embed, or a vector is missing or of another shape.
@@ -307,9 +311,12 @@ def write_index(
     timer = _PartTimer()
     t = {name: tables[name] if name in tables else empty(name) for name in _READ}
     memories = memory_rows(t)
-    words, periods = score_words(memories), find_periods(memories)
-    timer.record("words")  # the rest of a large index is made while other processes go on with these
     out = {"scopes": scope_table(memories)}
+    known_words = earlier_words(earlier, out["scopes"])
+    known_periods, of_changed = earlier_periods(earlier, memories)
+    changed = memories.filter(~pl.col("scope").is_in([words.scope for words in known_words]))
+    words, periods = score_words(changed), find_periods(of_changed)
+    timer.record("words")  # the rest of a large index is made while other processes go on with these
     rows = memories.select("memory_id", "row", "scope")
     out["following"] = following_rows(turn_order(t["memories"], t["documents"]), rows)
     out["written"] = following_rows(document_order(t["memories"]), rows)
@@ -328,8 +335,8 @@ def write_index(
     timer.record("graph")
     out |= node_tables(t, located, out["scopes"], tables_of_vectors.values())
     timer.record("nodes")
-    out |= word_tables(memories, words)
-    out["periods"] = period_table(periods)
+    out |= word_tables(memories, words, known_words)
+    out["periods"] = period_table(periods, known_periods)
     timer.record("scores and periods")
     written = {"vector_tables": table_of, "written_with": duckdb.__version__}
     size = write_file(path, out, {**meta, **written, "format": FORMAT})

@@ -231,7 +231,9 @@ def finish_build(
     tables = BuildTables(build, indexed_tables())
     settings = index_settings(home, build)
     vectors = indexed_spaces(home, build)
-    stats = write_index(tables, vectors, build.index, {"build_id": build.build_id, **settings})
+    index_code = code_hash(_INDEX_MODULES)
+    earlier_index = base.index if base is not None and base.manifest.code.get("index") == index_code else None
+    stats = write_index(tables, vectors, build.index, {"build_id": build.build_id, **settings}, earlier_index)
     answer_standing_questions(home, build, base)
     decisions = read_decisions(home.decisions)
     records = _records(build)
@@ -272,7 +274,7 @@ def finish_build(
         labeler=f"{configured_labeler()} {labeler_key()}",
         embedder=recorded_embedder(home),
         code={name: stage.code for name, stage in STAGES.items()}
-        | {"index": code_hash(_INDEX_MODULES), "query": code_hash(_QUERY_MODULES)},
+        | {"index": index_code, "query": code_hash(_QUERY_MODULES)},
         index={"seconds": time.perf_counter() - started, **stats.__dict__},
         gate={"status": "unjudged"},
         changes=changes_record(base.tables(COMPARED), compared) if base and _is_comparable(base) else None,
