@@ -1,3 +1,5 @@
+import json
+from dataclasses import asdict
 from functools import cache
 
 import numpy as np
@@ -14,6 +16,9 @@ from palimpsest.store.home import Home
 from palimpsest.store.tables import SCHEMAS
 from palimpsest.text.terms import cut_sentences
 from palimpsest_eval.bench.bench_report import (
+    ClientLatency,
+    IndexUse,
+    QueryFigures,
     QueryLoad,
     graph_budgets,
     home_budgets,
@@ -22,7 +27,7 @@ from palimpsest_eval.bench.bench_report import (
     walk_budget,
 )
 from palimpsest_eval.bench.measure_pending import measure_pending
-from palimpsest_eval.bench.measure_queries import measure_graph
+from palimpsest_eval.bench.measure_queries import measure_graph, read_figures
 from palimpsest_eval.bench.measure_service import measure_service
 from palimpsest_eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
 from palimpsest_eval.bench.synthetic import COLLECTION, PASSAGE, synthetic_build
@@ -128,6 +133,13 @@ def test_a_bench_reports_the_requested_backends(tmp_path, strategy, kind, client
     both = [(part, home) for home in ("scoped", "unscoped") for part in ("node search", "whole", "from indexes")]
     last = ("long pages", "300 pages") if kind == "pages" else ("walk and hops", "300 passages")
     assert parts == [*both, last] and all(f"{p} ({h}): " in printed for p, h in parts)
+
+
+def test_what_a_measuring_process_prints_is_read_whole():
+    steps = {"seeds_ms": LatencyMs(1.0, 2.0, 3.0)}
+    client = ClientLatency(LatencyMs(5.0, 6.0, 7.0), {"p95": (5.5, 6.5)}, 4.5, steps)
+    figures = QueryFigures({"1": client}, 1.0, 2.0, 3.0, IndexUse(0.5, 4.0, ("SELECT 1",)), steps)
+    assert read_figures(json.dumps(asdict(figures))) == figures
 
 
 def test_a_budget_is_kept_or_missed_by_its_figure():

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed
 from palimpsest.neo4j_graph.connect import Connection
@@ -31,6 +30,7 @@ from palimpsest.store.home import Home
 from palimpsest_eval.bench.bench_report import (
     ClientLatency,
     GraphLoad,
+    IndexUse,
     QueryFigures,
     QueryLoad,
     Reload,
@@ -118,7 +118,29 @@ def query_figures(home: Path, load: QueryLoad) -> QueryFigures:
     Raises:
         ComponentFailed: the process failed.
     """
-    return TypeAdapter(QueryFigures).validate_json(_run_process(home, load))
+    return read_figures(_run_process(home, load))
+
+
+def read_figures(text: str) -> QueryFigures:
+    """Returns the figures whose fields, and theirs, a measuring process printed as JSON."""
+    read = json.loads(text)
+
+    def latencies(values: Mapping[str, Mapping[str, float]]) -> dict[str, LatencyMs]:
+        return {name: LatencyMs(**value) for name, value in values.items()}
+
+    clients = {
+        count: ClientLatency(
+            LatencyMs(**found["latency_ms"]),
+            {name: (least, most) for name, (least, most) in found["spread_ms"].items()},
+            found["cpu_ms"],
+            latencies(found["steps_ms"]),
+        )
+        for count, found in read["clients"].items()
+    }
+    use = IndexUse(**read["from_indexes"] | {"scans": tuple(read["from_indexes"]["scans"])})
+    return QueryFigures(
+        clients, read["open_ms"], read["first_query_ms"], read["rss_mib"], use, latencies(read["graph_ms"])
+    )
 
 
 def first_query_ms(home: Path, load: QueryLoad) -> float:
