@@ -140,8 +140,8 @@ def score_leaders(view: ScopeView, query: ScopeQuery, layout: LineLayout, b: Bas
         b: by estimated cosines; changed.
         total: `unworded` with shares of neighbors, and whatever else counts; changed.
     """
-    assert b.stats is not None  # the fusion is by them
-    deviation, shares = b.stats[0].std, query.weights.shares
+    assert b.cosine_stats is not None  # the fusion is by them
+    deviation, shares = b.cosine_stats.std, query.weights.shares
     if deviation == 0:
         return
     leaders = layout.leading(total, LEADERS)
@@ -189,7 +189,8 @@ def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
         return _best_neighbor(view, b, order, weights, scale, row)
 
     total = rescale(total, b.base, layout)
-    return Scored(view.ids, layout, b.cosines, b.words, b.base, total, path, estimates, b.stats)
+    stats = None if b.cosine_stats is None else (b.cosine_stats, b.words_stats)
+    return Scored(view.ids, layout, b.cosines, b.words, b.base, total, path, estimates, stats)
 
 
 def _layout(view: ScopeView, filters: Filters, order: TurnOrder) -> LineLayout:

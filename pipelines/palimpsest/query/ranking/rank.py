@@ -136,7 +136,7 @@ def score_passages(view: ScopeView, query: ScopeQuery) -> Scored:
     walk = _walk(view, graph, b, query)
     seeds = walk.seeds
     leading = seeds[np.lexsort((seeds, -base[seeds]))][: use.leading if use.pairs > 0 else 0]
-    deviation = b.stats[1].std if b.stats else b.layout.deviation(b.words)
+    deviation = b.words_stats.std
     word = query.weights.words / deviation if deviation > 0 else 0.0
     pairs = best_pairs(graph, leading, base, b.postings, word, use.title, b.allowed)
     best = float(base[rows].max())

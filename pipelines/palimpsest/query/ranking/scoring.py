@@ -442,7 +442,8 @@ class BaseScores:
         layout: where the memories are in the arrays of scores, and which of them are candidates.
         cosines, words, base: see `Scored`.
         unworded: `base` without the z-scores of words.
-        stats: of cosines and of words, where the scores were made by them.
+        cosine_stats: of the cosines, where the scores were made by them.
+        words_stats: of the words.
         postings: of the query's terms, by local row.
         placed: the same, by place in the arrays of scores.
     """
@@ -452,7 +453,8 @@ class BaseScores:
     words: np.ndarray
     base: np.ndarray
     unworded: np.ndarray
-    stats: tuple[ScoreStats, ScoreStats] | None
+    cosine_stats: ScoreStats | None
+    words_stats: ScoreStats
     postings: list[Postings]
     placed: list[Postings]
 
@@ -534,8 +536,7 @@ def base_scores(
         priors = prior_scores(view.priors(), layout.rows, weights, query.filters.query_time)
         unworded += layout.scatter(priors[layout.rows])
     worded += unworded
-    stats = None if cosine_stats is None else (cosine_stats, words_stats)
-    return BaseScores(layout, cosines, words, worded, unworded, stats, postings, placed)
+    return BaseScores(layout, cosines, words, worded, unworded, cosine_stats, words_stats, postings, placed)
 
 
 def _vector_part(
